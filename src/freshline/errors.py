@@ -1,0 +1,116 @@
+"""Every error a user can meet, with a stable code.
+
+A message says what happened, the value, what is allowed, what to do, and where.
+The command line shows `FreshlineError` as one sentence and never as a traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the user's files something was written."""
+
+    file: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+class FreshlineError(Exception):
+    """Base of all errors that are told to the user. `exit_code`: 1 failed, 2 wrong usage."""
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, place: Place | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+
+class UsageError(FreshlineError):
+    """The command was called with values that cannot work."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class DefinitionError(FreshlineError):
+    """One mistake in what the user wrote."""
+
+    code = "definition"
+
+
+class DefinitionErrors(FreshlineError):
+    """All mistakes of a project at once."""
+
+    code = "definitions"
+
+    def __init__(self, errors: list[DefinitionError]) -> None:
+        self.errors = errors
+        noun = "error" if len(errors) == 1 else "errors"
+        super().__init__(f"{len(errors)} {noun} in the definitions:\n" + "\n".join(f"  {e}" for e in errors))
+
+
+class NotFoundError(FreshlineError):
+    """A named thing does not exist."""
+
+    code = "not-found"
+
+
+class ConflictError(FreshlineError):
+    """The request contradicts what is stored."""
+
+    code = "conflict"
+
+
+class DatabaseError(FreshlineError):
+    """The database cannot be reached or used."""
+
+    code = "database"
+
+
+class SchemaError(FreshlineError):
+    """The database's schema does not fit this version of Freshline."""
+
+    code = "schema"
+
+
+class WarehouseError(FreshlineError):
+    """The warehouse cannot be used: wrong id, full disk, staged files that changed."""
+
+    code = "warehouse"
+
+
+class EngineError(FreshlineError):
+    """Spark cannot be started or reached. Never counted as a failure of the workflow (R7.1)."""
+
+    code = "engine"
+
+
+class JobError(FreshlineError):
+    """The user's job failed."""
+
+    code = "job"
+
+
+class CheckError(JobError):
+    """A data check failed: nothing is published."""
+
+    code = "check"
+
+
+class FencedError(FreshlineError):
+    """This worker lost its lease: the run belongs to another attempt (promise 6)."""
+
+    code = "fenced"

@@ -1,0 +1,140 @@
+"""The words of the project as enums, and the life of a run as one table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunStatus(StrEnum):
+    """The states of a run."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+ACTIVE = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
+
+# The one table of the run's life: SQL constraints and the chart in the docs are tested against it.
+TRANSITIONS: dict[RunStatus, dict[RunStatus, str]] = {
+    RunStatus.QUEUED: {
+        RunStatus.RUNNING: "a worker claims it",
+        RunStatus.CANCELED: "a user, a pause, a new definition, or its cause is gone",
+    },
+    RunStatus.RUNNING: {
+        RunStatus.QUEUED: "its worker died or handed it back",
+        RunStatus.SUCCEEDED: "all outputs are published",
+        RunStatus.FAILED: "a step failed, a check failed, or it killed its worker too often",
+        RunStatus.CANCELED: "a user canceled it",
+    },
+    RunStatus.SUCCEEDED: {},
+    RunStatus.FAILED: {},
+    RunStatus.CANCELED: {},
+}
+
+
+class TriggerType(StrEnum):
+    """Why a run exists."""
+
+    AUTO = "auto-materialize"
+    MANUAL = "manual"
+    BACKFILL = "backfill"
+
+
+class Outcome(StrEnum):
+    """What a decision says."""
+
+    RUN = "run"
+    HOLD = "hold"
+    SKIP = "skip"
+    ERROR = "error"
+
+
+class Reason(StrEnum):
+    """The reason codes of decisions (R5.1)."""
+
+    MISSING = "missing"
+    RETRY = "retry"
+    DEFINITION_CHANGED = "definition-changed"
+    UPSTREAM_UPDATE = "upstream-update"
+    EXPIRED = "expired"
+
+    INPUT_MISSING = "input-missing"
+    IN_FLIGHT = "in-flight"
+    PAUSED = "paused"
+    BREAKER_OPEN = "breaker-open"
+    COOLING_DOWN = "cooling-down"
+    CANCELED = "canceled"
+    QUIET_HOURS = "quiet-hours"
+    INPUT_TOO_OLD = "input-too-old"
+    WAITING_FOR_ALL = "waiting-for-all"
+    WAITING_FOR_UPSTREAM = "waiting-for-upstream"
+    DEBOUNCING = "debouncing"
+    MIN_INTERVAL = "min-interval"
+
+    UP_TO_DATE = "up-to-date"
+    POLICY_OFF = "policy-off"
+    NOT_AUTO = "not-auto"
+
+    EVALUATION_FAILED = "evaluation-failed"
+
+
+# Held for reasons whose end is known: such an ancestor is worth waiting for (R4.4).
+BLOCKING_HOLDS = frozenset(
+    {Reason.DEBOUNCING, Reason.MIN_INTERVAL, Reason.COOLING_DOWN, Reason.QUIET_HOURS, Reason.PAUSED}
+)
+
+
+class ExpiryReason(StrEnum):
+    """Why an asset's freshness ran out."""
+
+    TTL = "ttl"
+    CADENCE = "cadence"
+    CRON = "cron"
+    MANUAL = "manual"
+
+
+class When(StrEnum):
+    """How many inputs must have moved before an update counts (R1.4)."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+class AssetState(StrEnum):
+    """`status.state`, first match wins in this order (R5.2)."""
+
+    SOURCE = "source"
+    RUNNING = "running"
+    MISSING = "missing"
+    FAILING = "failing"
+    WAITING = "waiting"
+    STALE = "stale"
+    FRESH = "fresh"
+
+
+class JobKind(StrEnum):
+    """What a step runs."""
+
+    SPARK_SQL = "spark.sql"
+    SPARK_PYTHON = "spark.python"
+    PYTHON = "python"
+
+
+class EventType(StrEnum):
+    """The events, by their CloudEvents names."""
+
+    ASSET_PRODUCED = "asset.produced"
+    ASSET_EXPIRED = "asset.expired"
+    ASSET_OVERDUE = "asset.overdue"
+    ASSET_RECOVERED = "asset.recovered"
+    DEFINITION_UPDATED = "workflow.definition.updated"
+    RUN_QUEUED = "workflow.run.queued"
+    RUN_STARTED = "workflow.run.started"
+    RUN_SUCCEEDED = "workflow.run.succeeded"
+    RUN_FAILED = "workflow.run.failed"
+    RUN_CANCELED = "workflow.run.canceled"
+    BREAKER_OPENED = "materializer.breaker.opened"
+    BREAKER_CLOSED = "materializer.breaker.closed"
