@@ -18,6 +18,7 @@ class Version:
     data_version: str
 
     def as_json(self) -> dict[str, Any]:
+        """As pins and vectors keep it."""
         return {"sequence": self.sequence, "dataVersion": self.data_version}
 
 

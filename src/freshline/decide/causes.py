@@ -1,0 +1,89 @@
+"""Why a workflow partition should run (R1), by comparing versions and never times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from freshline.model.policy import Policy
+from freshline.model.state import Input, Output, State
+from freshline.model.words import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The first cause that holds. `base` is what lies under a retry. `since`: when the need arose (R4.5)."""
+
+    reason: Reason
+    base: Reason
+    asset_id: str
+    since: datetime
+    expired: Output | None = None
+
+    @property
+    def by_input(self) -> bool:
+        """Whether waiting follows the changed inputs (R4.2), or any ancestor (R4.3)."""
+        return self.base in {Reason.MISSING, Reason.UPSTREAM_UPDATE}
+
+
+def find_cause(policy: Policy, state: State) -> Cause | None:
+    """The first of missing, retry, definition-changed, upstream-update, expired; None: up to date."""
+    base = _missing(policy, state) or _definition(state) or _upstream(policy, state) or _expired(policy, state)
+    if base is None or base.reason is Reason.MISSING or state.failures.count == 0:
+        return base
+    return Cause(Reason.RETRY, base.base, base.asset_id, base.since, base.expired)
+
+
+def changed_triggers(policy: Policy, state: State) -> list[Input]:
+    """Inputs that may cause a run and whose data version differs from what the last success read."""
+    return [i for i in triggers(policy, state) if i.changed]
+
+
+def triggers(policy: Policy, state: State) -> list[Input]:
+    """Inputs that may cause a run."""
+    names = {i.asset_id for i in policy.inputs if i.triggers}
+    return [i for i in state.inputs if i.asset_id in names]
+
+
+def first_change(state: State) -> datetime | None:
+    """When the first change that was not consumed yet arrived; from snapshots, so restarts do not reset it (R4.5)."""
+    return min((i.pending.first_at for i in state.inputs if i.pending is not None), default=None)
+
+
+def _missing(policy: Policy, state: State) -> Cause | None:
+    if not policy.on_missing:
+        return None
+    optional = {o.asset_id for o in policy.outputs if o.optional}
+    for output in state.outputs:
+        excused = output.asset_id in optional and state.succeeded_at is not None
+        if output.head is None and not excused:
+            since = first_change(state) or state.applied_at
+            return Cause(Reason.MISSING, Reason.MISSING, output.asset_id, since)
+    return None
+
+
+def _definition(state: State) -> Cause | None:
+    if state.succeeded_fingerprint in {None, state.job_fingerprint}:
+        return None
+    reason = Reason.DEFINITION_CHANGED
+    return Cause(reason, reason, _target(state), state.applied_at)
+
+
+def _upstream(policy: Policy, state: State) -> Cause | None:
+    changed = changed_triggers(policy, state)
+    if not changed:
+        return None
+    since = min((i.pending.first_at for i in changed if i.pending is not None), default=state.applied_at)
+    return Cause(Reason.UPSTREAM_UPDATE, Reason.UPSTREAM_UPDATE, _target(state), since)
+
+
+def _expired(policy: Policy, state: State) -> Cause | None:
+    enabled = {o.asset_id for o in policy.outputs if o.enabled}
+    for output in state.outputs:
+        if output.asset_id in enabled and output.expired is not None:
+            return Cause(Reason.EXPIRED, Reason.EXPIRED, output.asset_id, output.expired.at, output)
+    return None
+
+
+def _target(state: State) -> str:
+    return state.outputs[0].asset_id if state.outputs else ""

@@ -1,0 +1,180 @@
+"""The heart: from policy, state and time to a decision. Pure: no IO, no clock, no randomness.
+
+It serves the reconciler, and everyone who asks what would happen. First match wins, in the order of R5.1;
+all that match are in the evidence.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from freshline.decide.causes import Cause, changed_triggers, find_cause
+from freshline.decide.decision import Decision, NewRun, Renewal, digest, iso
+from freshline.decide.holds import Hold, describe, find_holds, patience, split_blockers
+from freshline.model.policy import Policy
+from freshline.model.state import State, Version
+from freshline.model.words import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason, RunStatus, TriggerType
+
+MOST_EVENTS = 40
+REPEATS_ALLOWED = 2
+
+
+def decide(policy: Policy, state: State, now: datetime) -> Decision:
+    """What to do about one workflow partition at one moment."""
+    if not policy.declared:
+        return Decision(Outcome.SKIP, Reason.NOT_AUTO)
+    if not policy.automatic:
+        return Decision(Outcome.SKIP, Reason.POLICY_OFF, superseded=_replaceable(state))
+    missing = [i.asset_id for i in state.inputs if i.head is None]
+    if missing:
+        evidence = {"missing": missing}
+        return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_look=patience(state, now))
+    cause = find_cause(policy, state)
+    if cause is None:
+        superseded = _replaceable(state)
+        evidence = _evidence(policy, state, None) | ({"superseded": superseded} if superseded else {})
+        return Decision(Outcome.SKIP, Reason.UP_TO_DATE, evidence, superseded=superseded)
+    if _repeats(state, cause):
+        return _repeated(state, cause, now)
+    holds = list(find_holds(policy, state, cause, now))
+    if holds:
+        return _held(policy, state, cause, holds, now)
+    return _run(policy, state, cause, now)
+
+
+def _replaceable(state: State) -> str | None:
+    """A queued automatic run that no worker has begun: its pins may move, and it may go (R6.3)."""
+    run = state.active
+    if run and run.status is RunStatus.QUEUED and run.trigger_type is TriggerType.AUTO and run.attempt == 0:
+        return run.id
+    return None
+
+
+def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: datetime) -> Decision:
+    first = holds[0]
+    evidence = _evidence(policy, state, cause) | first.evidence
+    if first.until is not None:
+        evidence["until"] = iso(first.until)
+    if len(holds) > 1:
+        evidence["alsoHeldBy"] = [hold.reason for hold in holds[1:]]
+    renewal = _renewal(policy, state, cause, now) if first.reason is Reason.IN_FLIGHT else None
+    if renewal is not None:
+        evidence["renewed"] = True
+    return Decision(
+        Outcome.HOLD,
+        first.reason,
+        evidence,
+        next_look=first.look,
+        blocker_id=first.blocker.workflow_id if first.blocker else None,
+        blocks_until=first.until if first.reason in BLOCKING_HOLDS else None,
+        renewal=renewal,
+    )
+
+
+def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renewal | None:
+    """A queued run stays open: it takes the new heads if nothing blocks."""
+    run_id, run = _replaceable(state), state.active
+    pins = pins_of(state)
+    if run_id is None or run is None or run.version != state.version or dict(run.pins) == pins:
+        return None
+    waits, _ = split_blockers(policy, state, cause, now)
+    return None if waits else Renewal(run_id, pins, signature(state, cause))
+
+
+def _run(policy: Policy, state: State, cause: Cause, now: datetime) -> Decision:
+    _, passed = split_blockers(policy, state, cause, now)
+    evidence = _evidence(policy, state, cause)
+    if passed:
+        evidence["waitedOut"] = [describe(b) for b in passed]
+    run = NewRun(
+        trigger=_trigger(policy, state, cause),
+        pins=pins_of(state),
+        priority=policy.priority,
+        parameters=policy.parameter_defaults,
+        cause=signature(state, cause),
+        mixed=bool(passed),
+    )
+    return Decision(Outcome.RUN, cause.reason, evidence, run=run)
+
+
+def _repeats(state: State, cause: Cause) -> bool:
+    return state.cause_repeats >= REPEATS_ALLOWED and state.success_cause == signature(state, cause)
+
+
+def _repeated(state: State, cause: Cause, now: datetime) -> Decision:
+    """A success that leaves the same cause again and again is a fault, not a loop (R1.5)."""
+    text = f"{state.cause_repeats} successes in a row left the cause '{cause.base}' with the same versions"
+    evidence = {"error": text, "cause": cause.base}
+    return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, evidence, next_look=patience(state, now))
+
+
+def signature(state: State, cause: Cause) -> str:
+    """Identifies a cause with the versions that it would run on."""
+    expired = cause.expired.expired if cause.expired else None
+    versions = {i.asset_id: i.head.data_version for i in state.inputs if i.head}
+    return digest([cause.base, cause.asset_id, state.job_fingerprint, versions, iso(expired.at) if expired else None])
+
+
+def pins_of(state: State) -> dict[str, Version]:
+    """The heads, as a run would read them."""
+    return {i.asset_id: Version(i.head.sequence, i.head.data_version) for i in state.inputs if i.head}
+
+
+def _evidence(policy: Policy, state: State, cause: Cause | None) -> dict[str, Any]:
+    """The version vectors side by side, and the cause."""
+    triggering = {i.asset_id for i in policy.inputs if i.triggers}
+    inputs = [
+        {
+            "assetId": i.asset_id,
+            "from": i.consumed.data_version if i.consumed else None,
+            "to": i.head.data_version if i.head else None,
+            "changed": i.changed,
+            "triggers": i.asset_id in triggering,
+        }
+        for i in state.inputs
+    ]
+    evidence: dict[str, Any] = {"inputs": inputs}
+    if cause is not None:
+        evidence |= {"cause": cause.base, "assetId": cause.asset_id}
+        if cause.expired and cause.expired.expired:
+            expired = cause.expired.expired
+            evidence["expiry"] = {"reason": expired.reason, "expiresAt": iso(expired.at)}
+    return evidence
+
+
+def _trigger(policy: Policy, state: State, cause: Cause) -> dict[str, Any]:
+    """The trigger of an automatic run, as design 6 writes it; the store adds the decision's id."""
+    upstream = [
+        {
+            "assetId": i.asset_id,
+            "partitionKey": state.partition_key,
+            "from": i.consumed.data_version if i.consumed else None,
+            "to": i.head.data_version,
+            "runId": i.head.run_id,
+        }
+        for i in changed_triggers(policy, state)
+        if i.head is not None
+    ]
+    expired = cause.expired.expired if cause.expired else None
+    return {
+        "type": TriggerType.AUTO,
+        "reason": cause.reason,
+        "assetId": cause.asset_id,
+        "partitionKey": state.partition_key,
+        "upstream": upstream,
+        "expiry": _expiry(expired.reason, expired.at) if expired else None,
+        "eventIds": _event_ids(state, cause),
+    }
+
+
+def _expiry(reason: ExpiryReason, at: datetime) -> dict[str, Any]:
+    return {"reason": reason, "expiresAt": iso(at)}
+
+
+def _event_ids(state: State, cause: Cause) -> list[str]:
+    ids = [event for i in state.inputs if i.pending and i.changed for event in i.pending.event_ids]
+    if cause.expired and cause.expired.expired and cause.expired.expired.event_id:
+        ids.append(cause.expired.expired.event_id)
+    half = MOST_EVENTS // 2
+    return ids if len(ids) <= MOST_EVENTS else ids[:half] + ids[-half:]

@@ -1,0 +1,72 @@
+"""What `decide` returns: an outcome, its reason, the evidence, and what has to be written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from freshline.model.state import Version
+from freshline.model.words import Outcome, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """An automatic run to queue. `cause` identifies why and on which versions, for the safety net of R1.5."""
+
+    trigger: Mapping[str, Any]
+    pins: Mapping[str, Version]
+    priority: int
+    parameters: Mapping[str, Any]
+    cause: str
+    mixed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A queued run that reads newer heads when it starts (R6.3)."""
+
+    run_id: str
+    pins: Mapping[str, Version]
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of looking at one workflow partition.
+
+    `next_look` None: there is nothing to look at until something happens. Every hold has one (R11.4).
+    `superseded`: a queued automatic run whose cause is gone.
+    """
+
+    outcome: Outcome
+    reason: Reason
+    evidence: dict[str, Any] = field(default_factory=dict)
+    next_look: datetime | None = None
+    blocker_id: int | None = None
+    blocks_until: datetime | None = None
+    run: NewRun | None = None
+    renewal: Renewal | None = None
+    superseded: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Equal for decisions that say the same; those are counted, not repeated (R5.5)."""
+        said = {key: value for key, value in self.evidence.items() if key != "blockers"}
+        said["blockers"] = [blocker["workflowSlug"] for blocker in self.evidence.get("blockers", ())]
+        return digest([self.outcome, self.reason, said])
+
+
+def digest(value: Any) -> str:
+    """A short, stable hash of JSON data."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def iso(moment: datetime | None) -> str | None:
+    """Times as we show them: ISO 8601 in UTC."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,183 @@
+"""What keeps a stale workflow from running now, in the order of R5.1. Each hold knows when to look again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from freshline.decide.causes import Cause, first_change, triggers
+from freshline.decide.decision import iso
+from freshline.decide.times import milliseconds, quiet_until
+from freshline.model.policy import Policy
+from freshline.model.state import Blocker, State
+from freshline.model.words import ExpiryReason, Reason
+
+SHORT_LOOK = timedelta(seconds=1)
+LONGEST_WAIT_LOOK = timedelta(seconds=30)
+LONG_LOOK = timedelta(seconds=30)
+LONGEST_LOOK = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One reason not to run now. `until`: its known end. `look`: when to look again, at the latest."""
+
+    reason: Reason
+    look: datetime
+    until: datetime | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+    blocker: Blocker | None = None
+
+
+def find_holds(policy: Policy, state: State, cause: Cause, now: datetime) -> Iterator[Hold]:
+    """All holds that match, in order; the first one is the answer."""
+    for check in (
+        _in_flight,
+        _paused,
+        _breaker,
+        _cooldown,
+        _canceled,
+        _quiet,
+        _too_old,
+        _waiting_for_all,
+        _waiting_for_upstream,
+        _debouncing,
+        _min_interval,
+    ):
+        hold = check(policy, state, cause, now)
+        if hold is not None:
+            yield hold
+
+
+def doubling(first: timedelta, most: timedelta, looks: int) -> timedelta:
+    """1, 2, 4 … times `first`, at most `most`: nobody relies on being woken (R11.4)."""
+    return min(most, first * 2 ** min(looks, 20))
+
+
+def patience(state: State, now: datetime) -> datetime:
+    """The next look of a hold whose end is not known."""
+    return now + doubling(LONG_LOOK, LONGEST_LOOK, state.looks)
+
+
+def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
+    """How long to wait for ancestors (R4.5)."""
+    start = (first_change(state) if cause.by_input else None) or cause.since
+    return start + milliseconds(policy.max_wait_ms)
+
+
+def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) -> tuple[list[Blocker], list[Blocker]]:
+    """Ancestors to wait for now, and those that a run would not wait for (any more): it reads a mix (R4.4, R4.5)."""
+    if not policy.wait_for_upstream:
+        return [], []
+    end = deadline(policy, state, cause)
+    waits = [b for b in state.blockers if now < end and not b.cannot_run and (b.until is None or b.until < end)]
+    return waits, [b for b in state.blockers if b not in waits]
+
+
+def _in_flight(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    if state.active is None:
+        return None
+    evidence = {"runId": state.active.id, "runStatus": state.active.status, "trigger": state.active.trigger_type}
+    return Hold(Reason.IN_FLIGHT, patience(state, now), evidence=evidence)
+
+
+def _paused(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    if not state.paused or (state.paused_until is not None and state.paused_until <= now):
+        return None
+    return Hold(Reason.PAUSED, state.paused_until or patience(state, now), state.paused_until)
+
+
+def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    """An open breaker lets single probes through: on new data, or after a long time, never before maxMs (R7.3)."""
+    failures = state.failures
+    if failures.breaker_at is None or failures.last_at is None:
+        return None
+    earliest = failures.last_at + milliseconds(policy.backoff.max_ms or 0)
+    probe_at = max(earliest, failures.last_at + milliseconds(policy.backoff.probe_ms))
+    heads = {i.asset_id: i.head.data_version for i in state.inputs if i.head is not None}
+    next_probe = probe_at if heads == failures.probed else earliest
+    if now >= next_probe:
+        return None
+    evidence = {"failures": failures.count, "openedAt": iso(failures.breaker_at), "nextProbeAt": iso(next_probe)}
+    return Hold(Reason.BREAKER_OPEN, next_probe, evidence=evidence)
+
+
+def _cooldown(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    until = state.failures.eligible_at
+    if until is None or until <= now:
+        return None
+    return Hold(Reason.COOLING_DOWN, until, until, {"failures": state.failures.count})
+
+
+def _canceled(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
+    """A canceled run is not asked for again until something is different (R5.3)."""
+    canceled = state.canceled
+    if canceled is None or canceled.version != state.version:
+        return None
+    heads = {i.asset_id: i.head.data_version for i in state.inputs if i.head is not None}
+    expired = cause.expired.expired if cause.expired else None
+    if expired is not None and (expired.reason is ExpiryReason.MANUAL or expired.at != canceled.expired_at):
+        return None
+    if dict(canceled.pins) != heads:
+        return None
+    return Hold(Reason.CANCELED, patience(state, now))
+
+
+def _quiet(policy: Policy, _state: State, _cause: Cause, now: datetime) -> Hold | None:
+    until = quiet_until(policy.quiet_hours, now)
+    return None if until is None else Hold(Reason.QUIET_HOURS, until, until)
+
+
+def _too_old(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    limits = {i.asset_id: i.max_age_ms for i in policy.inputs if i.max_age_ms is not None}
+    for one in state.inputs:
+        limit = limits.get(one.asset_id)
+        if limit is None or one.head is None or now - one.head.produced_at <= milliseconds(limit):
+            continue
+        evidence = {"assetId": one.asset_id, "producedAt": iso(one.head.produced_at), "maxAgeMs": limit}
+        return Hold(Reason.INPUT_TOO_OLD, patience(state, now), evidence=evidence)
+    return None
+
+
+def _waiting_for_all(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
+    if policy.when != "all" or cause.base is not Reason.UPSTREAM_UPDATE:
+        return None
+    behind = [i.asset_id for i in triggers(policy, state) if not i.newer]
+    if not behind:
+        return None
+    return Hold(Reason.WAITING_FOR_ALL, patience(state, now), evidence={"waitingFor": behind})
+
+
+def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
+    waits, _ = split_blockers(policy, state, cause, now)
+    if not waits:
+        return None
+    end = deadline(policy, state, cause)
+    look = min(end, now + doubling(SHORT_LOOK, LONGEST_WAIT_LOOK, state.looks))
+    evidence = {"blockers": [describe(b) for b in waits], "deadline": iso(end)}
+    return Hold(Reason.WAITING_FOR_UPSTREAM, look, evidence=evidence, blocker=waits[0])
+
+
+def _debouncing(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
+    """Counts from the last unconsumed snapshot, `maxDelayMs` from the first (R5.4)."""
+    pending = [i.pending for i in triggers(policy, state) if i.pending is not None]
+    if policy.debounce_ms == 0 or cause.base is not Reason.UPSTREAM_UPDATE or not pending:
+        return None
+    until = max(p.last_at for p in pending) + milliseconds(policy.debounce_ms)
+    if policy.max_delay_ms is not None:
+        until = min(until, min(p.first_at for p in pending) + milliseconds(policy.max_delay_ms))
+    return Hold(Reason.DEBOUNCING, until, until) if now < until else None
+
+
+def _min_interval(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    if policy.min_interval_ms == 0 or state.started_at is None:
+        return None
+    until = state.started_at + milliseconds(policy.min_interval_ms)
+    return Hold(Reason.MIN_INTERVAL, until, until) if now < until else None
+
+
+def describe(blocker: Blocker) -> dict[str, Any]:
+    """A blocker as evidence."""
+    return {"workflowSlug": blocker.slug, "motion": blocker.motion, "until": iso(blocker.until)}

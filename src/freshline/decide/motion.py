@@ -1,0 +1,93 @@
+"""Which ancestors are worth waiting for (R4.2, R4.3), with the walk of R11.7.
+
+An ancestor in motion blocks only if running now could read a mix: some changed input that does not
+descend from it shares an ancestor with it. Waiting for every active ancestor would starve chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from freshline.graph import Graph
+from freshline.model.state import Blocker
+
+MOST_BLOCKERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Why a workflow is in motion (R4.1). `until`: its hold ends then. `cannot_run`: a hold without a known end."""
+
+    kind: str
+    until: datetime | None = None
+    cannot_run: bool = False
+
+
+class Walk:
+    """Looks upwards from the workflows of one batch, memoised, never above the lowest level in motion.
+
+    `settle` tells it what was decided in the meantime: a batch is decided in topological order.
+    """
+
+    def __init__(self, graph: Graph, motion: Mapping[int, Moving]) -> None:
+        self._graph = graph
+        self._motion = {w: m for w, m in motion.items() if w in graph.slugs}
+        self._floor = min((graph.level(w) for w in self._motion), default=None)
+        self._above: dict[int, frozenset[int]] = {}
+
+    def settle(self, workflow_id: int, moving: Moving | None) -> None:
+        """The workflow was decided: it moves in another way now, or no longer."""
+        if moving is None:
+            self._motion.pop(workflow_id, None)
+        else:
+            self._motion[workflow_id] = moving
+
+    def blockers(self, workflow_id: int, changed: Iterable[str] | None) -> tuple[Blocker, ...]:
+        """Ancestors in motion that a run would have to wait for; `changed` None: any ancestor counts (R4.3)."""
+        above = [x for x in self._moving_above(workflow_id) if x in self._motion]
+        if not above:
+            return ()
+        inputs = None if changed is None else tuple(changed)
+        found = (x for x in sorted(above) if inputs is None or self._could_mix(x, inputs))
+        return tuple(self._blocker(x) for x, _ in zip(found, range(MOST_BLOCKERS), strict=False))
+
+    def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
+        origins = self._graph.origins(ancestor)
+        return any(
+            not self._descends(asset_id, ancestor) and not origins.isdisjoint(self._graph.roots(asset_id))
+            for asset_id in changed
+        )
+
+    def _descends(self, asset_id: str, ancestor: int) -> bool:
+        producer = self._graph.producer(asset_id)
+        return producer is not None and (producer == ancestor or ancestor in self._moving_above(producer))
+
+    def _blocker(self, workflow_id: int) -> Blocker:
+        moving = self._motion[workflow_id]
+        return Blocker(workflow_id, self._graph.slugs[workflow_id], moving.kind, moving.until, moving.cannot_run)
+
+    def _moving_above(self, start: int) -> frozenset[int]:
+        """Proper ancestors that were in motion when the walk began."""
+        memo = self._above
+        stack = [start]
+        while stack:
+            current = stack[-1]
+            if current in memo:
+                stack.pop()
+                continue
+            parents = list(self._parents(current))
+            missing = [parent for parent in parents if parent not in memo]
+            if missing:
+                stack.extend(missing)
+                continue
+            moving = {parent for parent in parents if parent in self._motion}
+            memo[current] = frozenset(moving).union(*(memo[parent] for parent in parents))
+            stack.pop()
+        return memo[start]
+
+    def _parents(self, workflow_id: int) -> Iterator[int]:
+        if self._floor is None or self._graph.level(workflow_id) <= self._floor:
+            return iter(())
+        return self._graph.parents(workflow_id)

@@ -1,0 +1,81 @@
+"""Pure time arithmetic: when an asset expires (R8.1) and when quiet hours end (R8.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from datetime import time as clock
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from freshline.model.policy import Freshness, QuietHours
+from freshline.model.words import ExpiryReason
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def milliseconds(value: int) -> timedelta:
+    """A duration as our settings write it."""
+    return timedelta(milliseconds=value)
+
+
+def expires_at(freshness: Freshness, produced_at: datetime) -> tuple[datetime, ExpiryReason] | None:
+    """When data produced then runs out, by whichever comes first; None if never."""
+    candidates = list(scheduled(freshness, produced_at))
+    if freshness.ttl_ms is not None:
+        candidates.append((produced_at + milliseconds(freshness.ttl_ms), ExpiryReason.TTL))
+    return min(candidates, default=None)
+
+
+def next_point(freshness: Freshness, after: datetime) -> tuple[datetime, ExpiryReason] | None:
+    """The next cadence or cron time: such timers exist without any production (R8.1)."""
+    return min(scheduled(freshness, after), default=None)
+
+
+def scheduled(freshness: Freshness, after: datetime) -> Iterator[tuple[datetime, ExpiryReason]]:
+    """The next time of each schedule that does not depend on a production."""
+    if freshness.cadence_ms is not None:
+        yield _cadence(freshness.cadence_ms, freshness.offset_ms, after), ExpiryReason.CADENCE
+    if freshness.cron is not None:
+        yield _cron(freshness.cron, freshness.timezone, after), ExpiryReason.CRON
+
+
+def _cadence(period_ms: int, offset_ms: int, after: datetime) -> datetime:
+    """Points lie on a fixed grid since 1970, so that lateness never accumulates."""
+    period = milliseconds(period_ms)
+    origin = EPOCH + milliseconds(offset_ms)
+    return origin + ((after - origin) // period + 1) * period
+
+
+def _cron(expression: str, timezone: str, after: datetime) -> datetime:
+    found: datetime = next(CronSim(expression, after.astimezone(ZoneInfo(timezone))))
+    return found.astimezone(UTC)
+
+
+def quiet_until(windows: tuple[QuietHours, ...], now: datetime) -> datetime | None:
+    """The end of the quiet time that `now` lies in, over touching windows; None when it is not quiet."""
+    end: datetime | None = None
+    moment = now
+    # Each window can extend the quiet time once; a week of windows that cover everything must still end.
+    for _ in range(8 * len(windows)):
+        later = max((e for w in windows for e in _ends(w, moment)), default=None)
+        if later is None:
+            break
+        end = moment = later
+    return end
+
+
+def _ends(window: QuietHours, now: datetime) -> Iterator[datetime]:
+    zone = ZoneInfo(window.timezone)
+    local = now.astimezone(zone)
+    start, stop = clock.fromisoformat(window.start), clock.fromisoformat(window.end)
+    for days_back in (0, 1):
+        day = local.date() - timedelta(days=days_back)
+        if day.weekday() not in window.days:
+            continue
+        begins = datetime.combine(day, start, zone)
+        last = day if stop > start else day + timedelta(days=1)
+        ends = datetime.combine(last, stop, zone).astimezone(UTC)
+        if begins.astimezone(UTC) <= now < ends:
+            yield ends

@@ -1,0 +1,144 @@
+"""The topology of all workflows: who makes and who reads which asset. Compact, immutable, cached by epoch.
+
+Policies are not kept here: they come with the state of a workflow, in the same statement (R6.2).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class Graph:
+    """Assets and workflows of one definitions epoch. What a workflow reads of its own output is no edge (R1.3)."""
+
+    def __init__(
+        self,
+        *,
+        epoch: int,
+        slugs: Mapping[int, str],
+        producers: Mapping[str, int],
+        edges: Iterable[tuple[str, int]],
+    ) -> None:
+        self.epoch = epoch
+        self.slugs = dict(slugs)
+        self._producers = dict(producers)
+        inputs: dict[int, list[str]] = defaultdict(list)
+        consumers: dict[str, list[int]] = defaultdict(list)
+        for asset_id, workflow_id in edges:
+            inputs[workflow_id].append(asset_id)
+            consumers[asset_id].append(workflow_id)
+        self._inputs = {workflow_id: tuple(sorted(ids)) for workflow_id, ids in inputs.items()}
+        self._consumers = {asset_id: tuple(sorted(ids)) for asset_id, ids in consumers.items()}
+        self._levels: dict[int, int] = {}
+        self._roots: dict[str, frozenset[str]] = {}
+
+    def inputs(self, workflow_id: int) -> tuple[str, ...]:
+        """The assets that it reads, in order."""
+        return self._inputs.get(workflow_id, ())
+
+    def consumers(self, asset_id: str) -> tuple[int, ...]:
+        """The workflows that read the asset."""
+        return self._consumers.get(asset_id, ())
+
+    def producer(self, asset_id: str) -> int | None:
+        """The workflow that makes the asset; None for a source."""
+        return self._producers.get(asset_id)
+
+    def outputs(self) -> Mapping[str, int]:
+        """Every produced asset and its workflow."""
+        return self._producers
+
+    def parents(self, workflow_id: int) -> Iterator[int]:
+        """The workflows that make its inputs."""
+        for asset_id in self.inputs(workflow_id):
+            producer = self._producers.get(asset_id)
+            if producer is not None and producer != workflow_id:
+                yield producer
+
+    def level(self, workflow_id: int) -> int:
+        """0 for workflows that read only sources, else one more than the highest parent."""
+        return self._fold(workflow_id)
+
+    def _fold(self, start: int) -> int:
+        levels = self._levels
+        stack = [start]
+        while stack:
+            current = stack[-1]
+            if current in levels:
+                stack.pop()
+                continue
+            missing = [parent for parent in self.parents(current) if parent not in levels]
+            if missing:
+                stack.extend(missing)
+            else:
+                levels[current] = 1 + max((levels[parent] for parent in self.parents(current)), default=-1)
+                stack.pop()
+        return levels[start]
+
+    def roots(self, asset_id: str) -> frozenset[str]:
+        """Where the asset's data comes from: sources, and outputs of workflows that read nothing.
+
+        Ancestors are closed upwards, so two assets have an ancestor in common exactly when they share a root.
+        """
+        roots = self._roots
+        stack = [asset_id]
+        while stack:
+            current = stack[-1]
+            if current in roots:
+                stack.pop()
+                continue
+            producer = self._producers.get(current)
+            above = self.inputs(producer) if producer is not None else ()
+            missing = [upper for upper in above if upper not in roots]
+            if missing:
+                stack.extend(missing)
+                continue
+            roots[current] = frozenset().union(*(roots[upper] for upper in above)) if above else frozenset({current})
+            stack.pop()
+        return roots[asset_id]
+
+    def origins(self, workflow_id: int) -> frozenset[str]:
+        """The roots of everything that the workflow reads."""
+        return frozenset().union(*(self.roots(asset_id) for asset_id in self.inputs(workflow_id)))
+
+    def descendants(self, asset_id: str) -> list[int]:
+        """Every workflow downstream of the asset, nearest levels first."""
+        found: set[int] = set()
+        frontier = [asset_id]
+        made: dict[int, list[str]] = defaultdict(list)
+        for output, workflow_id in self._producers.items():
+            made[workflow_id].append(output)
+        while frontier:
+            for workflow_id in self.consumers(frontier.pop()):
+                if workflow_id not in found:
+                    found.add(workflow_id)
+                    frontier.extend(made[workflow_id])
+        return sorted(found, key=lambda workflow_id: (self.level(workflow_id), workflow_id))
+
+
+def find_cycle(successors: Mapping[str, Iterable[str]]) -> list[str] | None:
+    """A cycle as a path whose first and last node are equal, or None."""
+    done: set[str] = set()
+    for start in sorted(successors):
+        if start in done:
+            continue
+        path: list[str] = []
+        on_path: set[str] = set()
+        stack: list[tuple[str, Iterator[str]]] = [(start, iter(sorted(successors.get(start, ()))))]
+        path.append(start)
+        on_path.add(start)
+        while stack:
+            node, following = stack[-1]
+            step = next((n for n in following if n not in done), None)
+            if step is None:
+                stack.pop()
+                on_path.discard(path.pop())
+                done.add(node)
+            elif step in on_path:
+                return [*path[path.index(step) :], step]
+            else:
+                stack.append((step, iter(sorted(successors.get(step, ())))))
+                path.append(step)
+                on_path.add(step)
+    return None
