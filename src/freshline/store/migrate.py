@@ -1,0 +1,217 @@
+"""Brings a database to the schema of this Freshline: numbered SQL files, each one transaction.
+
+A migration inserts its version row first. Of two migrators at once the second one waits on that row and then finds it
+there, so both end well and every file is applied once. A file whose first line is `-- breaking` cannot be used by older
+versions of Freshline: they refuse a database that has it, and accept newer migrations that are not marked.
+
+`python -m freshline.store.migrate dump` writes the resulting schema to `schema.sql`, for reading and for reviews.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+
+from freshline.errors import DatabaseError, SchemaError, UsageError
+from freshline.store import binaries
+from freshline.store.embedded import EmbeddedServer
+
+OLDEST_SERVER = 15
+DUMP = Path(__file__).with_name("schema.sql")
+_LOCK = 0x66726573_68  # "fresh"; any constant that is ours
+_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+_TABLE = """
+CREATE TABLE IF NOT EXISTS freshline_migrations (
+    version     integer PRIMARY KEY CHECK (version > 0),
+    name        text NOT NULL,
+    breaking    boolean NOT NULL,
+    applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file of `migrations/`."""
+
+    version: int
+    name: str
+    breaking: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationStatus:
+    """Where a database stands. `newer_breaking`: the newest breaking version that this Freshline does not know."""
+
+    current: int
+    latest: int
+    pending: tuple[str, ...]
+    newer_breaking: int | None
+
+
+@cache
+def known() -> tuple[Migration, ...]:
+    """The migrations of this Freshline, in order."""
+    files = (resources.files("freshline.store") / "migrations").iterdir()
+    found = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")}
+    return tuple(_parse(name, sql) for name, sql in sorted(found.items()))
+
+
+def upgrade(conninfo: str) -> list[str]:
+    """Apply what is pending and return the names, in order. Safe to be called by any number of processes at once."""
+    with _connect(conninfo) as conn:
+        _ensure_table(conn)
+        _refuse_newer(_status(conn))
+        return [migration.name for migration in known() if _apply(conn, migration)]
+
+
+def status(conninfo: str) -> MigrationStatus:
+    """Where the database stands; nothing is changed."""
+    with _connect(conninfo) as conn:
+        return _status(conn)
+
+
+def require_current(conn: psycopg.Connection[Any]) -> None:
+    """Refuse a database that is behind, or ahead by a breaking migration."""
+    _require_server(conn)
+    found = _status(conn)
+    _refuse_newer(found)
+    if found.pending:
+        raise SchemaError(
+            f"the database has schema version {found.current} and this Freshline needs {found.latest} "
+            f"({', '.join(found.pending)} not applied); run `freshline db upgrade`"
+        )
+
+
+def dump(conninfo: str) -> str:
+    """The schema as SQL, without what differs between servers and runs."""
+    lines = binaries.run("pg_dump", "--schema-only", "--no-owner", "--no-privileges", conninfo).splitlines()
+    noise = re.compile(r"--|SET |SELECT pg_catalog\.set_config|\\(un)?restrict\b")
+    text = "\n".join(line for line in lines if not noise.match(line))
+    return re.sub(r"\n{2,}", "\n\n", text).strip() + "\n"
+
+
+def _parse(file: str, sql: str) -> Migration:
+    match = _NAME.fullmatch(file)
+    if match is None:
+        raise SchemaError(f"the migration {file!r} is not named like 0001_init.sql; reinstall Freshline")
+    breaking = sql.partition("\n")[0].strip() == "-- breaking"
+    return Migration(int(match[1]), file.removesuffix(".sql"), breaking, sql)
+
+
+@contextmanager
+def _connect(conninfo: str) -> Iterator[psycopg.Connection[Any]]:
+    try:
+        with psycopg.connect(conninfo, autocommit=True, connect_timeout=10) as conn:
+            _require_server(conn)
+            yield conn
+    except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
+        raise DatabaseError(
+            f"the schema of {_address(conninfo)} cannot be changed: {_first_line(error)}; "
+            "use a database that belongs to this user"
+        ) from error
+    except psycopg.OperationalError as error:
+        raise DatabaseError(
+            f"the database {_address(conninfo)} cannot be reached: {_first_line(error)}; check FRESHLINE_DATABASE_URL"
+        ) from error
+    except psycopg.ProgrammingError as error:
+        raise DatabaseError(
+            f"the database cannot be used: {_first_line(error)}; "
+            "FRESHLINE_DATABASE_URL is written like postgresql://user@host:5432/database"
+        ) from error
+
+
+def _address(conninfo: str) -> str:
+    parts = conninfo_to_dict(conninfo)
+    return f"{parts.get('dbname', '')!r} at {parts.get('host', 'localhost')}"
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _require_server(conn: psycopg.Connection[Any]) -> None:
+    major = conn.info.server_version // 10_000
+    if major < OLDEST_SERVER:
+        raise DatabaseError(
+            f"the database runs PostgreSQL {major}; Freshline needs {OLDEST_SERVER} or newer; upgrade the server"
+        )
+
+
+def _ensure_table(conn: psycopg.Connection[Any]) -> None:
+    # IF NOT EXISTS alone does not keep two creators apart: the second one fails on the catalogue's own index.
+    with conn.transaction():
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        conn.execute(_TABLE)
+
+
+def _apply(conn: psycopg.Connection[Any], migration: Migration) -> bool:
+    """Whether it was this call that applied the migration."""
+    row = (migration.version, migration.name, migration.breaking)
+    with conn.transaction():
+        inserted = conn.execute(
+            "INSERT INTO freshline_migrations (version, name, breaking) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", row
+        )
+        if inserted.rowcount == 0:
+            return False
+        try:
+            conn.execute(migration.sql.encode())
+        except psycopg.Error as error:
+            raise SchemaError(
+                f"the migration {migration.name} failed and was undone: {_first_line(error)}; "
+                "the database must be empty, or have been made by Freshline alone"
+            ) from error
+    return True
+
+
+def _status(conn: psycopg.Connection[Any]) -> MigrationStatus:
+    applied = _applied(conn)
+    latest = known()[-1].version
+    newer = [version for version, breaking in applied.items() if breaking and version > latest]
+    pending = tuple(migration.name for migration in known() if migration.version not in applied)
+    return MigrationStatus(max(applied, default=0), latest, pending, max(newer, default=None))
+
+
+def _applied(conn: psycopg.Connection[Any]) -> dict[int, bool]:
+    with conn.transaction():
+        found = conn.execute("SELECT to_regclass('freshline_migrations')").fetchone()
+        if found is None or found[0] is None:
+            return {}
+        return dict(conn.execute("SELECT version, breaking FROM freshline_migrations").fetchall())
+
+
+def _refuse_newer(found: MigrationStatus) -> None:
+    if found.newer_breaking is not None:
+        raise SchemaError(
+            f"schema version {found.newer_breaking} of the database is newer than this Freshline, "
+            f"which knows versions up to {found.latest}, and cannot be used by it; upgrade Freshline"
+        )
+
+
+def _write_dump() -> None:
+    # The path of a socket must be short, and the data is of no value: hence no fsync.
+    with (
+        tempfile.TemporaryDirectory(prefix="freshline-") as home,
+        EmbeddedServer(Path(home), options={"fsync": "off"}) as url,
+    ):
+        upgrade(url)
+        DUMP.write_text(dump(url), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["dump"]:
+        raise UsageError("usage: python -m freshline.store.migrate dump")
+    _write_dump()

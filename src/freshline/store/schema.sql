@@ -1,0 +1,524 @@
+CREATE FUNCTION public.freshline_id() RETURNS uuid
+    LANGUAGE sql PARALLEL SAFE
+    AS $$
+    SELECT encode(
+        set_bit(set_bit(
+            overlay(uuid_send(gen_random_uuid())
+                    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
+                    FROM 1 FOR 6),
+            52, 1), 53, 1),
+        'hex')::uuid
+$$;
+
+CREATE FUNCTION public.freshline_now() RETURNS timestamp with time zone
+    LANGUAGE sql PARALLEL SAFE
+    AS $$
+    SELECT coalesce(nullif(current_setting('freshline.now', true), '')::timestamptz, clock_timestamp())
+$$;
+
+CREATE TABLE public.assets (
+    id text NOT NULL,
+    producer_id bigint,
+    step_id text,
+    declaration jsonb DEFAULT '{}'::jsonb NOT NULL,
+    source_project text,
+    CONSTRAINT assets_check CHECK (((producer_id IS NULL) = (step_id IS NULL))),
+    CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text))
+);
+
+CREATE TABLE public.considerations (
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    not_before timestamp with time zone NOT NULL,
+    class smallint NOT NULL,
+    noted_at timestamp with time zone NOT NULL,
+    hold text,
+    blocker_id bigint,
+    blocks_until timestamp with time zone,
+    looks integer DEFAULT 0 NOT NULL,
+    CONSTRAINT considerations_check CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
+    CONSTRAINT considerations_check1 CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
+    CONSTRAINT considerations_class_check CHECK ((class = ANY (ARRAY[0, 1, 2]))),
+    CONSTRAINT considerations_looks_check CHECK ((looks >= 0))
+);
+
+CREATE TABLE public.decisions (
+    id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    version integer NOT NULL,
+    outcome text NOT NULL,
+    reason text NOT NULL,
+    digest text NOT NULL,
+    evidence jsonb NOT NULL,
+    at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    count integer DEFAULT 1 NOT NULL,
+    run_id uuid,
+    CONSTRAINT decisions_check CHECK (((outcome = 'run'::text) <= (run_id IS NOT NULL))),
+    CONSTRAINT decisions_check1 CHECK ((last_at >= at)),
+    CONSTRAINT decisions_count_check CHECK ((count > 0)),
+    CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text])))
+);
+
+CREATE TABLE public.edges (
+    asset_id text NOT NULL,
+    workflow_id bigint NOT NULL,
+    triggers boolean NOT NULL,
+    declaration jsonb NOT NULL
+);
+
+CREATE SEQUENCE public.event_positions
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.events (
+    id uuid NOT NULL,
+    "time" timestamp with time zone NOT NULL,
+    "position" bigint,
+    type text NOT NULL,
+    subject text NOT NULL,
+    data jsonb NOT NULL
+)
+PARTITION BY RANGE ("time");
+
+CREATE TABLE public.events_default (
+    id uuid CONSTRAINT events_id_not_null NOT NULL,
+    "time" timestamp with time zone CONSTRAINT events_time_not_null NOT NULL,
+    "position" bigint,
+    type text CONSTRAINT events_type_not_null NOT NULL,
+    subject text CONSTRAINT events_subject_not_null NOT NULL,
+    data jsonb CONSTRAINT events_data_not_null NOT NULL
+);
+
+CREATE TABLE public.freshline_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    breaking boolean NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT freshline_migrations_version_check CHECK ((version > 0))
+);
+
+CREATE TABLE public.heads (
+    asset_id text NOT NULL,
+    partition_key text NOT NULL,
+    sequence bigint NOT NULL,
+    last_sequence bigint NOT NULL,
+    data_version text NOT NULL,
+    table_version bigint,
+    produced_at timestamp with time zone NOT NULL,
+    report_sequence bigint,
+    CONSTRAINT heads_check CHECK ((last_sequence >= sequence))
+);
+
+CREATE TABLE public.inbox (
+    event_id uuid NOT NULL,
+    kind text NOT NULL,
+    asset_id text,
+    workflow_id bigint,
+    partition_key text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    CONSTRAINT inbox_check CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text])) = (asset_id IS NOT NULL))),
+    CONSTRAINT inbox_check1 CHECK (((kind = ANY (ARRAY['ended'::text, 'touched'::text])) = (workflow_id IS NOT NULL))),
+    CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text])))
+);
+
+CREATE TABLE public.installation (
+    one boolean DEFAULT true NOT NULL,
+    warehouse_id uuid DEFAULT gen_random_uuid() NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT installation_one_check CHECK (one)
+);
+
+CREATE TABLE public.projects (
+    name text NOT NULL,
+    code_hash text NOT NULL,
+    applied_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.run_logs (
+    run_id uuid NOT NULL,
+    line integer NOT NULL,
+    attempt integer NOT NULL,
+    step_id text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    stream text NOT NULL,
+    text text NOT NULL,
+    CONSTRAINT run_logs_stream_check CHECK ((stream = ANY (ARRAY['stdout'::text, 'stderr'::text, 'log'::text])))
+);
+
+CREATE TABLE public.run_steps (
+    run_id uuid NOT NULL,
+    step_id text NOT NULL,
+    attempt integer NOT NULL,
+    try integer NOT NULL,
+    status text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    outputs jsonb,
+    error jsonb,
+    CONSTRAINT run_steps_check CHECK (((status = 'running'::text) = (finished_at IS NULL))),
+    CONSTRAINT run_steps_check1 CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),
+    CONSTRAINT run_steps_check2 CHECK (((status = 'failed'::text) = (error IS NOT NULL))),
+    CONSTRAINT run_steps_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text]))),
+    CONSTRAINT run_steps_try_check CHECK ((try > 0))
+);
+
+CREATE TABLE public.runs (
+    id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    version integer NOT NULL,
+    project text NOT NULL,
+    code_hash text,
+    status text NOT NULL,
+    trigger jsonb NOT NULL,
+    trigger_type text NOT NULL,
+    cause text NOT NULL,
+    priority integer NOT NULL,
+    mixed boolean DEFAULT false NOT NULL,
+    pins jsonb NOT NULL,
+    parameters jsonb DEFAULT '{}'::jsonb NOT NULL,
+    decision_id uuid,
+    request_key text,
+    attempt integer DEFAULT 0 NOT NULL,
+    crashes integer DEFAULT 0 NOT NULL,
+    worker_id uuid,
+    lease_until timestamp with time zone,
+    queued_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    cancel_at timestamp with time zone,
+    cancel_reason text,
+    error jsonb,
+    result jsonb,
+    progress jsonb,
+    CONSTRAINT runs_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT runs_check CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
+    CONSTRAINT runs_check1 CHECK (((status = 'running'::text) <= ((worker_id IS NOT NULL) AND (started_at IS NOT NULL) AND (attempt > 0)))),
+    CONSTRAINT runs_check2 CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
+    CONSTRAINT runs_check3 CHECK (((status = 'failed'::text) <= (error IS NOT NULL))),
+    CONSTRAINT runs_check4 CHECK (((status = 'succeeded'::text) <= (error IS NULL))),
+    CONSTRAINT runs_check5 CHECK (((trigger ->> 'type'::text) = trigger_type)),
+    CONSTRAINT runs_crashes_check CHECK ((crashes >= 0)),
+    CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text]))),
+    CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
+);
+
+CREATE TABLE public.snapshots (
+    asset_id text NOT NULL,
+    partition_key text NOT NULL,
+    sequence bigint NOT NULL,
+    data_version text NOT NULL,
+    changed boolean NOT NULL,
+    table_version bigint,
+    location jsonb,
+    schema jsonb,
+    rows bigint,
+    bytes bigint,
+    checks jsonb,
+    workflow_id bigint,
+    run_id uuid,
+    attempt integer,
+    step_id text,
+    produced_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    inputs jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sources jsonb DEFAULT '{}'::jsonb NOT NULL,
+    payload jsonb,
+    event_id uuid NOT NULL,
+    report_key text,
+    report_sequence bigint,
+    gone_at timestamp with time zone,
+    CONSTRAINT snapshots_check CHECK (((run_id IS NULL) = (attempt IS NULL))),
+    CONSTRAINT snapshots_sequence_check CHECK ((sequence > 0))
+);
+
+CREATE TABLE public.timers (
+    asset_id text NOT NULL,
+    partition_key text NOT NULL,
+    kind text NOT NULL,
+    due_at timestamp with time zone,
+    reason text,
+    expired_at timestamp with time zone,
+    expired_reason text,
+    event_id uuid,
+    CONSTRAINT timers_check CHECK (((due_at IS NULL) = (reason IS NULL))),
+    CONSTRAINT timers_check1 CHECK (((expired_at IS NULL) = (expired_reason IS NULL))),
+    CONSTRAINT timers_check2 CHECK (((due_at IS NOT NULL) OR (expired_at IS NOT NULL))),
+    CONSTRAINT timers_expired_reason_check CHECK ((expired_reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text]))),
+    CONSTRAINT timers_kind_check CHECK ((kind = ANY (ARRAY['expiry'::text, 'overdue'::text]))),
+    CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text])))
+);
+
+CREATE TABLE public.workers (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    project text,
+    code_hash text,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    stopped_at timestamp with time zone,
+    info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT workers_kind_check CHECK ((kind = ANY (ARRAY['materializer'::text, 'worker'::text, 'api'::text])))
+);
+
+CREATE TABLE public.workflow_partitions (
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    vector jsonb,
+    job_fingerprint text,
+    succeeded_at timestamp with time zone,
+    success_cause text,
+    cause_repeats integer DEFAULT 0 NOT NULL,
+    started_at timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    failed_at timestamp with time zone,
+    eligible_at timestamp with time zone,
+    breaker_at timestamp with time zone,
+    probed jsonb,
+    canceled jsonb,
+    avoided bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT workflow_partitions_check CHECK (((vector IS NULL) = (job_fingerprint IS NULL))),
+    CONSTRAINT workflow_partitions_check1 CHECK (((failures = 0) <= (eligible_at IS NULL))),
+    CONSTRAINT workflow_partitions_check2 CHECK (((breaker_at IS NOT NULL) <= (failures > 0))),
+    CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0))
+);
+
+CREATE TABLE public.workflow_versions (
+    workflow_id bigint NOT NULL,
+    version integer NOT NULL,
+    fingerprint text NOT NULL,
+    job_fingerprint text NOT NULL,
+    code_hash text,
+    definition jsonb NOT NULL,
+    source_file text,
+    applied_at timestamp with time zone NOT NULL,
+    CONSTRAINT workflow_versions_version_check CHECK ((version > 0))
+);
+
+CREATE TABLE public.workflows (
+    id bigint NOT NULL,
+    slug text NOT NULL,
+    project text NOT NULL,
+    version integer NOT NULL,
+    automatic boolean NOT NULL,
+    policy jsonb NOT NULL,
+    job_fingerprint text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    applied_at timestamp with time zone NOT NULL,
+    retired_at timestamp with time zone,
+    paused_at timestamp with time zone,
+    paused_until timestamp with time zone,
+    CONSTRAINT workflows_check CHECK (((paused_until IS NULL) OR (paused_at IS NOT NULL))),
+    CONSTRAINT workflows_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE public.workflows ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.workflows_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY public.events ATTACH PARTITION public.events_default DEFAULT;
+
+ALTER TABLE ONLY public.assets
+    ADD CONSTRAINT assets_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.considerations
+    ADD CONSTRAINT considerations_pkey PRIMARY KEY (workflow_id, partition_key);
+
+ALTER TABLE ONLY public.decisions
+    ADD CONSTRAINT decisions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.edges
+    ADD CONSTRAINT edges_pkey PRIMARY KEY (asset_id, workflow_id);
+
+ALTER TABLE ONLY public.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY ("time", id);
+
+ALTER TABLE ONLY public.events_default
+    ADD CONSTRAINT events_default_pkey PRIMARY KEY ("time", id);
+
+ALTER TABLE ONLY public.freshline_migrations
+    ADD CONSTRAINT freshline_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY public.heads
+    ADD CONSTRAINT heads_pkey PRIMARY KEY (asset_id, partition_key);
+
+ALTER TABLE ONLY public.inbox
+    ADD CONSTRAINT inbox_pkey PRIMARY KEY (event_id);
+
+ALTER TABLE ONLY public.installation
+    ADD CONSTRAINT installation_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.projects
+    ADD CONSTRAINT projects_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY public.run_logs
+    ADD CONSTRAINT run_logs_pkey PRIMARY KEY (run_id, line);
+
+ALTER TABLE ONLY public.run_steps
+    ADD CONSTRAINT run_steps_pkey PRIMARY KEY (run_id, step_id, attempt, try);
+
+ALTER TABLE ONLY public.runs
+    ADD CONSTRAINT runs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.runs
+    ADD CONSTRAINT runs_request_key_key UNIQUE (request_key);
+
+ALTER TABLE ONLY public.snapshots
+    ADD CONSTRAINT snapshots_pkey PRIMARY KEY (asset_id, partition_key, sequence);
+
+ALTER TABLE ONLY public.timers
+    ADD CONSTRAINT timers_pkey PRIMARY KEY (asset_id, partition_key, kind);
+
+ALTER TABLE ONLY public.workers
+    ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.workflow_partitions
+    ADD CONSTRAINT workflow_partitions_pkey PRIMARY KEY (workflow_id, partition_key);
+
+ALTER TABLE ONLY public.workflow_versions
+    ADD CONSTRAINT workflow_versions_pkey PRIMARY KEY (workflow_id, version);
+
+ALTER TABLE ONLY public.workflows
+    ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.workflows
+    ADD CONSTRAINT workflows_slug_key UNIQUE (slug);
+
+CREATE UNIQUE INDEX assets_case ON public.assets USING btree (lower(id));
+
+CREATE INDEX assets_producer ON public.assets USING btree (producer_id) WHERE (producer_id IS NOT NULL);
+
+CREATE INDEX considerations_blocker ON public.considerations USING btree (blocker_id) WHERE (blocker_id IS NOT NULL);
+
+CREATE INDEX considerations_due ON public.considerations USING btree (class, not_before);
+
+CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, partition_key, at DESC);
+
+CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC);
+
+CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
+
+CREATE INDEX events_position ON ONLY public.events USING btree ("position") WHERE ("position" IS NOT NULL);
+
+CREATE INDEX events_default_position_idx ON public.events_default USING btree ("position") WHERE ("position" IS NOT NULL);
+
+CREATE INDEX events_subject ON ONLY public.events USING btree (subject, "time" DESC);
+
+CREATE INDEX events_default_subject_time_idx ON public.events_default USING btree (subject, "time" DESC);
+
+CREATE INDEX events_unstamped ON ONLY public.events USING btree ("time", id) WHERE ("position" IS NULL);
+
+CREATE INDEX events_default_time_id_idx ON public.events_default USING btree ("time", id) WHERE ("position" IS NULL);
+
+CREATE INDEX runs_active ON public.runs USING btree (workflow_id, partition_key) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text]));
+
+CREATE INDEX runs_history ON public.runs USING btree (workflow_id, partition_key, queued_at DESC);
+
+CREATE INDEX runs_leases ON public.runs USING btree (lease_until) WHERE (status = 'running'::text);
+
+CREATE UNIQUE INDEX runs_one_active ON public.runs USING btree (workflow_id, partition_key) WHERE ((status = ANY (ARRAY['queued'::text, 'running'::text])) AND (trigger_type = 'auto-materialize'::text));
+
+CREATE UNIQUE INDEX runs_one_running ON public.runs USING btree (workflow_id, partition_key) WHERE (status = 'running'::text);
+
+CREATE INDEX runs_queue ON public.runs USING btree (priority, queued_at, id) WHERE (status = 'queued'::text);
+
+CREATE INDEX runs_recent ON public.runs USING btree (queued_at DESC, id DESC);
+
+CREATE INDEX snapshots_changed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE changed;
+
+CREATE UNIQUE INDEX snapshots_report_key ON public.snapshots USING btree (asset_id, partition_key, report_key) WHERE (report_key IS NOT NULL);
+
+CREATE INDEX snapshots_run ON public.snapshots USING btree (run_id) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX timers_due ON public.timers USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX workers_live ON public.workers USING btree (seen_at) WHERE (stopped_at IS NULL);
+
+CREATE INDEX workflows_project ON public.workflows USING btree (project) WHERE (retired_at IS NULL);
+
+ALTER INDEX public.events_pkey ATTACH PARTITION public.events_default_pkey;
+
+ALTER INDEX public.events_position ATTACH PARTITION public.events_default_position_idx;
+
+ALTER INDEX public.events_subject ATTACH PARTITION public.events_default_subject_time_idx;
+
+ALTER INDEX public.events_unstamped ATTACH PARTITION public.events_default_time_id_idx;
+
+ALTER TABLE ONLY public.assets
+    ADD CONSTRAINT assets_producer_id_fkey FOREIGN KEY (producer_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.considerations
+    ADD CONSTRAINT considerations_blocker_id_fkey FOREIGN KEY (blocker_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.considerations
+    ADD CONSTRAINT considerations_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.decisions
+    ADD CONSTRAINT decisions_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.runs(id);
+
+ALTER TABLE ONLY public.decisions
+    ADD CONSTRAINT decisions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.edges
+    ADD CONSTRAINT edges_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.edges
+    ADD CONSTRAINT edges_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.heads
+    ADD CONSTRAINT heads_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.heads
+    ADD CONSTRAINT heads_asset_id_partition_key_sequence_fkey FOREIGN KEY (asset_id, partition_key, sequence) REFERENCES public.snapshots(asset_id, partition_key, sequence) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.inbox
+    ADD CONSTRAINT inbox_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.inbox
+    ADD CONSTRAINT inbox_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.run_logs
+    ADD CONSTRAINT run_logs_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.runs(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.run_steps
+    ADD CONSTRAINT run_steps_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.runs(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.runs
+    ADD CONSTRAINT runs_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.runs
+    ADD CONSTRAINT runs_workflow_id_version_fkey FOREIGN KEY (workflow_id, version) REFERENCES public.workflow_versions(workflow_id, version);
+
+ALTER TABLE ONLY public.snapshots
+    ADD CONSTRAINT snapshots_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.snapshots
+    ADD CONSTRAINT snapshots_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.runs(id);
+
+ALTER TABLE ONLY public.snapshots
+    ADD CONSTRAINT snapshots_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.timers
+    ADD CONSTRAINT timers_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.workflow_partitions
+    ADD CONSTRAINT workflow_partitions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.workflow_versions
+    ADD CONSTRAINT workflow_versions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.workflows
+    ADD CONSTRAINT workflows_project_fkey FOREIGN KEY (project) REFERENCES public.projects(name);

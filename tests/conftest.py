@@ -1,0 +1,62 @@
+"""A real PostgreSQL for the whole session, and a fresh migrated database for each test that asks for one."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from freshline.store import migrate
+from freshline.store.embedded import EmbeddedServer
+
+TEMPLATE = "freshline_template"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of the session's server; its database `freshline` is empty. Unsynced: tests outlive no crash."""
+    quick = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+    with (
+        tempfile.TemporaryDirectory(prefix="freshline-") as home,
+        EmbeddedServer(Path(home), options=quick) as url,
+    ):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres: str) -> str:
+    """The name of a migrated database that is only copied."""
+    _administer(postgres, "CREATE DATABASE {}", TEMPLATE)
+    migrate.upgrade(make_conninfo(postgres, dbname=TEMPLATE))
+    return TEMPLATE
+
+
+@pytest.fixture
+def empty_database_url(postgres: str) -> Iterator[str]:
+    """The URL of a database without any schema."""
+    yield from _temporary(postgres, "CREATE DATABASE {}")
+
+
+@pytest.fixture
+def database_url(postgres: str, template_database: str) -> Iterator[str]:
+    """The URL of a migrated database of this test alone."""
+    yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {}", template_database)
+
+
+def _temporary(server: str, create: str, *arguments: str) -> Iterator[str]:
+    name = f"test_{next(_numbers)}"
+    _administer(server, create, name, *arguments)
+    yield make_conninfo(server, dbname=name)
+    _administer(server, "DROP DATABASE {} WITH (FORCE)", name)
+
+
+def _administer(server: str, statement: str, *names: str) -> None:
+    with psycopg.connect(server, autocommit=True) as conn:
+        conn.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))

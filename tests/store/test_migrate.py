@@ -1,0 +1,133 @@
+"""The migration runner, on real databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from freshline.errors import DatabaseError, SchemaError
+from freshline.store import migrate
+from freshline.store.migrate import Migration
+
+LATEST = migrate.known()[-1].version
+
+
+def _add_version(url: str, version: int, *, breaking: bool) -> None:
+    with psycopg.connect(url) as conn:
+        conn.execute(
+            "INSERT INTO freshline_migrations (version, name, breaking) VALUES (%s, 'later', %s)", [version, breaking]
+        )
+
+
+def _check(url: str) -> None:
+    with psycopg.connect(url) as conn:
+        migrate.require_current(conn)
+
+
+def test_upgrade_applies_everything_once(empty_database_url: str) -> None:
+    """An empty database gets all migrations in order, and the second upgrade finds nothing to do."""
+    names = [migration.name for migration in migrate.known()]
+    assert migrate.status(empty_database_url).pending == tuple(names)
+    assert migrate.upgrade(empty_database_url) == names
+    assert migrate.upgrade(empty_database_url) == []
+    assert migrate.status(empty_database_url) == migrate.MigrationStatus(LATEST, LATEST, (), None)
+    _check(empty_database_url)
+
+
+def test_twenty_migrators_at_once(empty_database_url: str) -> None:
+    """Of twenty concurrent upgrades none fails, and every migration is applied by exactly one of them."""
+    with ThreadPoolExecutor(20) as pool:
+        applied = list(pool.map(lambda _: migrate.upgrade(empty_database_url), range(20)))
+    assert sorted(name for names in applied for name in names) == [m.name for m in migrate.known()]
+    _check(empty_database_url)
+
+
+def test_a_database_that_is_behind_is_refused(empty_database_url: str) -> None:
+    """A process refuses a database without the newest schema, and says which command helps."""
+    with pytest.raises(SchemaError, match=r"has schema version 0 .* needs \d+ .*; run `freshline db upgrade`"):
+        _check(empty_database_url)
+
+
+def test_a_newer_breaking_schema_is_refused(database_url: str) -> None:
+    """Neither a worker nor an upgrade touches a database whose schema only a newer Freshline understands."""
+    _add_version(database_url, LATEST + 6, breaking=True)
+    sentence = f"schema version {LATEST + 6} of the database is newer .* up to {LATEST}, .*; upgrade Freshline"
+    with pytest.raises(SchemaError, match=sentence):
+        _check(database_url)
+    with pytest.raises(SchemaError, match=sentence):
+        migrate.upgrade(database_url)
+    assert migrate.status(database_url).newer_breaking == LATEST + 6
+
+
+def test_a_newer_compatible_schema_is_accepted(database_url: str) -> None:
+    """A newer migration that is not marked as breaking lets older processes work on."""
+    _add_version(database_url, LATEST + 1, breaking=False)
+    _check(database_url)
+    assert migrate.upgrade(database_url) == []
+
+
+def test_a_failing_migration_leaves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration that fails in the middle is undone with its version row, and the error names it."""
+    everything = migrate.known()
+    broken = Migration(LATEST + 1, "9999_broken", breaking=False, sql="CREATE TABLE half (); SELECT 1 / 0;")
+    monkeypatch.setattr(migrate, "known", lambda: (*everything, broken))
+    with pytest.raises(SchemaError, match="9999_broken failed and was undone: division by zero"):
+        migrate.upgrade(database_url)
+    assert migrate.status(database_url).pending == ("9999_broken",)
+    with psycopg.connect(database_url) as conn:
+        assert conn.execute("SELECT to_regclass('half')").fetchone() == (None,)
+
+
+def test_breaking_is_marked_on_the_first_line() -> None:
+    """Only `-- breaking` on the very first line marks a migration."""
+    assert migrate._parse("0007_later.sql", "-- breaking\nSELECT 1;").breaking
+    assert not migrate._parse("0007_later.sql", "SELECT 1;\n-- breaking\n").breaking
+    with pytest.raises(SchemaError, match=r"'later[.]sql' is not named like 0001_init"):
+        migrate._parse("later.sql", "")
+
+
+def test_versions_are_numbered_without_gaps() -> None:
+    """The files of the package are 1, 2, 3 and so on."""
+    assert [migration.version for migration in migrate.known()] == list(range(1, LATEST + 1))
+
+
+def test_an_old_server_is_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL older than 15 is refused by its version before anything is read or written."""
+    monkeypatch.setattr(migrate, "OLDEST_SERVER", 99)
+    with pytest.raises(DatabaseError, match=r"runs PostgreSQL \d+; Freshline needs 99 or newer"):
+        _check(database_url)
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        (
+            "postgresql://nobody:hush@localhost:1/there",
+            "'there' at localhost cannot be reached: .*; check FRESHLINE_DA",
+        ),
+        ("postgresql://localhost:nonsense/x", "cannot be (used|reached): "),
+        ("no url", "FRESHLINE_DATABASE_URL is written like postgresql://"),
+    ],
+)
+def test_an_unreachable_database_is_one_sentence(url: str, sentence: str) -> None:
+    """A wrong address is told in one sentence that names the variable and keeps the password to itself."""
+    with pytest.raises(DatabaseError, match=sentence) as caught:
+        migrate.upgrade(url)
+    assert "hush" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_schema_that_is_not_ours_is_not_changed(database_url: str) -> None:
+    """A user without the right to create tables is told so."""
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute("DROP TABLE freshline_migrations")
+        conn.execute("DO $$ BEGIN CREATE ROLE guest LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+    with pytest.raises(DatabaseError, match=r"permission denied .* use a database that belongs to this user"):
+        migrate.upgrade(psycopg.conninfo.make_conninfo(database_url, user="guest"))
+
+
+def test_the_dump_is_current(database_url: str) -> None:
+    """The schema in git is what the migrations make; `make schema` writes it."""
+    assert migrate.dump(database_url) == migrate.DUMP.read_text(encoding="utf-8"), "run `make schema` and commit it"
