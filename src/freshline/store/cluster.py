@@ -31,6 +31,7 @@ from freshline.store import binaries
 
 ROLE = "freshline"
 PORT = 5432  # only a part of the socket's name
+SOCKET = f".s.PGSQL.{PORT}"
 SOCKET_LIMIT = 100  # bytes; macOS allows 103, Linux 107
 LOG_LIMIT = 10_000_000  # bytes; a longer log is set aside when the server starts
 POLL_S = 0.02
@@ -178,9 +179,10 @@ class Cluster:
 
     def _start(self) -> None:
         user = binaries.server_user(self.data)
-        # Nobody lives who could own it; its number may meanwhile be another process's, which would stop PostgreSQL.
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
         socket = self._socket_directory()
+        # Nobody lives who could own them; their number may be another process's by now, and PostgreSQL would give up.
+        for stale in (self.data / "postmaster.pid", socket / f"{SOCKET}.lock", socket / SOCKET):
+            stale.unlink(missing_ok=True)
         if user:
             binaries.open_parents(self.data, user)
             binaries.open_parents(socket, user)
@@ -203,7 +205,7 @@ class Cluster:
         digest = hashlib.sha256(f"{self.data}:{self.data.stat().st_ino}".encode()).hexdigest()[:12]
         name = f"freshline-{digest}"
         for directory in (self.data, Path(tempfile.gettempdir()).resolve() / name, Path("/tmp") / name):  # noqa: S108
-            path = os.fsencode(directory / f".s.PGSQL.{PORT}")
+            path = os.fsencode(directory / SOCKET)
             # libpq and PostgreSQL read commas and quotes in a socket's directory as syntax.
             if len(path) < SOCKET_LIMIT and not set(path) & set(b",\"'"):
                 return directory if directory == self.data else self._private(directory)
