@@ -1,0 +1,125 @@
+"""Executes one step inside the runner: finds the job, calls it, and turns what it returns into staged outputs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from freshline.definitions.names import suggestion
+from freshline.definitions.schema import Python, SparkPython, SparkSql, Step
+from freshline.errors import FreshlineError, JobError
+from freshline.model.run import PinnedInput
+from freshline.runs.context import Context
+from freshline.runs.failures import user_error
+from freshline.runs.protocol import StepRequest, StepResult
+from freshline.runs.returned import check_complete, check_declared, is_report, reports, tables
+
+if TYPE_CHECKING:
+    from freshline.spark.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One step to execute. `interruptible` surrounds user code; `say` sends a message to the supervisor."""
+
+    request: StepRequest
+    step: Step
+    engine: Engine | None
+    say: Callable[[dict[str, Any]], None]
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The job's own parameters under those of the run."""
+        return {**self.step.job.parameters, **self.request.parameters}
+
+    def inputs(self) -> Iterator[tuple[str, PinnedInput | None]]:
+        """The consumed assets with their pins; None for what was never produced (R1.3)."""
+        for consumed in self.step.consumes:
+            yield consumed.asset_id, self.request.inputs.get(consumed.asset_id)
+
+
+def execute(work: Work) -> StepResult:
+    """Run the step; its outputs are written and checked when this returns."""
+    job = work.step.job
+    if isinstance(job, Python):
+        return StepResult(tuple(reports(work.step, _call(work, job.entrypoint))))
+    if work.engine is None:
+        raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
+    with work.engine.step(work.request):
+        if isinstance(job, SparkSql):
+            return _stage(work, work.engine, _queries(work, work.engine, job))
+        return _python_on_spark(work, work.engine, job)
+
+
+def _python_on_spark(work: Work, engine: Engine, job: SparkPython) -> StepResult:
+    returned = _call(work, job.entrypoint)
+    if is_report(returned):
+        return StepResult(tuple(reports(work.step, returned)))
+    return _stage(work, engine, tables(work.step, returned, engine.is_table))
+
+
+def _queries(work: Work, engine: Engine, job: SparkSql) -> dict[str, Any]:
+    engine.create_views(work.step, work.request.inputs)
+    queries = job.queries(work.step)
+    check_declared(work.step, queries)
+    return {asset: engine.query(sql, work.parameters, work.step) for asset, sql in queries.items()}
+
+
+def _stage(work: Work, engine: Engine, written: Mapping[str, Any]) -> StepResult:
+    produced = {p.asset_id: p for p in work.step.produces}
+    check_complete(work.step, written)
+    staged = [engine.stage(produced[asset], work.step.id, table) for asset, table in written.items()]
+    rows = sum(output.rows or 0 for output in staged)
+    return StepResult(tuple(staged), {"rows": rows, "bytes": sum(output.bytes or 0 for output in staged)})
+
+
+def _call(work: Work, entrypoint: str) -> Any:
+    """Call the user's function. Everything that it raises becomes one JobError that shows the user's own lines."""
+    try:
+        with work.interruptible():
+            function = _function(entrypoint)
+            arguments, named = _arguments(work, function)
+            return function(*arguments, **named)
+    except FreshlineError:
+        raise
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
+        raise user_error(error) from None
+
+
+def _function(entrypoint: str) -> Callable[..., Any]:
+    module_name, _, name = entrypoint.partition(":")
+    module = importlib.import_module(module_name)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise JobError(
+            f"entry point {entrypoint!r}: module {module_name} has no function {name!r}{suggestion(name, known)}"
+        )
+    return function  # type: ignore[no-any-return]  # callable() narrows to Callable[..., object]
+
+
+def _arguments(work: Work, function: Callable[..., Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    context = Context(
+        run_id=work.request.run_id,
+        attempt=work.request.attempt,
+        partition_key=work.request.partition_key,
+        parameters=work.parameters,
+        inputs={asset: pinned for asset, pinned in work.inputs() if pinned},
+        full_refresh=work.request.full_refresh,
+        tables=work.engine,
+        say=work.say,
+    )
+    declared = getattr(function, "__freshline__", None)
+    if declared is None:
+        return (context,), {}
+    return (), _named_inputs(declared, context)
+
+
+def _named_inputs(declared: Any, context: Context) -> dict[str, Any]:
+    """Under `@asset` the parameters name the inputs: DataFrames with Spark, `Input`s without."""
+    inputs: Mapping[str, str] = declared["inputs"] if isinstance(declared, Mapping) else declared.inputs
+    return {name: context.inputs[asset].df() for name, asset in inputs.items()}

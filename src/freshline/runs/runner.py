@@ -1,0 +1,183 @@
+"""The runner: the child process of a worker in which user code and Spark live. It knows no database.
+
+Started by `freshline.runs.process` as `python -m freshline.runs.runner FD`. It dies with its supervisor: by the
+kernel's parent-death signal where there is one, and because the end of the control socket kills the whole group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from freshline.definitions.schema import Step
+from freshline.errors import FreshlineError
+from freshline.runs.failures import user_error
+from freshline.runs.jobs import Work, execute
+from freshline.runs.protocol import Channel, StepRequest, error_message
+
+if TYPE_CHECKING:
+    from freshline.spark.engine import Engine
+
+PR_SET_PDEATHSIG = 1
+
+
+class Interrupted(BaseException):
+    """The supervisor wants the step to end."""
+
+
+class Runner:
+    """The main thread executes steps; a watcher thread listens to the supervisor all the time."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._inbox: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._engine: Engine | None = None
+        self._step: int | None = None
+        self._canceled: int | None = None
+        self._interruptible = False
+
+    def run(self) -> None:
+        """Live until the supervisor says `exit`."""
+        signal.signal(signal.SIGUSR1, self._on_signal)
+        threading.Thread(target=self._watch, name="watcher", daemon=True).start()
+        hello = self._inbox.get()
+        _enter(Path(hello["project"]))
+        if hello["spark"] and not self._warm_up(hello):
+            return
+        self._channel.send({"type": "ready"})
+        while (message := self._inbox.get())["type"] == "step":
+            self._channel.send({"id": message["id"], **self._answer(message)})
+        if self._engine is not None:
+            self._engine.close()
+
+    def _warm_up(self, hello: Mapping[str, Any]) -> bool:
+        # Imported here: a runner without Spark must never load it.
+        from freshline.spark.engine import Engine  # noqa: PLC0415
+
+        try:
+            self._engine = Engine.open(master=hello["master"], remote=hello["remote"], scratch=Path(hello["scratch"]))
+        except FreshlineError as error:
+            self._channel.send({**error_message(error), "type": "unable"})
+            return False
+        return True
+
+    def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        self._step = message["id"]
+        try:
+            with _environment(message["secrets"]):
+                return self._execute(StepRequest.from_json(message["request"]))
+        except Interrupted:
+            return {"type": "stopped"}
+        except FreshlineError as error:
+            return {"type": "stopped"} if self._canceled == self._step else error_message(error)
+        except Exception as error:  # noqa: BLE001 - a defect of ours is told like one of the user's
+            return error_message(user_error(error))
+        finally:
+            self._settle()
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+    def _execute(self, request: StepRequest) -> dict[str, Any]:
+        step = Step.model_validate(request.step)
+        work = Work(request, step, self._engine, self._channel.send, self._interruption)
+        return {"type": "done", **execute(work).as_json()}
+
+    def _settle(self) -> None:
+        """After an interruption: the slot is free only when Spark's cores are."""
+        if self._canceled == self._step and self._engine is not None:
+            self._engine.settle()
+        self._step = None
+
+    def _watch(self) -> None:
+        while (messages := self._channel.feed()) is not None:
+            for message in messages:
+                if message["type"] == "cancel":
+                    self._cancel(message["id"])
+                else:
+                    self._inbox.put(message)
+        _die()
+
+    def _cancel(self, step: int) -> None:
+        self._canceled = step
+        if self._engine is not None:
+            # A signal would tear the main thread out of a call to the JVM; canceled jobs return by themselves.
+            self._engine.cancel()
+        else:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    def _on_signal(self, _number: int, _frame: Any) -> None:
+        if self._interruptible and self._canceled == self._step:
+            self._interruptible = False
+            raise Interrupted
+
+    @contextlib.contextmanager
+    def _interruption(self) -> Iterator[None]:
+        """User code runs inside; only there may a signal raise."""
+        self._interruptible = self._engine is None
+        try:
+            if self._canceled == self._step:
+                raise Interrupted
+            yield
+        finally:
+            self._interruptible = False
+
+
+def _enter(project: Path) -> None:
+    """The project's root comes first on the import path, also of the Python processes that Spark starts."""
+    os.chdir(project)
+    sys.path.insert(0, str(project))
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(project), *([inherited] if inherited else [])])
+
+
+@contextlib.contextmanager
+def _environment(secrets: Mapping[str, str]) -> Iterator[None]:
+    """The step's secrets are in the environment while it runs, and gone afterwards."""
+    before = {name: os.environ.get(name) for name in secrets}
+    os.environ.update(secrets)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _die() -> NoReturn:
+    """Take the whole process group along: user code, what it forked, and Spark's JVM."""
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def main() -> None:
+    """The child's whole life."""
+    _die_with_parent()
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # they are real files here
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    Runner(Channel(control)).run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _die()
+
+
+if __name__ == "__main__":
+    main()
