@@ -1,0 +1,1 @@
+"""What users write: strict models, YAML, JSON and Python, validation, fingerprints."""

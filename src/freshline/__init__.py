@@ -1,0 +1,1 @@
+"""Freshline keeps data assets fresh by itself."""

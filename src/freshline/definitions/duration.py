@@ -1,0 +1,25 @@
+"""Durations as people write them: `1h30m` is 5,400,000 milliseconds."""
+
+from __future__ import annotations
+
+import re
+
+UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+LONGEST_MS = 10 * 366 * UNITS["d"]
+PATTERN = r"^(\d+(\.\d+)?(ms|s|m|h|d|w))+$"
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
+_WHOLE = re.compile(PATTERN, re.ASCII)
+
+
+def milliseconds(value: object) -> int:
+    """The milliseconds of a duration such as `90s`, `1h30m` or `1.5d`. ValueError says what is allowed."""
+    text = value.replace(" ", "") if isinstance(value, str) else ""
+    if not _WHOLE.fullmatch(text) or len(text) > 100:  # noqa: PLR2004
+        raise ValueError(
+            f"{str(value)[:80]!r} is not a duration; allowed are numbers with ms, s, m, h, d, w: 90s, 1h30m"
+        )
+    total = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+    if total != int(total) or total > LONGEST_MS:
+        raise ValueError(f"{text!r} is not a whole number of milliseconds up to 10 years")
+    return int(total)

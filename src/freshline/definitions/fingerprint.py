@@ -1,0 +1,105 @@
+"""Content fingerprints: of the project's code, of a definition, and of what a run computes (R1.2)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from freshline.definitions.schema import SparkSql, Step, Workflow, workflow_json
+from freshline.definitions.steps import view_name
+from freshline.errors import DefinitionError, Place
+
+MAX_CODE_FILES = 20_000
+MAX_CODE_BYTES = 64 * 1024 * 1024
+_NOT_CODE = frozenset({"tests", "__pycache__", "node_modules", "site-packages"})
+_SQL = re.compile(
+    r"""(?P<kept>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|/\*\+.*?\*/)|(?P<space>(?:\s|--[^\n]*|/\*.*?\*/)+)""",
+    re.DOTALL,
+)
+_RAW_STRING = re.compile(r"""\b[rR]['"]""")
+
+
+def code_hash(root: Path) -> str:
+    """The hash of all Python files of a project, by relative path and content.
+
+    Virtual environments, hidden directories, tests and caches are left out. Too much code is a `DefinitionError`.
+    """
+    digest, size = hashlib.sha256(), 0
+    for count, path in enumerate(sorted(_code_files(root)), start=1):
+        content = (root / path).read_bytes()
+        size += len(content)
+        if count > MAX_CODE_FILES or size > MAX_CODE_BYTES:
+            raise DefinitionError(
+                f"the project has more than {MAX_CODE_FILES} Python files or {MAX_CODE_BYTES >> 20} MB of them; "
+                "keep other code out of the project's directory, or in a hidden one",
+                place=Place(str(root)),
+            )
+        digest.update(f"{path}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def definition_fingerprint(workflow: Workflow) -> str:
+    """Changes with everything that is declared."""
+    return _digest(workflow_json(workflow))
+
+
+def job_fingerprint(workflow: Workflow, code_hash: str) -> str:
+    """Changes with what a run computes (R1.2), never with policy or freshness.
+
+    Kinds, SQL, entry points, parameters, consumed assets with their views, and the code if there is a Python job.
+    """
+    steps = sorted(json.dumps(_job(step), sort_keys=True) for step in workflow.steps)
+    code = code_hash if needs_code(workflow) else None
+    return _digest({"steps": steps, "parameters": workflow.parameters, "code": code})
+
+
+def needs_code(workflow: Workflow) -> bool:
+    """Whether a job calls the project's Python code."""
+    return any(not isinstance(step.job, SparkSql) for step in workflow.steps)
+
+
+def needs_spark(workflow: Workflow) -> bool:
+    """Whether a job needs a Spark session."""
+    return any(step.job.kind != "python" for step in workflow.steps)
+
+
+def normal_sql(sql: str) -> str:
+    """SQL without comments and with single spaces, except inside quotes and hints."""
+    if _RAW_STRING.search(sql):  # a backslash does not escape there, so quotes cannot be told apart simply
+        return sql.strip()
+    return _SQL.sub(lambda match: match["kept"] or " ", sql).strip()
+
+
+def _job(step: Step) -> dict[str, Any]:
+    job = step.job
+    if isinstance(job, SparkSql):
+        work: Any = (
+            {asset: normal_sql(sql) for asset, sql in job.outputs.items()} if job.outputs else normal_sql(job.sql or "")
+        )
+    else:
+        work = job.entrypoint
+    consumed = sorted((item.asset_id, view_name(item)) for item in step.consumes)
+    return {"kind": job.kind, "work": work, "parameters": job.parameters, "consumes": consumed}
+
+
+def _code_files(root: Path) -> Iterator[str]:
+    for directory, below, files in os.walk(root):
+        below[:] = [name for name in below if _is_code_directory(Path(directory, name))]
+        for name in files:
+            if name.endswith(".py") and not name.startswith("."):
+                yield Path(directory, name).relative_to(root).as_posix()
+
+
+def _is_code_directory(path: Path) -> bool:
+    return path.name not in _NOT_CODE and not path.name.startswith(".") and not (path / "pyvenv.cfg").exists()
+
+
+def _digest(data: Any) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,77 @@
+"""The names that users choose: asset ids, slugs, views, and the nearest known name for a mistyped one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+ASSET_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+STEP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+VIEW = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+COLUMN_LIMIT = 200
+ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def asset_id(value: str) -> str:
+    """`value`, if it is an asset id."""
+    return _matching(value, ASSET_ID, "an asset id", "1-200 letters, digits and . _ : -, a letter or digit first")
+
+
+def slug(value: str) -> str:
+    """`value`, if it is a workflow's slug."""
+    return _matching(value, SLUG, "a slug", "1-100 lower-case letters, digits and - _, a letter or digit first")
+
+
+def step_id(value: str) -> str:
+    """`value`, if it is a step's id."""
+    return _matching(value, STEP_ID, "a step id", "1-100 letters, digits and . _ -, a letter or digit first")
+
+
+def view(value: str) -> str:
+    """`value`, if it is the name of a view."""
+    return _matching(value, VIEW, "a view name", "letters, digits and _, no digit first")
+
+
+def secret(value: str) -> str:
+    """`value`, if it can be the name of an environment variable."""
+    return _matching(
+        value, SECRET, "the name of a secret", "letters, digits and _, no digit first, as in DATABASE_PASSWORD"
+    )
+
+
+def entrypoint(value: str) -> str:
+    """`value`, if it has the form `package.module:function`."""
+    return _matching(value, ENTRYPOINT, "an entry point", "package.module:function, as in jobs.clean:run")
+
+
+def view_of(asset: str) -> str:
+    """The view under which an asset is read: `flights.clean` is `flights_clean`."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", asset)
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def slug_of(asset: str) -> str:
+    """The slug of the workflow that a decorated function makes (R10.4)."""
+    return re.sub(r"[.:]", "-", asset).lower()
+
+
+def project_of(directory: str) -> str:
+    """A project's name when `freshline.toml` gives none."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", directory).strip("-._")[:100] or "project"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known name, or nothing."""
+    candidates = {k.lower(): k for k in sorted(known)}
+    found = get_close_matches(name.lower(), candidates, n=1, cutoff=0.7)
+    return f"; did you mean {candidates[found[0]]!r}?" if found else ""
+
+
+def _matching(value: str, pattern: re.Pattern[str], what: str, allowed: str) -> str:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"{value[:80]!r} is not {what}; allowed are {allowed}")
+    return value

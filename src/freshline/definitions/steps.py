@@ -1,0 +1,83 @@
+"""The inside of a workflow: the order of its steps, what comes from outside, what it produces."""
+
+from __future__ import annotations
+
+from freshline.definitions import names
+from freshline.definitions.schema import Consumes, InputFreshness, Produces, Step, Workflow
+from freshline.errors import DefinitionError
+
+
+def view_name(consumes: Consumes) -> str:
+    """The view under which a step reads an asset: `as`, or `flights_clean` for `flights.clean`."""
+    return consumes.as_ or names.view_of(consumes.asset_id)
+
+
+def produced(workflow: Workflow) -> dict[str, tuple[str, Produces]]:
+    """Each produced asset with the step that makes it and its declaration."""
+    return {output.asset_id: (step.id, output) for step in workflow.steps for output in step.produces}
+
+
+def external_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
+    """What is consumed from outside the workflow, one per asset, by asset id (R1.3).
+
+    Several steps that consume one asset speak together: the strictest `maxAgeMs`, whatever block states something.
+    """
+    own = produced(workflow)
+    merged: dict[str, Consumes] = {}
+    for step in workflow.steps:
+        for item in step.consumes:
+            if item.asset_id not in own:
+                merged[item.asset_id] = _both(merged[item.asset_id], item) if item.asset_id in merged else item
+    return tuple(merged[asset_id] for asset_id in sorted(merged))
+
+
+def step_order(workflow: Workflow) -> tuple[Step, ...]:
+    """The steps so that each comes after what it depends on or consumes; otherwise as declared.
+
+    Raises `DefinitionError` with the path of a cycle.
+    """
+    before = dependencies(workflow)
+    waiting = list(workflow.steps)
+    ordered: list[Step] = []
+    done: set[str] = set()
+    while waiting:
+        ready = next((step for step in waiting if before[step.id] <= done), None)
+        if ready is None:
+            raise DefinitionError(f"steps wait for each other: {' -> '.join(_cycle(before, done))}")
+        waiting.remove(ready)
+        ordered.append(ready)
+        done.add(ready.id)
+    return tuple(ordered)
+
+
+def dependencies(workflow: Workflow) -> dict[str, set[str]]:
+    """The steps that come before each step: `dependsOn`, and whoever makes what it consumes (itself excepted, R1.3)."""
+    ids = {step.id for step in workflow.steps}
+    maker = {asset_id: step_id for asset_id, (step_id, _) in produced(workflow).items()}
+    return {
+        step.id: {
+            *(name for name in step.depends_on if name in ids),
+            *(maker[item.asset_id] for item in step.consumes if item.asset_id in maker),
+        }
+        - {step.id}
+        for step in workflow.steps
+    }
+
+
+def _cycle(before: dict[str, set[str]], done: set[str]) -> list[str]:
+    """A cycle among the steps that are not done: every one of them waits for another."""
+    path = [min(before.keys() - done)]
+    while True:
+        path.append(min(before[path[-1]] - done))
+        if path[-1] in path[:-1]:
+            return list(reversed(path[path.index(path[-1]) :]))
+
+
+def _both(first: Consumes, second: Consumes) -> Consumes:
+    ages = [item.freshness.max_age_ms for item in (first, second) if item.freshness]
+    return first.model_copy(
+        update={
+            "auto_materialize": first.auto_materialize or second.auto_materialize,
+            "freshness": InputFreshness(max_age_ms=min(ages)) if ages else None,
+        }
+    )
