@@ -1,0 +1,58 @@
+# Everything goes through .venv, which `make setup` makes; `make test` and `make demo` do that by themselves.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+PYTHON := .venv/bin/python
+STAMP := .venv/.freshline-setup
+UV = $(shell command -v uv || echo .venv/bin/uv)
+COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
+
+.PHONY: help setup demo test full check bench chaos sim mutants docs schema lock
+
+help:  ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: $(STAMP)  ## Install what is needed into .venv, and Java 17 or newer if it is absent and permitted
+
+$(STAMP): requirements/dev.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh
+	@touch $@
+
+demo: $(STAMP)  ## Watch real flights travel through a graph of assets (about 3 minutes)
+	@$(PYTHON) examples/flights/demo.py
+
+test: $(STAMP)  ## The gate: all tests but the long ones (under 10 minutes on 2 cores)
+	$(PYTHON) -m pytest -m "not full"
+
+full: check  ## Everything: checks, all tests, all mutants (up to an hour)
+	$(PYTHON) -m pytest
+	$(PYTHON) -m tests.mutants
+
+check: $(STAMP)  ## Format, lint, types, layers, dependencies; before every commit
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/deptry .
+
+mutants: $(STAMP)  ## Plant known bugs, one by one, and demand that the named test catches each
+	$(PYTHON) -m tests.mutants
+
+docs: $(STAMP)  ## Write the generated pages anew, and check the links inside README and docs
+	$(PYTHON) scripts/docs.py
+
+schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
+	$(PYTHON) -m freshline.store.migrate dump
+
+lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
+	$(COMPILE) $(ARGS) --output-file requirements/runtime.lock
+	$(COMPILE) $(ARGS) --group dev --extra demo --output-file requirements/dev.lock
+
+bench:  ## Measurements against plain baselines (not built yet)
+	@echo "make bench: there are no measurements yet, so nothing was measured" >&2; exit 1
+
+chaos:  ## Random kills under load (not built yet)
+	@echo "make chaos: there is no chaos run yet; tests marked 'process' kill real processes: make test" >&2; exit 1
+
+sim:  ## Random graphs through the simulator (not built yet)
+	@echo "make sim: there is no simulator yet, so nothing was simulated" >&2; exit 1

@@ -1,0 +1,159 @@
+#!/bin/sh
+# Makes .venv with the locked dependencies, and sees to Java 17 or newer. Needs Python 3.11+ and nothing else.
+# Packages come from wherever pip or uv are configured to look; this script names no host.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# --- system packages: only as root or with a sudo that does not ask
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+may_install() {
+    [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
+}
+
+# try_install PACKAGE...: the first one that the package manager knows
+try_install() {
+    for package in "$@"; do
+        say "installing $package"
+        if command -v apt-get >/dev/null; then
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$package" >&2 && return
+        elif command -v dnf >/dev/null; then
+            as_root dnf install -y -q "$package" >&2 && return
+        elif command -v apk >/dev/null; then
+            as_root apk add -q "$package" >&2 && return
+        fi
+    done
+    return 1
+}
+
+refresh_packages() {
+    if command -v apt-get >/dev/null; then as_root apt-get update -q >&2 || say "apt-get update failed; trying with what it knows"; fi
+}
+
+# --- Python
+
+good_python() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python; do
+        if good_python "$candidate"; then echo "$candidate"; return; fi
+    done
+    fail "no Python 3.11 or newer was found; install one, or name it: PYTHON=/path/to/python make setup"
+}
+
+make_venv() {
+    python=$(find_python)
+    say "making .venv with $("$python" --version)"
+    if command -v uv >/dev/null; then uv venv --quiet --seed --clear --python "$python" .venv; return; fi
+    "$python" -m venv --clear .venv >&2 && return
+    # Debian and Ubuntu keep the venv module in a package of its own.
+    may_install && refresh_packages && try_install python3-venv && "$python" -m venv --clear .venv >&2 && return
+    rm -rf .venv
+    fail "'$python -m venv .venv' failed; install the package python3-venv (Debian, Ubuntu), or uv"
+}
+
+# --- packages
+
+# pip_setting NAME: what pip is configured with, the environment before the files
+pip_setting() {
+    .venv/bin/python -m pip config list 2>/dev/null | awk -F= -v name="$1" '
+        { key = $1; value = substr($0, length(key) + 2); gsub(/^\047|\047$/, "", value) }
+        key == ":env:." name { env = value }
+        key == "install." name { install = value }
+        key == "global." name { global = value }
+        END { print env != "" ? env : install != "" ? install : global }'
+}
+
+# pip lists with spaces and, in files, with line ends
+words() { printf '%s' "$1" | sed 's/\\n/ /g' | tr '\n' ' ' | tr -s ' ' | sed 's/^ //; s/ $//'; }
+
+# uv does not read pip's configuration: hand it on where uv has none of its own.
+adopt_pip_configuration() {
+    if env | grep -qE '^UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|CONFIG_FILE|NO_INDEX)='; then return; fi
+    if [ -e "${XDG_CONFIG_HOME:-$HOME/.config}/uv/uv.toml" ] || [ -e /etc/uv/uv.toml ]; then return; fi
+    index=$(words "$(pip_setting index-url)")
+    extra=$(words "$(pip_setting extra-index-url)")
+    links=$(words "$(pip_setting find-links)")
+    hosts=$(words "$(pip_setting trusted-host)")
+    certificate=$(pip_setting cert)
+    if [ -n "$index" ]; then export UV_INDEX_URL="$index"; fi
+    # pip looks at all indexes alike; what is installed is fixed by its hash anyway.
+    if [ -n "$extra" ]; then export UV_EXTRA_INDEX_URL="$extra" UV_INDEX_STRATEGY=unsafe-best-match; fi
+    if [ -n "$links" ]; then UV_FIND_LINKS=$(echo "$links" | tr ' ' ','); export UV_FIND_LINKS; fi
+    if [ -n "$hosts" ]; then export UV_INSECURE_HOST="$hosts"; fi
+    if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then export SSL_CERT_FILE="$certificate"; fi
+}
+
+find_uv() {
+    if command -v uv >/dev/null; then command -v uv; return; fi
+    if [ ! -x .venv/bin/uv ]; then
+        say "installing uv"
+        .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >&2
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check uv >&2
+    fi
+    echo .venv/bin/uv
+}
+
+install_packages() {
+    uv=$(find_uv)
+    adopt_pip_configuration
+    say "installing the locked packages (the first time takes a minute or two)"
+    "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements/dev.lock
+    "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+}
+
+# --- Java
+
+java_major() {
+    "$1" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1
+}
+
+good_java() {
+    for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java; do
+        major=$(java_major "$java" 2>/dev/null) || major=
+        if [ -n "$major" ]; then [ "$major" -ge 17 ]; return; fi
+    done
+    return 1
+}
+
+install_java() {
+    if command -v brew >/dev/null; then
+        say "installing openjdk@17"
+        brew install --quiet openjdk@17 >&2 || return 1
+        # Homebrew leaves it off the PATH.
+        JAVA_HOME=$(brew --prefix openjdk@17)
+        export JAVA_HOME
+        say "add this to your shell's profile: export JAVA_HOME=$JAVA_HOME"
+        return
+    fi
+    may_install || return 1
+    refresh_packages
+    if command -v apt-get >/dev/null; then try_install openjdk-21-jre-headless openjdk-17-jre-headless
+    elif command -v dnf >/dev/null; then try_install java-21-openjdk-headless java-17-openjdk-headless
+    else try_install openjdk21-jre-headless openjdk17-jre-headless
+    fi
+}
+
+ensure_java() {
+    if good_java; then return; fi
+    if install_java && good_java; then return; fi
+    say "Spark needs Java 17 or newer (found: ${major:-none}), and it could not be installed from here. Install it with one of"
+    say "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless"
+    say "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless"
+    say "  Alpine:          sudo apk add openjdk17-jre-headless"
+    say "  macOS:           brew install openjdk@17, then export JAVA_HOME=\$(brew --prefix openjdk@17)"
+    fail "or set JAVA_HOME to one that you have; then run this again"
+}
+
+if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_venv; fi
+install_packages
+ensure_java
+say "ready"
