@@ -1,0 +1,88 @@
+"""What every command needs: the project, the settings, an open store; and the options that all commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from freshline.errors import UsageError
+from freshline.settings import Settings, load
+
+if TYPE_CHECKING:
+    from freshline.store.facade import Store
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+MAX_LIMIT = 100_000
+
+
+@dataclass
+class App:
+    """The state of one invocation. Nothing is opened before a command asks for it."""
+
+    project: Path | None = None
+    debug: bool = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings from the environment and `--project`."""
+        settings = load(project=self.project)
+        if not settings.project.is_dir():
+            raise UsageError(f"the project directory {settings.project} does not exist")
+        return settings
+
+    def at(self, directory: Path | None) -> Settings:
+        """The settings of the project in `directory`, or of the chosen one."""
+        return self.settings if directory is None else replace(self, project=directory).settings
+
+    @contextmanager
+    def store(self, settings: Settings | None = None) -> Iterator[Store]:
+        """The open store; logs go to stderr from here on."""
+        from freshline.cli import logs  # noqa: PLC0415 - `--help` must not pay for the driver
+        from freshline.store.opening import open_store  # noqa: PLC0415
+
+        chosen = settings or self.settings
+        logs.configure(chosen)
+        with open_store(chosen) as store:
+            yield store
+
+
+def _remember_project(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.ensure_object(App).project = value
+
+
+def project_option(command: Decorated) -> Decorated:
+    """`--project DIR`, before or after the command's name."""
+    return click.option(
+        "--project",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_remember_project,
+        help="The project directory. Default: FRESHLINE_PROJECT, else the current directory.",
+    )(command)
+
+
+def json_option(command: Decorated) -> Decorated:
+    """`--json`: one JSON document on stdout and nothing else there."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def limit_option(default: int) -> Callable[[Decorated], Decorated]:
+    """`--limit`: how many entries, newest first."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, MAX_LIMIT),
+        default=default,
+        show_default=True,
+        help=f"At most so many, up to {MAX_LIMIT:,}.",
+    )
+
+
+pass_app = click.make_pass_decorator(App, ensure=True)

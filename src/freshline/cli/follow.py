@@ -1,0 +1,123 @@
+"""Followers: what happened since the last look, without loss and without repeats, however transactions overlap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from freshline.cli.words import parse_time
+
+if TYPE_CHECKING:
+    from freshline.store.reader import Reader
+
+Json = dict[str, Any]
+
+POLL_S = 0.5
+
+
+class Follower(Protocol):
+    """Something that can be asked again and again for what is new, oldest first."""
+
+    def poll(self) -> list[Json]:
+        """What is new since the last call; the first call gives the newest entries."""
+
+
+class EventFollower:
+    """Events by their stamped positions: these are in the order of commits."""
+
+    def __init__(self, reader: Reader, *, limit: int, after: str | None = None, **filters: str | None) -> None:
+        self._reader = reader
+        self._filters = filters
+        self._limit = limit
+        self._position = None if after is None else reader.position(after)
+
+    def poll(self) -> list[Json]:
+        """Stamped events that were not given yet."""
+        if self._position is None:
+            return self._newest()
+        found = self._reader.events_since(self._position, **self._filters)
+        if found:
+            self._position = found[-1]["position"]
+        return found
+
+    def _newest(self) -> list[Json]:
+        end = self._position = self._reader.position()
+        listed = self._reader.events(self._limit, **self._filters)
+        return [one for one in reversed(listed) if one["position"] is not None and one["position"] <= end]
+
+
+class DecisionFollower:
+    """Decisions by the time at which they were made; those counted again are not repeated."""
+
+    def __init__(self, reader: Reader, *, limit: int, workflow: str | None = None) -> None:
+        self._reader = reader
+        self._workflow = workflow
+        self._limit = limit
+        self._since: datetime | None = None
+        self._seen: set[str] = set()
+
+    def poll(self) -> list[Json]:
+        """Decisions that were not given yet."""
+        if self._since is None:
+            return self._newest()
+        window = self._reader.decisions_since(self._since, self._workflow)
+        fresh = [one for one in window if one["id"] not in self._seen]
+        self._seen = {one["id"] for one in window}
+        self._since = max([self._since, *(parse_time(one["at"]) for one in fresh)])
+        return fresh
+
+    def _newest(self) -> list[Json]:
+        self._since = self._reader.now()
+        listed = self._reader.decisions(self._limit, workflow=self._workflow)
+        window = self._reader.decisions_since(self._since, self._workflow)
+        self._seen = {one["id"] for one in window} | {one["id"] for one in listed}
+        return listed[::-1]
+
+
+class RunFollower:
+    """Runs, given again whenever their status or attempt changes."""
+
+    def __init__(self, reader: Reader, *, limit: int, workflow: str | None = None, status: str | None = None) -> None:
+        self._reader = reader
+        self._workflow = workflow
+        self._status = status
+        self._limit = limit
+        self._since: datetime | None = None
+        self._known: dict[str, tuple[str, int]] = {}
+
+    def poll(self) -> list[Json]:
+        """Runs that moved since the last call."""
+        if self._since is None:
+            return self._newest()
+        moving = self._reader.moving_runs(self._since, list(self._known), self._workflow)
+        moved = [one for one in moving if self._known.get(one["id"]) != _standing(one)]
+        self._since = max([self._since, *(parse_time(one["queuedAt"]) for one in moved)])
+        # Only a run that can still move, or that the window gives again, has to be remembered.
+        self._known = {one["id"]: _standing(one) for one in moving if self._worth_knowing(one)}
+        return [one for one in moved if self._status in (None, one["status"])]
+
+    def _newest(self) -> list[Json]:
+        self._since = self._reader.now()
+        moving = self._reader.moving_runs(self._since, [], self._workflow)
+        listed = self._reader.runs(self._limit, status=self._status, workflow=self._workflow)
+        self._known = {one["id"]: _standing(one) for one in [*moving, *listed]}
+        return listed[::-1]
+
+    def _worth_knowing(self, run: Json) -> bool:
+        from freshline.store.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
+
+        queued = parse_time(run["queuedAt"])
+        return run["finishedAt"] is None or self._since is None or queued >= self._since - OVERLAP
+
+
+def _standing(run: Json) -> tuple[str, int]:
+    return run["status"], run["attempt"]
+
+
+def entries(follower: Follower, *, wait: Callable[[float], object] = time.sleep) -> Iterator[Json]:
+    """Everything that happens, as it happens; ends only when the caller stops."""
+    while True:
+        yield from follower.poll()
+        wait(POLL_S)

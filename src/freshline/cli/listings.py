@@ -1,0 +1,161 @@
+"""The listings: runs, events, decisions, workers. Newest first, in pages; with `--follow` as they happen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from freshline.cli import lines, output
+from freshline.cli.app import App, json_option, limit_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, entries
+from freshline.errors import UsageError
+
+Json = dict[str, Any]
+
+STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
+
+after_option = click.option("--after", metavar="ID", help="Continue a listing: what comes after this entry in it.")
+follow_option = click.option(
+    "--follow", "-f", is_flag=True, help="Keep printing what happens (JSON lines with --json)."
+)
+
+
+@command(
+    "runs",
+    examples=[
+        "freshline runs",
+        "freshline runs --status failed --workflow flights-delay",
+        "freshline runs --json --limit 1000 | jq '.[] | select(.trigger.type == \"auto-materialize\")'",
+        "freshline runs --follow",
+    ],
+)
+@limit_option(20)
+@after_option
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
+@click.option("--workflow", metavar="SLUG", help="Only runs of this workflow.")
+@follow_option
+@json_option
+@pass_app
+def runs(
+    app: App, *, limit: int, after: str | None, status: str | None, workflow: str | None, follow: bool, as_json: bool
+) -> None:
+    """List runs, newest first.
+
+    The short id in the table is the end of the full one; commands take either.
+    """
+    with app.store() as store:
+        if follow:
+            _refuse_after(after)
+            _follow(
+                RunFollower(store.reader, limit=limit, workflow=workflow, status=status), lines.RUNS, as_json=as_json
+            )
+        _show(store.reader.runs(limit, after, status, workflow), lines.RUNS, as_json=as_json)
+
+
+@command(
+    "events",
+    examples=[
+        "freshline events --limit 50",
+        "freshline events --type asset --subject flights.clean",
+        "freshline events --follow --json",
+    ],
+)
+@limit_option(20)
+@after_option
+@click.option(
+    "--type", "kind", metavar="NAME", help="Only this type, or those that begin with it (asset, workflow.run)."
+)
+@click.option("--subject", metavar="NAME", help="Only about this asset or workflow.")
+@follow_option
+@json_option
+@pass_app
+def events(
+    app: App, *, limit: int, after: str | None, kind: str | None, subject: str | None, follow: bool, as_json: bool
+) -> None:
+    """List events, newest first. `--after` takes an id or a position.
+
+    With --follow, events come in the order of their positions, which a running materializer stamps; then --after
+    continues behind the given one, so that a program can go on where it stopped.
+    """
+    with app.store() as store:
+        if follow:
+            follower = EventFollower(store.reader, limit=limit, after=after, type=kind, subject=subject)
+            _follow(follower, lines.EVENTS, as_json=as_json)
+        _show(store.reader.events(limit, after, kind, subject), lines.EVENTS, as_json=as_json)
+
+
+@command(
+    "decisions",
+    examples=[
+        "freshline decisions",
+        "freshline decisions --workflow flights-delay --json",
+        "freshline decisions --follow",
+    ],
+)
+@limit_option(20)
+@after_option
+@click.option("--workflow", metavar="SLUG", help="Only about this workflow.")
+@click.option("--asset", metavar="ASSET", help="Only about the workflow that produces this asset.")
+@follow_option
+@json_option
+@pass_app
+def decisions(
+    app: App, *, limit: int, after: str | None, workflow: str | None, asset: str | None, follow: bool, as_json: bool
+) -> None:
+    """List decisions, newest first: run, hold, skip or error, with the reason and the evidence.
+
+    Equal decisions in a row are one entry with a count.
+    """
+    if workflow and asset:
+        raise UsageError("--workflow and --asset exclude each other; give one of them")
+    with app.store() as store:
+        if follow:
+            _refuse_after(after)
+            slug = store.reader.find(asset)["workflowSlug"] if asset else workflow
+            _follow(DecisionFollower(store.reader, limit=limit, workflow=slug), lines.DECISIONS, as_json=as_json)
+        _show(store.reader.decisions(limit, after, workflow, asset), lines.DECISIONS, as_json=as_json)
+
+
+@command(
+    "workers",
+    examples=[
+        "freshline workers",
+        "freshline workers --all --json",
+    ],
+)
+@limit_option(100)
+@click.option("--all", "stopped", is_flag=True, help="Those that stopped too.")
+@json_option
+@pass_app
+def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
+    """List the materializers and workers that announced themselves, and the runs that they hold.
+
+    A process that did not announce itself for a while is `silent`: it was killed or cut off.
+    """
+    with app.store() as store:
+        _show(store.reader.workers(limit, stopped=stopped), lines.WORKERS, as_json=as_json)
+
+
+def _refuse_after(after: str | None) -> None:
+    if after is not None:
+        raise UsageError("--after goes back to older entries and --follow waits for newer ones; give one of them")
+
+
+def _show(found: list[Json], listing: lines.Listing, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(found)
+    elif found:
+        output.show(output.table(listing.columns, [listing.cells(one) for one in found]))
+    else:
+        output.say("there are none")
+
+
+def _follow(follower: Follower, listing: lines.Listing, *, as_json: bool) -> None:
+    """Print until the user interrupts."""
+    for one in entries(follower):
+        if as_json:
+            output.print_json(one, line=True)
+        else:
+            output.show(lines.line(listing, one))

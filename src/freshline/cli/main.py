@@ -1,0 +1,110 @@
+"""The entry point: one group whose commands are imported only when they are called, and one place for errors."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from freshline.cli.app import App, project_option
+from freshline.cli.command import examples_text
+from freshline.cli.failures import debug_option, told
+
+# command -> (module, attribute, one line for the list of commands): `--help` imports none of them.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "init": ("project", "init", "Make a small working project."),
+    "validate": ("project", "validate", "Check the definitions; all errors at once, no database."),
+    "apply": ("project", "apply", "Validate, show the plan, store the definitions."),
+    "dev": ("dev", "dev", "Everything in one command on the embedded store."),
+    "materializer": ("processes", "materializer", "Run the services that decide what has to run."),
+    "worker": ("processes", "worker", "Run queued runs."),
+    "workers": ("listings", "workers", "List the processes that are there."),
+    "db": ("db", "db", "Upgrade, look at or stop the database."),
+    "status": ("status", "status", "How fresh everything is."),
+    "why": ("why", "why", "Why an asset was, or was not, refreshed."),
+    "why-not": ("why", "why_not", "The same question as `why`."),
+    "graph": ("graph", "graph", "Lineage as a tree, DOT or JSON."),
+    "runs": ("listings", "runs", "List runs, newest first."),
+    "events": ("listings", "events", "List events, newest first."),
+    "decisions": ("listings", "decisions", "List decisions, newest first."),
+    "logs": ("runlog", "logs", "What a run printed."),
+    "show": ("show", "show", "Look at an asset's data."),
+    "run": ("run", "run", "Run a workflow now."),
+    "cancel": ("run", "cancel", "Cancel a run."),
+    "report": ("report", "report", "Say that a source asset changed."),
+    "expire": ("report", "expire", "Act as if an asset's freshness had run out."),
+    "pause": ("pause", "pause", "Hold a workflow's automatic runs."),
+    "resume": ("pause", "resume", "End a pause."),
+    "reset": ("pause", "reset", "End a workflow's cooldown, breaker and cancellation."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports the module of a command on demand and tells every error in one place."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands in the order in which people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """The command, imported now; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"freshline.cli.{module}"), attribute)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Unknown commands are answered with the nearest known ones."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command {args[0]!r}{_did_you_mean(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what goes wrong is told in a sentence."""
+        with told(ctx):
+            return super().invoke(ctx)
+
+
+def _did_you_mean(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a mistake
+
+    near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `freshline --help` lists them"
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples_text(
+        [
+            "freshline init shop && cd shop    make a project",
+            "freshline dev                     run everything, here",
+            "freshline report shop.orders      a source changed",
+            "freshline status                  what is fresh",
+            "freshline why shop.daily          and why",
+        ]
+    ),
+)
+@project_option
+@debug_option
+@click.version_option(package_name="freshline", message="freshline %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Freshline keeps data assets fresh by itself: exactly what needs to run, once, on Spark, and it can say why."""
+    ctx.ensure_object(App)
+
+
+def main() -> None:
+    """The `freshline` program."""
+    cli.main(prog_name="freshline")
+
+
+if __name__ == "__main__":
+    main()

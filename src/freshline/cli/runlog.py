@@ -1,0 +1,72 @@
+"""`freshline logs`: what a run printed and logged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from freshline.cli import output
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.words import moment
+
+if TYPE_CHECKING:
+    from freshline.store.reader import Reader
+
+Json = dict[str, Any]
+
+POLL_S = 0.5
+
+
+@command(
+    "logs",
+    examples=[
+        "freshline logs 5f0c11aa",
+        "freshline logs 5f0c11aa --follow",
+        "freshline logs 5f0c11aa --json",
+    ],
+)
+@click.argument("run")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
+@json_option
+@pass_app
+def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
+    """What a run printed and logged, step by step. RUN is its id or the end of it."""
+    with app.store() as store:
+        run_id = store.reader.find_run(run)
+        if follow:
+            for one in _follow(store.reader, run_id):
+                _print(one, as_json=as_json)
+            return
+        found = store.reader.logs(run_id)
+    if as_json:
+        output.print_json(found)
+        return
+    for one in found:
+        _print(one, as_json=False)
+    if not found:
+        output.say(f"run {run_id} printed nothing")
+
+
+def _follow(reader: Reader, run_id: str) -> Iterator[Json]:
+    """Lines as they come. The end is looked at before the lines, so that the last ones are not missed."""
+    last, ended = -1, False
+    while not ended:
+        ended = reader.run(run_id)["finishedAt"] is not None
+        found = reader.logs(run_id, after=last)
+        yield from found
+        last = found[-1]["line"] if found else last
+        if not found and not ended:
+            time.sleep(POLL_S)
+
+
+def _print(one: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(one, line=True)
+        return
+    style = "red" if one["stream"] == "stderr" else ""
+    output.show(Text.assemble((f"{moment(one['at'])} {one['stepId']} ", "dim"), Text(one["text"], style)))

@@ -1,0 +1,104 @@
+"""`freshline why`: the last decisions about an asset, in words, with the versions that they were based on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.padding import Padding
+from rich.text import Text
+
+from freshline.cli import output
+from freshline.cli.app import App, json_option, limit_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.sentences import sentence, vectors, when
+from freshline.cli.words import short
+
+if TYPE_CHECKING:
+    from freshline.store.reader import Reader
+
+Json = dict[str, Any]
+
+ABOUT = """{question}
+
+Every decision is stored with its reason and its evidence: the data versions of the inputs that the last success
+read beside the current ones. Equal decisions in a row are counted.
+"""
+
+
+def _examples(name: str) -> list[str]:
+    return [
+        f"freshline {name} flights.delay.hourly",
+        f"freshline {name} flights-delay --limit 3    a workflow, by its slug",
+        f"freshline {name} flights.delay.hourly --json",
+    ]
+
+
+def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
+    with app.store() as store:
+        decisions = store.reader.why(name, limit)
+        if not decisions:
+            _tell_none(store.reader, name)
+        if as_json:
+            output.print_json(decisions)
+            return
+        if decisions:
+            _tell_state(store.reader, name)
+    for decision in decisions:
+        tell(decision)
+
+
+def tell(decision: Json) -> None:
+    """One decision: when, the sentence, and the vectors side by side."""
+    line = Text.assemble(
+        (when(decision), "bold"), "  ", Text(sentence(decision), output.STATE_COLOURS[decision["outcome"]])
+    )
+    if decision["runId"]:
+        line.append(f"  (run {short(decision['runId'])})", "dim")
+    output.show(line)
+    if rows := vectors(decision):
+        table = output.table(["INPUT", "LAST READ", "NOW", ""], rows)
+        output.show(Padding(table, (0, 0, 0, 4)))
+
+
+def _tell_state(reader: Reader, name: str) -> None:
+    for one in reader.status(name)["assets"]:
+        output.show(Text.assemble((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
+
+
+def _tell_none(reader: Reader, name: str) -> None:
+    found = reader.find(name)
+    if found.get("assetId") and found["workflowSlug"] is None:
+        output.say(
+            f"{name} is a source: the outside makes it and `freshline report {name}` says so; nothing is decided"
+        )
+    else:
+        output.say(f"nothing was decided about {name} yet; is `freshline materializer` (or `freshline dev`) running?")
+
+
+@command(
+    "why",
+    help=ABOUT.format(question="Why an asset was, or was not, refreshed: the last decisions with evidence."),
+    examples=_examples("why"),
+)
+@click.argument("name", metavar="ASSET|SLUG")
+@limit_option(10)
+@json_option
+@pass_app
+def why(app: App, *, name: str, limit: int, as_json: bool) -> None:
+    """Answer for an asset or a workflow."""
+    _answer(app, name, limit, as_json=as_json)
+
+
+@command(
+    "why-not",
+    help=ABOUT.format(question="Why an asset was not refreshed: the same answer as `why`."),
+    examples=_examples("why-not"),
+)
+@click.argument("name", metavar="ASSET|SLUG")
+@limit_option(10)
+@json_option
+@pass_app
+def why_not(app: App, *, name: str, limit: int, as_json: bool) -> None:
+    """Answer for an asset or a workflow."""
+    _answer(app, name, limit, as_json=as_json)

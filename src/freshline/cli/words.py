@@ -1,0 +1,103 @@
+"""Times, durations, sizes and ids as people read and write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from freshline.errors import UsageError
+
+SHORT_ID = 8
+
+
+def parse_time(text: str) -> datetime:
+    """A time from JSON data."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def moment(text: str | None, *, today: datetime | None = None) -> str:
+    """A time of day here, with its date when that is not today; `-` for none."""
+    if text is None:
+        return "-"
+    time = parse_time(text).astimezone()
+    near = time.date() == (today or datetime.now(UTC)).astimezone().date()
+    return time.strftime("%H:%M:%S" if near else "%Y-%m-%d %H:%M:%S")
+
+
+def distance(text: str | None, now: datetime) -> str:
+    """How far a time lies ahead or back, e.g. `in 5 min` or `2.1 h ago`; `-` for none."""
+    if text is None:
+        return "-"
+    seconds = (parse_time(text) - now).total_seconds()
+    return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Two digits are enough to judge a duration."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            value = seconds / size
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"  # noqa: PLR2004 - two digits
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004 - two digits
+
+
+def between(start: str | None, end: str | None) -> str:
+    """How long something took; `-` while an end is missing."""
+    if start is None or end is None:
+        return "-"
+    return duration((parse_time(end) - parse_time(start)).total_seconds())
+
+
+def short(run_id: str | None) -> str:
+    """The end of an id: ids of one moment begin alike."""
+    return "-" if run_id is None else run_id[-SHORT_ID:]
+
+
+def version(text: str | None) -> str:
+    """A data version, cut to what tells two apart."""
+    most = 12
+    return "-" if text is None else text if len(text) <= most + 2 else f"{text[:most]}…"
+
+
+def size(count: int | None) -> str:
+    """Bytes with a unit."""
+    if count is None:
+        return "-"
+    value = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000:  # noqa: PLR2004 - the step between units
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def number(value: int | None) -> str:
+    """A whole number with thousands apart."""
+    return "-" if value is None else f"{value:,}"
+
+
+def parse_when(text: str, now: datetime) -> datetime:
+    """A time that a user gave: ISO 8601, or a duration from now such as `2h` or `1h 30m`. It must lie ahead."""
+    time = _from_duration(text, now) or _from_iso(text)
+    if time is None:
+        raise UsageError(f"{text!r} is no time; allowed are ISO times (2026-01-31T18:00) and durations (30m, 2h, 1d)")
+    if time <= now:
+        raise UsageError(f"{text!r} is {time.isoformat()}, which is not in the future")
+    return time
+
+
+def _from_duration(text: str, now: datetime) -> datetime | None:
+    from freshline.definitions.duration import milliseconds  # noqa: PLC0415 - few commands need the definitions
+
+    try:
+        return now + timedelta(milliseconds=milliseconds(text))
+    except ValueError:
+        return None
+
+
+def _from_iso(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time.astimezone()

@@ -1,0 +1,202 @@
+"""The read-only side of the store: everything that people and programs look at, as plain JSON data.
+
+Field names are those of the command line and the API; times are ISO 8601 in UTC. Every method is one transaction with
+one view of the database, and costs a fixed number of statements, however many rows it returns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from freshline.errors import NotFoundError
+from freshline.store.database import Database
+from freshline.store.lineage import Lineage
+from freshline.store.look import Json, Look
+from freshline.store.queries import load
+from freshline.store.status import asset_status, notes, workflow_status
+
+MAX_LIMIT = 100_000
+# Transactions that began before a follower's last look may commit after it: it looks back this far and drops repeats.
+OVERLAP = timedelta(seconds=60)
+# A process that did not announce itself for this long counts as gone: the lease, twice.
+SILENT_MS = 30_000
+
+
+class Reader:
+    """Looks at one database and never writes. Listings are newest first; `after` is the id the last page ended with."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._statements = load("reader")
+
+    def runs(
+        self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
+    ) -> list[Json]:
+        """Runs; `workflow` is a slug."""
+        with self._look() as look:
+            cursor = look.run_id(after) if after else None
+            return _runs(look, limit=limit, after=cursor, status=status, workflow=look.workflow_id(workflow))
+
+    def run(self, run_id: str) -> Json:
+        """One run by its id or a unique suffix of it, with what it published."""
+        with self._look() as look:
+            found = look.run_id(run_id)
+            return _runs(look, ids=[found], limit=1)[0] | {"outputs": look.all("run_outputs", id=found)}
+
+    def find_run(self, text: str) -> str:
+        """The full id of the run that `text` names: an id, or a unique suffix of at least six hex digits."""
+        with self._look() as look:
+            return look.run_id(text)
+
+    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Json]:
+        """Runs that may have moved, oldest first: active, tracked by the follower, or queued since (with overlap)."""
+        with self._look() as look:
+            only = look.workflow_id(workflow)
+            moved = look.raw("moving_runs", since=since - OVERLAP, tracked=list(tracked), workflow=only)
+            return _runs(look, ids=[row["id"] for row in moved], limit=len(moved))[::-1]
+
+    def logs(self, run_id: str, after: int = -1, limit: int = MAX_LIMIT) -> list[Json]:
+        """The log lines of a run in their order, those after line `after`."""
+        with self._look() as look:
+            return look.all("logs", run=look.run_id(run_id), after=after, limit=limit)
+
+    def events(
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        type: str | None = None,  # noqa: A002 - the field's name
+        subject: str | None = None,
+    ) -> list[Json]:
+        """Events; `after` may be a position too; `type` is a name or its beginning (`asset`, `workflow.run`)."""
+        with self._look() as look:
+            cursor = look.event(after) if after else {"time": None, "id": None}
+            place = {"after_time": cursor["time"], "after_id": cursor["id"]}
+            return look.all("events", limit=limit, subject=subject, **place, **_type(type))
+
+    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
+        """Up to 1,000 stamped events after a position, oldest first: a follower that reads on misses none."""
+        with self._look() as look:
+            return look.all("events_since", position=position, subject=subject, **_type(type))
+
+    def position(self, after: str | None = None) -> int:
+        """The position of the event that `after` names, else of the newest one; 0 before the first."""
+        with self._look() as look:
+            found = look.event(after) if after else look.raw("last_position")[0]
+            return int(found["position"] or 0)
+
+    def decisions(
+        self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
+    ) -> list[Json]:
+        """Decisions; `asset`: those about the workflow that produces it, none for a source."""
+        with self._look() as look:
+            cursor = look.decision_id(after) if after else None
+            only = look.asset(asset)["workflowId"] if asset else look.workflow_id(workflow)
+            if asset and only is None:
+                return []
+            return look.all("decisions", limit=limit, after=cursor, workflow=only)
+
+    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Json]:
+        """Decisions made since then (with overlap), oldest first: a follower drops those that it has shown."""
+        with self._look() as look:
+            return look.all("decisions_since", since=since - OVERLAP, workflow=look.workflow_id(workflow))
+
+    def why(self, name: str, limit: int = 10) -> list[Json]:
+        """The last decisions about an asset, or about a workflow by its slug."""
+        found = self.find(name)
+        if "slug" in found:
+            return self.decisions(limit, workflow=found["slug"])
+        return self.decisions(limit, asset=found["assetId"])
+
+    def status(self, name: str | None = None) -> Json:
+        """`{at, assets, workflows, notes}`: of everything, or of one asset or workflow and what belongs to it."""
+        with self._look() as look:
+            assets, slugs = _belonging(look, name)
+            return {
+                "at": look.all("clock")[0]["now"],
+                "assets": [asset_status(row) for row in look.raw("status_assets", assets=assets)],
+                "workflows": [workflow_status(row) for row in look.raw("status_workflows", slugs=slugs)],
+                "notes": notes(look.raw("queue", grace=SILENT_MS)[0]),
+            }
+
+    def graph(self, asset: str | None = None) -> Json:
+        """`{assets, workflows, edges}`; with an asset, only what it stems from and what stems from it."""
+        with self._look() as look:
+            if asset is not None:
+                look.asset(asset)
+            lineage = Lineage(look.all("asset_names"), look.all("edges"))
+        return lineage.as_json(None if asset is None else lineage.around(asset))
+
+    def snapshots(self, asset: str, limit: int = 20) -> list[Json]:
+        """The history of an asset."""
+        with self._look() as look:
+            return _snapshots(look, look.asset(asset)["assetId"], limit=limit)
+
+    def snapshot(self, asset: str, version: int | None = None) -> Json:
+        """One snapshot of an asset: the given version, or the current one."""
+        with self._look() as look:
+            look.asset(asset)
+            if rows := _snapshots(look, asset, version=version, head=version is None):
+                return rows[0]
+            newest = _snapshots(look, asset)
+        if not newest:
+            raise NotFoundError(f"asset {asset!r} was never produced", hint=f"`freshline why {asset}` says why")
+        raise NotFoundError(f"asset {asset!r} has no version {version}; the newest is {newest[0]['version']}")
+
+    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Json]:
+        """The processes that announced themselves; `live` is false for those that fell silent."""
+        with self._look() as look:
+            return look.all("workers", all=stopped, limit=limit, grace=SILENT_MS)
+
+    def find(self, name: str) -> Json:
+        """The asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
+        with self._look() as look:
+            return look.named(name)
+
+    def now(self) -> datetime:
+        """The database's clock, the only one that counts."""
+        with self._look() as look:
+            now: datetime = look.raw("clock")[0]["now"]
+            return now
+
+    @contextmanager
+    def _look(self) -> Iterator[Look]:
+        with self._database.reading() as connection:
+            yield Look(connection, self._statements)
+
+
+def _runs(look: Look, *, ids: Sequence[Any] | None = None, **filters: Any) -> list[Json]:
+    rows = look.all("runs", **{"ids": ids, "status": None, "workflow": None, "after": None, **filters})
+    steps: dict[str, list[Json]] = defaultdict(list)
+    for step in look.all("steps", ids=[row["id"] for row in rows]):
+        steps[step.pop("runId")].append(step)
+    return [_run(row, steps[row["id"]]) for row in rows]
+
+
+def _run(row: Json, steps: list[Json]) -> Json:
+    pins: Json = row.pop("pins")
+    inputs = [
+        {"assetId": asset_id, "dataVersion": pin["dataVersion"], "version": pin["sequence"]}
+        for asset_id, pin in sorted(pins.items())
+    ]
+    return {**row, "inputs": inputs, "steps": steps}
+
+
+def _snapshots(look: Look, asset: str, *, version: int | None = None, head: bool = False, limit: int = 1) -> list[Json]:
+    return look.all("snapshots", asset=asset, version=version, head=head, limit=limit)
+
+
+def _belonging(look: Look, name: str | None) -> tuple[list[str] | None, list[str] | None]:
+    if name is None:
+        return None, None
+    found = look.named(name)
+    if "slug" in found:
+        return [row["id"] for row in look.raw("assets_of", slug=found["slug"])], [found["slug"]]
+    return [found["assetId"]], [found["workflowSlug"]] if found["workflowSlug"] else []
+
+
+def _type(name: str | None) -> Json:
+    return {"type": name, "prefix": None if name is None else name.rstrip("*").rstrip(".") + "."}

@@ -1,0 +1,257 @@
+-- name: runs
+-- purpose: one page of runs, or those with these ids, newest first; `after` is the last run of the previous page
+SELECT r.id, w.slug AS "workflowSlug", r.partition_key AS "partitionKey", r.status, r.attempt, r.trigger, r.priority,
+       r.mixed, r.parameters, r.pins, r.version AS "workflowVersion", r.queued_at AS "queuedAt",
+       r.started_at AS "startedAt", r.finished_at AS "finishedAt", r.error, r.result, r.progress,
+       r.worker_id AS "workerId", r.lease_until AS "leaseUntil", r.cancel_reason AS "cancelReason",
+       r.decision_id AS "decisionId"
+FROM runs r JOIN workflows w ON w.id = r.workflow_id
+WHERE (%(ids)s::uuid[] IS NULL OR r.id = ANY(%(ids)s))
+  AND (%(status)s::text IS NULL OR r.status = %(status)s)
+  AND (%(workflow)s::bigint IS NULL OR r.workflow_id = %(workflow)s)
+  AND (%(after)s::uuid IS NULL OR (r.queued_at, r.id) < (SELECT a.queued_at, a.id FROM runs a WHERE a.id = %(after)s))
+ORDER BY r.queued_at DESC, r.id DESC
+LIMIT %(limit)s
+
+-- name: moving_runs
+-- purpose: what a follower of runs may not have seen yet: the active ones, the ones it tracks, the ones queued lately
+SELECT id FROM runs
+WHERE (status IN ('queued', 'running') OR id = ANY(%(tracked)s) OR queued_at >= %(since)s)
+  AND (%(workflow)s::bigint IS NULL OR workflow_id = %(workflow)s)
+
+-- name: steps
+-- purpose: the tries of the steps of these runs
+SELECT run_id AS "runId", step_id AS "stepId", attempt, try, status, started_at AS "startedAt",
+       finished_at AS "finishedAt", error
+FROM run_steps
+WHERE run_id = ANY(%(ids)s)
+ORDER BY run_id, started_at, attempt, try
+
+-- name: run_outputs
+-- purpose: what a run published
+SELECT asset_id AS "assetId", sequence AS version, data_version AS "dataVersion", changed, rows, bytes
+FROM snapshots
+WHERE run_id = %(id)s
+ORDER BY asset_id
+
+-- name: run_ids_by_suffix
+-- purpose: runs whose id ends with these hex digits; three are enough to say that it is not unique
+SELECT id FROM runs WHERE replace(id::text, '-', '') LIKE '%%' || %(suffix)s ORDER BY queued_at DESC LIMIT 3
+
+-- name: events
+-- purpose: one page of events, newest first; `after` is the event that the previous page ended with
+SELECT id, position, type, time, subject, data
+FROM events
+WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
+  AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+  AND (%(after_time)s::timestamptz IS NULL OR (time, id) < (%(after_time)s, %(after_id)s))
+ORDER BY time DESC, id DESC
+LIMIT %(limit)s
+
+-- name: event_by_id
+-- purpose: where an event stands in the listing, found by its id
+SELECT id, time, position FROM events WHERE id = %(id)s
+
+-- name: event_by_position
+-- purpose: where an event stands in the listing, found by its position
+SELECT id, time, position FROM events WHERE position = %(position)s
+
+-- name: events_since
+-- purpose: stamped events after a position, oldest first: positions are in commit order, so a follower misses none
+SELECT id, position, type, time, subject, data
+FROM events
+WHERE position > %(position)s
+  AND (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
+  AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+ORDER BY position
+LIMIT 1000
+
+-- name: last_position
+-- purpose: the newest stamped position, 0 when there is none
+SELECT coalesce(max(position), 0) AS position FROM events WHERE position IS NOT NULL
+
+-- name: decisions
+-- purpose: one page of decisions, newest first; `after` is the decision that the previous page ended with
+SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
+       d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
+FROM decisions d JOIN workflows w ON w.id = d.workflow_id
+WHERE (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
+  AND (%(after)s::uuid IS NULL OR (d.at, d.id) < (SELECT a.at, a.id FROM decisions a WHERE a.id = %(after)s))
+ORDER BY d.at DESC, d.id DESC
+LIMIT %(limit)s
+
+-- name: decisions_since
+-- purpose: decisions made at or after a time, oldest first; the follower drops those that it has shown
+SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
+       d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
+FROM decisions d JOIN workflows w ON w.id = d.workflow_id
+WHERE d.at >= %(since)s AND (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
+ORDER BY d.at, d.id
+
+-- name: decision_by_id
+-- purpose: whether a listing of decisions can continue after this id
+SELECT id, at FROM decisions WHERE id = %(id)s
+
+-- name: clock
+-- purpose: the database's clock, the only one that counts
+SELECT freshline_now() AS now
+
+-- name: status_assets
+-- purpose: every asset with its head and the facts that its state follows from
+WITH shown AS (
+    SELECT a.id, a.producer_id FROM assets a
+    WHERE %(assets)s::text[] IS NULL OR a.id = ANY(%(assets)s)
+), makers AS (
+    SELECT DISTINCT producer_id AS id FROM shown WHERE producer_id IS NOT NULL
+), active AS (
+    SELECT workflow_id, bool_or(status = 'running') AS running, bool_or(status = 'queued') AS queued
+    FROM runs WHERE status IN ('queued', 'running') GROUP BY workflow_id
+), behind AS (
+    SELECT DISTINCT e.workflow_id
+    FROM makers m
+    JOIN edges e ON e.workflow_id = m.id AND e.triggers
+    JOIN heads h ON h.asset_id = e.asset_id
+    LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = h.partition_key
+    WHERE p.vector -> e.asset_id ->> 'dataVersion' IS DISTINCT FROM h.data_version
+), unread AS (
+    SELECT e.workflow_id FROM inbox i JOIN edges e ON e.asset_id = i.asset_id AND e.triggers WHERE i.kind = 'changed'
+    UNION
+    SELECT workflow_id FROM inbox WHERE kind = 'touched'
+), last_auto AS (
+    SELECT m.id AS workflow_id, r.*
+    FROM makers m CROSS JOIN LATERAL (
+        SELECT r.id AS run_id, r.status, r.finished_at, r.trigger ->> 'reason' AS reason FROM runs r
+        WHERE r.workflow_id = m.id AND r.trigger_type = 'auto-materialize'
+        ORDER BY r.queued_at DESC LIMIT 1
+    ) r
+)
+SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slug AS "workflowSlug",
+       h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
+       h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId",
+       coalesce(t.due_at, t.expired_at, n.expires_at) AS "expiresAt", t.due_at, t.expired_at,
+       w.automatic AS automatic, w.paused_at, w.paused_until,
+       coalesce(c.running, false) AS running, coalesce(c.queued, false) AS queued,
+       h.asset_id IS NULL AS missing, coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at,
+       k.hold, k.not_before, k.blocks_until,
+       coalesce(d.evidence ->> 'until', d.evidence ->> 'deadline', d.evidence ->> 'nextProbeAt') AS until,
+       b.slug AS blocker,
+       (k.workflow_id IS NOT NULL AND k.hold IS NULL AND k.not_before <= freshline_now()) AS due,
+       (x.workflow_id IS NOT NULL OR u.workflow_id IS NOT NULL
+        OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)) AS behind,
+       l.run_id AS last_run, l.status AS last_status, l.finished_at AS last_finished, l.reason AS last_reason
+FROM shown s
+LEFT JOIN workflows w ON w.id = s.producer_id
+LEFT JOIN heads h ON h.asset_id = s.id
+LEFT JOIN snapshots n ON n.asset_id = h.asset_id AND n.partition_key = h.partition_key AND n.sequence = h.sequence
+LEFT JOIN timers t ON t.asset_id = s.id AND t.partition_key = coalesce(h.partition_key, '') AND t.kind = 'expiry'
+LEFT JOIN active c ON c.workflow_id = s.producer_id
+LEFT JOIN workflow_partitions p ON p.workflow_id = s.producer_id AND p.partition_key = coalesce(h.partition_key, '')
+LEFT JOIN considerations k ON k.workflow_id = s.producer_id AND k.partition_key = coalesce(h.partition_key, '')
+LEFT JOIN LATERAL (
+    SELECT x.reason, x.evidence FROM decisions x
+    WHERE k.hold IS NOT NULL AND x.workflow_id = k.workflow_id AND x.partition_key = k.partition_key
+    ORDER BY x.at DESC, x.id DESC LIMIT 1
+) d ON d.reason = k.hold
+LEFT JOIN workflows b ON b.id = k.blocker_id
+LEFT JOIN behind x ON x.workflow_id = s.producer_id
+LEFT JOIN unread u ON u.workflow_id = s.producer_id
+LEFT JOIN last_auto l ON l.workflow_id = s.producer_id
+ORDER BY s.id, h.partition_key
+
+-- name: status_workflows
+-- purpose: every workflow that is not retired, with its failures, its active run and its hold
+WITH active AS (
+    SELECT DISTINCT ON (workflow_id) workflow_id, id, status FROM runs WHERE status IN ('queued', 'running')
+    ORDER BY workflow_id, status DESC, priority, queued_at
+)
+SELECT w.slug, w.version, w.project, w.automatic, w.paused_at, w.paused_until, r.id AS "inFlight",
+       r.status AS "inFlightStatus", coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at,
+       p.succeeded_at AS "succeededAt", coalesce(p.avoided, 0) AS avoided,
+       k.hold, k.not_before, k.blocks_until,
+       coalesce(d.evidence ->> 'until', d.evidence ->> 'deadline', d.evidence ->> 'nextProbeAt') AS until,
+       b.slug AS blocker
+FROM workflows w
+LEFT JOIN active r ON r.workflow_id = w.id
+LEFT JOIN workflow_partitions p ON p.workflow_id = w.id AND p.partition_key = ''
+LEFT JOIN considerations k ON k.workflow_id = w.id AND k.partition_key = ''
+LEFT JOIN LATERAL (
+    SELECT x.reason, x.evidence FROM decisions x
+    WHERE k.hold IS NOT NULL AND x.workflow_id = k.workflow_id AND x.partition_key = k.partition_key
+    ORDER BY x.at DESC, x.id DESC LIMIT 1
+) d ON d.reason = k.hold
+LEFT JOIN workflows b ON b.id = k.blocker_id
+WHERE w.retired_at IS NULL AND (%(slugs)s::text[] IS NULL OR w.slug = ANY(%(slugs)s))
+ORDER BY w.slug
+
+-- name: queue
+-- purpose: how many runs wait, for how long, and whether a worker and a materializer are there to help
+SELECT count(*) FILTER (WHERE status = 'queued') AS queued, min(queued_at) FILTER (WHERE status = 'queued') AS oldest,
+       (SELECT count(*) FROM workers WHERE kind = 'worker' AND stopped_at IS NULL
+            AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond') AS workers,
+       (SELECT count(*) FROM workers WHERE kind = 'materializer' AND stopped_at IS NULL
+            AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond') AS materializers,
+       (SELECT count(*) FROM inbox) AS unabsorbed
+FROM runs WHERE status IN ('queued', 'running')
+
+-- name: asset_names
+-- purpose: every asset with the slug of its producer, null for a source
+SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId"
+FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id ORDER BY a.id
+
+-- name: asset
+-- purpose: one asset with its producer
+SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId", a.producer_id AS "workflowId", a.declaration
+FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id WHERE a.id = %(asset)s
+
+-- name: workflow_names
+-- purpose: every slug, retired ones too: their history stays
+SELECT id, slug, retired_at FROM workflows ORDER BY slug
+
+-- name: workflow
+-- purpose: one workflow by its slug
+SELECT id, slug, retired_at FROM workflows WHERE slug = %(slug)s
+
+-- name: edges
+-- purpose: who consumes what
+SELECT e.asset_id AS "assetId", w.slug AS "workflowSlug", e.triggers
+FROM edges e JOIN workflows w ON w.id = e.workflow_id
+WHERE w.retired_at IS NULL ORDER BY e.asset_id, w.slug
+
+-- name: logs
+-- purpose: the lines of a run after a given line
+SELECT line, at, attempt, step_id AS "stepId", stream, text
+FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
+ORDER BY line LIMIT %(limit)s
+
+-- name: snapshots
+-- purpose: the history of an asset, newest first
+SELECT n.asset_id AS "assetId", n.partition_key AS "partitionKey", n.sequence AS version,
+       n.data_version AS "dataVersion", n.changed, n.table_version AS "tableVersion", n.location, n.schema, n.rows,
+       n.bytes, n.checks, w.slug AS "workflowSlug", n.run_id AS "runId", n.attempt, n.step_id AS "stepId",
+       n.produced_at AS "producedAt", n.expires_at AS "expiresAt", n.inputs, n.sources, n.payload,
+       n.gone_at AS "goneAt",
+       (h.sequence IS NOT NULL) AS head
+FROM snapshots n
+LEFT JOIN workflows w ON w.id = n.workflow_id
+LEFT JOIN heads h ON h.asset_id = n.asset_id AND h.partition_key = n.partition_key AND h.sequence = n.sequence
+WHERE n.asset_id = %(asset)s
+  AND (%(version)s::bigint IS NULL OR n.sequence = %(version)s)
+  AND (NOT %(head)s OR h.sequence IS NOT NULL)
+ORDER BY n.sequence DESC
+LIMIT %(limit)s
+
+-- name: workers
+-- purpose: the processes that announced themselves, newest first, with the runs that they hold
+SELECT k.id, k.kind, k.host, k.pid, k.project, k.code_hash AS "codeHash", k.started_at AS "startedAt",
+       k.seen_at AS "seenAt", k.stopped_at AS "stoppedAt", k.info,
+       (k.stopped_at IS NULL AND k.seen_at > freshline_now() - %(grace)s * interval '1 millisecond') AS live,
+       coalesce((SELECT jsonb_agg(r.id ORDER BY r.started_at) FROM runs r
+                 WHERE r.worker_id = k.id AND r.status = 'running'), '[]') AS runs
+FROM workers k
+WHERE %(all)s OR k.stopped_at IS NULL
+ORDER BY k.seen_at DESC
+LIMIT %(limit)s
+
+-- name: assets_of
+-- purpose: the assets that a workflow produces
+SELECT a.id FROM assets a JOIN workflows w ON w.id = a.producer_id WHERE w.slug = %(slug)s ORDER BY a.id

@@ -1,0 +1,183 @@
+"""Stored rows for tests of what only reads: a small world written with plain SQL, at chosen times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from freshline.store.ids import new_id
+
+NOW = datetime.now(UTC)
+
+
+def ago(seconds: float) -> datetime:
+    """A time before this test session began."""
+    return NOW - timedelta(seconds=seconds)
+
+
+def auto(reason: str = "upstream-update", **fields: Any) -> dict[str, Any]:
+    """The trigger of an automatic run."""
+    return {"type": "auto-materialize", "reason": reason, "upstream": [], "eventIds": [], **fields}
+
+
+class Rows:
+    """Inserts rows that satisfy the schema's constraints with as few words as a test needs."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self.ids: dict[str, int] = {}
+        self.insert("projects", name="shop", code_hash="c0", applied_at=ago(3600))
+
+    def insert(self, table: str, **values: Any) -> Any:
+        """One row; JSON values are wrapped. Returns the first column."""
+        statement = sql.SQL("INSERT INTO {} ({}) VALUES ({}) RETURNING *").format(
+            sql.Identifier(table),
+            sql.SQL(", ").join(map(sql.Identifier, values)),
+            sql.SQL(", ").join(sql.Placeholder() * len(values)),
+        )
+        row = self._connection.execute(statement, [_adapted(value) for value in values.values()]).fetchone()
+        assert row is not None
+        return row[0]
+
+    def update(self, statement: str, *parameters: Any) -> None:
+        """Any other change."""
+        self._connection.execute(statement.encode(), [_adapted(one) for one in parameters])
+
+    def source(self, *assets: str) -> None:
+        """Assets that the outside makes."""
+        for asset in assets:
+            self.insert("assets", id=asset)
+
+    def workflow(
+        self,
+        slug: str,
+        produces: Sequence[str],
+        consumes: Mapping[str, bool] | Sequence[str] = (),
+        *,
+        automatic: bool = True,
+        **columns: Any,
+    ) -> int:
+        """A workflow with its outputs and inputs; a mapping says which inputs trigger."""
+        times = {"applied_at": ago(3600)}
+        made: int = self.insert(
+            "workflows",
+            slug=slug,
+            project="shop",
+            version=1,
+            automatic=automatic,
+            policy={},
+            **{"job_fingerprint": "j1", "created_at": ago(3600), **times, **columns},
+        )
+        self.ids[slug] = made
+        self.insert(
+            "workflow_versions",
+            workflow_id=made,
+            version=1,
+            fingerprint="f1",
+            job_fingerprint="j1",
+            **{"needs_spark": False, "definition": {}, **times},
+        )
+        for asset in produces:
+            self.insert("assets", id=asset, producer_id=made, step_id="one")
+        edges = consumes if isinstance(consumes, Mapping) else dict.fromkeys(consumes, True)
+        for asset, triggers in edges.items():
+            self.insert("edges", asset_id=asset, workflow_id=made, triggers=triggers, declaration={})
+        return made
+
+    def run(self, slug: str, status: str = "succeeded", *, queued: float = 60, **columns: Any) -> str:
+        """A run in a state, with the columns that the state demands."""
+        trigger = columns.pop("trigger", auto())
+        run_id: str = columns.pop("id", new_id())
+        began = {} if status == "queued" else {"attempt": 1, "worker_id": new_id(), "started_at": ago(queued - 1)}
+        ended = {} if status in {"queued", "running"} else {"finished_at": ago(queued - 3)}
+        lease = {"lease_until": NOW + timedelta(hours=1)} if status == "running" else {}
+        error = {"error": {"code": "job", "message": "it broke"}} if status == "failed" else {}
+        self.insert(
+            "runs",
+            id=run_id,
+            workflow_id=self.ids[slug],
+            partition_key="",
+            version=1,
+            project="shop",
+            needs_spark=False,
+            status=status,
+            trigger=trigger,
+            trigger_type=trigger["type"],
+            cause="c",
+            priority=5,
+            urgency=0,
+            queued_at=ago(queued),
+            **{"pins": {}, **began, **ended, **lease, **error, **columns},
+        )
+        return run_id
+
+    def snapshot(self, asset: str, data_version: str, sequence: int = 1, *, at: float = 30, **columns: Any) -> None:
+        """A snapshot that is the asset's head."""
+        if columns.get("run_id"):
+            columns.setdefault("attempt", 1)
+        self.insert(
+            "snapshots",
+            asset_id=asset,
+            partition_key="",
+            sequence=sequence,
+            data_version=data_version,
+            **{"changed": True, "produced_at": ago(at), "event_id": new_id(), **columns},
+        )
+        self.update("DELETE FROM heads WHERE asset_id = %s", asset)
+        self.insert(
+            "heads",
+            asset_id=asset,
+            partition_key="",
+            sequence=sequence,
+            last_sequence=sequence,
+            data_version=data_version,
+            produced_at=ago(at),
+        )
+
+    def partition(self, slug: str, vector: Mapping[str, str] | None = None, **columns: Any) -> None:
+        """What the last success of a workflow read, and how its failures stand."""
+        read = {asset: {"sequence": 1, "dataVersion": version} for asset, version in (vector or {}).items()}
+        success = {} if vector is None else {"vector": read, "job_fingerprint": "j1", "succeeded_at": ago(30)}
+        values = {"workflow_id": self.ids[slug], "partition_key": "", **success, **columns}
+        self.insert("workflow_partitions", **values)
+
+    def decision(self, slug: str, outcome: str, reason: str, *, at: float = 20, **columns: Any) -> str:
+        """A decision; `at` in seconds before now."""
+        made: str = columns.pop("id", new_id())
+        self.insert(
+            "decisions",
+            id=made,
+            workflow_id=self.ids[slug],
+            partition_key="",
+            version=1,
+            outcome=outcome,
+            **{"reason": reason, "digest": "d", "evidence": {}, "at": ago(at), "last_at": ago(at), **columns},
+        )
+        return made
+
+    def consideration(self, slug: str, *, due: float = 0, **columns: Any) -> None:
+        """A note to look at a workflow, `due` seconds from now."""
+        values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": 0}
+        self.insert("considerations", **{**values, "noted_at": NOW, **columns})
+
+    def event(self, type_: str, subject: str, *, at: float = 10, **columns: Any) -> str:
+        """An event."""
+        made: str = columns.pop("id", new_id())
+        self.insert("events", **{"id": made, "time": ago(at), "type": type_, "subject": subject, "data": {}, **columns})
+        return made
+
+    def worker(self, kind: str = "worker", *, seen: float = 1, **columns: Any) -> str:
+        """A process that announced itself `seen` seconds ago."""
+        made = new_id()
+        values = {"id": made, "kind": kind, "host": "here", "pid": 7, "started_at": ago(60), "seen_at": ago(seen)}
+        self.insert("workers", **{**values, **columns})
+        return made
+
+
+def _adapted(value: Any) -> Any:
+    return Jsonb(value) if isinstance(value, dict | list) else value
