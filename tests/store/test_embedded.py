@@ -155,15 +155,18 @@ def test_a_killed_server_is_started_again(home: Path) -> None:
 
 
 def test_a_stale_pid_file_with_a_living_number_does_not_matter(home: Path) -> None:
-    """A postmaster.pid whose number now belongs to another process, here this one, does not stop the start."""
+    """Lock files of a dead server whose number now belongs to another process of its user do not stop the start."""
     with EmbeddedServer(home, options=QUICK):
         _kill_postmaster(home)
         wait_until(lambda: not Cluster(home.resolve()).alive(), what="the end of the killed server")
-    for stale in (home / "postgres" / "postmaster.pid", home / "postgres" / f"{cluster.SOCKET}.lock"):
-        lines = stale.read_text().splitlines()
-        stale.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
-    with EmbeddedServer(home, options=QUICK) as url:
-        assert _answer(url) == "freshline"
+    user = binaries.server_user(home / "postgres")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=user.pw_uid if user else None) as stranger:
+        for stale in (home / "postgres" / "postmaster.pid", home / "postgres" / f"{cluster.SOCKET}.lock"):
+            lines = stale.read_text().splitlines()
+            stale.write_text("\n".join([str(stranger.pid), *lines[1:]]) + "\n")
+        with EmbeddedServer(home, options=QUICK) as url:
+            assert _answer(url) == "freshline"
+        assert stranger.poll() is None
 
 
 def test_an_interrupted_initialisation_is_made_anew(home: Path) -> None:

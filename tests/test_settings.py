@@ -1,0 +1,98 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from freshline import settings
+from freshline.errors import UsageError
+
+NUMBERS = {
+    "ASSET_MATERIALIZER_BASE_BACKOFF_MS": ("base_backoff_ms", 120_000),
+    "ASSET_MATERIALIZER_MAX_BACKOFF_MS": ("max_backoff_ms", 1_800_000),
+    "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": ("refresh_interval_ms", 600_000),
+    "FRESHLINE_POLL_MS": ("poll_ms", 1_000),
+    "FRESHLINE_LEASE_MS": ("lease_ms", 15_000),
+    "FRESHLINE_BATCH": ("batch", 500),
+    "FRESHLINE_POISON": ("poison", 5),
+    "FRESHLINE_KEEP_DAYS": ("keep_days", 30),
+}
+
+
+def test_an_empty_environment_gives_the_defaults(tmp_path: Path) -> None:
+    """Without any variable everything lives in the project's own directory, and the seeds' defaults hold."""
+    found = settings.load({}, project=tmp_path)
+    assert found == settings.Settings(project=tmp_path.resolve())
+    assert found.home == tmp_path.resolve() / ".freshline"
+    assert found.warehouse_path == found.home / "warehouse"
+    assert {name: getattr(found, field) for name, (field, _) in NUMBERS.items()} == {
+        name: default for name, (_, default) in NUMBERS.items()
+    }
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_taken(name: str) -> None:
+    """Each numeric variable reaches its field, and an empty one means the default."""
+    field, default = NUMBERS[name]
+    assert getattr(settings.load({name: "777"}), field) == 777
+    assert getattr(settings.load({name: " "}), field) == default
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("text", ["ten", "1.5", "-1", "99999999999999999999", "0x10"])
+def test_a_bad_number_is_refused_with_its_name_and_value(name: str, text: str) -> None:
+    """The error names the variable, the value and what is allowed."""
+    with pytest.raises(UsageError, match=f"{name} is '{text}'; allowed are whole numbers from "):
+        settings.load({name: text})
+
+
+def test_the_refresh_can_be_turned_off() -> None:
+    """Zero turns the sweep off; the backoffs have no such value."""
+    assert settings.load({"ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0"}).refresh_interval_ms == 0
+    with pytest.raises(UsageError):
+        settings.load({"ASSET_MATERIALIZER_BASE_BACKOFF_MS": "0"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("FRESHLINE_LOG_FORMAT", "xml", "console, json"),
+        ("FRESHLINE_LOG_LEVEL", "loud", "debug, info, warning, error"),
+        ("FRESHLINE_EVENT_BUS", "carrier-pigeon://", "'inline'"),
+    ],
+)
+def test_a_bad_choice_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    """Choices name the variable, the value and the allowed ones."""
+    with pytest.raises(UsageError, match=f"{name} is '{value}'.*{allowed}"):
+        settings.load({name: value})
+
+
+def test_the_project_comes_from_argument_environment_or_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The argument wins over FRESHLINE_PROJECT, which wins over the current directory."""
+    monkeypatch.chdir(tmp_path)
+    assert settings.load({}).project == tmp_path.resolve()
+    assert settings.load({"FRESHLINE_PROJECT": "/"}).project == Path("/")
+    assert settings.load({"FRESHLINE_PROJECT": "/"}, project=tmp_path).project == tmp_path.resolve()
+
+
+def test_empty_variables_count_as_unset() -> None:
+    """A variable that is set to nothing does not turn into an address or a path."""
+    names = ["DATABASE_URL", "EVENT_BUS", "WAREHOUSE", "SPARK_REMOTE", "SPARK_MASTER", "LOG_FORMAT", "LOG_LEVEL"]
+    assert settings.load({f"FRESHLINE_{name}": "" for name in names}) == settings.load({})
+
+
+def test_addresses_are_taken_as_they_are(tmp_path: Path) -> None:
+    """Database, warehouse and engine come from their variables."""
+    found = settings.load(
+        {
+            "FRESHLINE_DATABASE_URL": "postgresql://db/x",
+            "FRESHLINE_WAREHOUSE": str(tmp_path),
+            "FRESHLINE_SPARK_REMOTE": "sc://host",
+            "FRESHLINE_SPARK_MASTER": "local[2]",
+        }
+    )
+    assert found.database_url == "postgresql://db/x"
+    assert found.warehouse_path == tmp_path.resolve()
+    assert (found.spark_remote, found.spark_master) == ("sc://host", "local[2]")
