@@ -53,7 +53,7 @@ def find_holds(policy: Policy, state: State, cause: Cause, now: datetime) -> Ite
 
 def doubling(first: timedelta, most: timedelta, looks: int) -> timedelta:
     """1, 2, 4 … times `first`, at most `most`: nobody relies on being woken (R11.4)."""
-    return min(most, first * 2 ** min(looks, 20))
+    return min(most, first * (1 << min(looks, 20)))
 
 
 def patience(state: State, now: datetime) -> datetime:

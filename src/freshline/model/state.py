@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -147,6 +147,3 @@ class State:
     canceled: Canceled | None = None
     blockers: tuple[Blocker, ...] = ()
     looks: int = 0
-    project: str = ""
-    code_hash: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)

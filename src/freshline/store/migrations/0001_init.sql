@@ -53,6 +53,7 @@ CREATE TABLE workflow_versions (
     fingerprint     text NOT NULL,
     job_fingerprint text NOT NULL,
     code_hash       text,
+    needs_spark     boolean NOT NULL,
     definition      jsonb NOT NULL,
     source_file     text,
     applied_at      timestamptz NOT NULL,
@@ -88,11 +89,13 @@ CREATE TABLE runs (
     version         integer NOT NULL,
     project         text NOT NULL,
     code_hash       text,
+    needs_spark     boolean NOT NULL,
     status          text NOT NULL CHECK (status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')),
     trigger         jsonb NOT NULL,
     trigger_type    text NOT NULL CHECK (trigger_type IN ('auto-materialize', 'manual', 'backfill')),
     cause           text NOT NULL,
     priority        integer NOT NULL,
+    urgency         double precision NOT NULL, -- seconds of queued_at + 10 per priority: waiting improves it (R11.8)
     mixed           boolean NOT NULL DEFAULT false,
     pins            jsonb NOT NULL,
     parameters      jsonb NOT NULL DEFAULT '{}',
@@ -123,7 +126,7 @@ CREATE UNIQUE INDEX runs_one_active ON runs (workflow_id, partition_key)
     WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize';
 CREATE UNIQUE INDEX runs_one_running ON runs (workflow_id, partition_key) WHERE status = 'running';
 CREATE INDEX runs_active ON runs (workflow_id, partition_key) WHERE status IN ('queued', 'running');
-CREATE INDEX runs_queue ON runs (priority, queued_at, id) WHERE status = 'queued';
+CREATE INDEX runs_queue ON runs (project, urgency, id) WHERE status = 'queued';
 CREATE INDEX runs_leases ON runs (lease_until) WHERE status = 'running';
 CREATE INDEX runs_history ON runs (workflow_id, partition_key, queued_at DESC);
 CREATE INDEX runs_recent ON runs (queued_at DESC, id DESC);
@@ -171,8 +174,6 @@ CREATE TABLE workflow_partitions (
     breaker_at      timestamptz,
     probed          jsonb,
     canceled        jsonb,
-    decision_id     uuid,
-    decision_digest text,
     avoided         bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (workflow_id, partition_key),
     CHECK ((vector IS NULL) = (job_fingerprint IS NULL)),
@@ -296,6 +297,7 @@ CREATE TABLE decisions (
     version         integer NOT NULL,
     outcome         text NOT NULL CHECK (outcome IN ('run', 'hold', 'skip', 'error')),
     reason          text NOT NULL,
+    digest          text NOT NULL,
     evidence        jsonb NOT NULL,
     at              timestamptz NOT NULL,
     last_at         timestamptz NOT NULL,

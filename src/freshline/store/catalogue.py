@@ -1,0 +1,186 @@
+"""Workflows, assets and edges as they are stored, and the writes of apply (R10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from freshline.decide.times import expires_at, milliseconds, next_point
+from freshline.definitions.fingerprint import needs_spark
+from freshline.definitions.project import LoadedWorkflow, Project
+from freshline.definitions.schema import workflow_json
+from freshline.definitions.steps import external_inputs, produced
+from freshline.graph import Graph
+from freshline.model.policy import Freshness, Policy
+from freshline.model.words import EventType
+from freshline.store.database import Connection
+from freshline.store.ids import new_id
+from freshline.store.planning import ApplyPlan, Stored
+from freshline.store.queries import load
+
+SQL = load("catalogue")
+LOCK = 0x66726573_01
+
+
+def read_graph(connection: Connection) -> Graph:
+    """The topology of this moment."""
+    row = connection.execute(SQL["graph"]).fetchone()
+    assert row is not None  # noqa: S101 - an aggregate always returns a row
+    return Graph(
+        epoch=row["epoch"],
+        slugs={int(key): slug for key, slug in (row["slugs"] or {}).items()},
+        producers=row["producers"] or {},
+        edges=[(asset_id, workflow_id) for asset_id, workflow_id in row["edges"] or ()],
+    )
+
+
+def read_stored(connection: Connection) -> Stored:
+    """What a plan is made against."""
+    return Stored(
+        workflows={row["slug"]: row for row in connection.execute(SQL["stored_workflows"])},
+        assets={row["id"]: row for row in connection.execute(SQL["stored_assets"])},
+        edges=[(row["asset_id"], row["slug"]) for row in connection.execute(SQL["stored_edges"])],
+    )
+
+
+def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Stored, *, baseline: bool) -> None:
+    """Store a plan: considerations are locked first, then runs, then the rest (R10.2, R11.2)."""
+    touched = [stored.workflows[slug]["id"] for slug in (*plan.changed, *plan.added) if slug in stored.workflows]
+    retired = [stored.workflows[slug]["id"] for slug in plan.retired]
+    connection.execute(SQL["lock_considerations"], {"workflows": touched + retired})
+    connection.execute(SQL["cancel_queued"], {"workflows": touched + retired, "reason": "definition-changed"})
+    connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
+    loaded = [one for one in project.workflows if one.definition.slug in {*plan.added, *plan.changed}]
+    ids = _save_workflows(connection, project, loaded, stored)
+    _save_assets(connection, project, loaded, touched + retired)
+    connection.execute(SQL["retire_workflows"], {"workflows": retired})
+    _take_baseline(connection, loaded, ids, force=baseline)
+    _set_clocks(connection, ids)
+    if baseline:
+        connection.execute(SQL["clear_expiry"], {"workflows": ids})
+    connection.execute(SQL["drop_considerations"], {"workflows": retired})
+    connection.execute(SQL["consider"], {"workflows": ids})
+    connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
+    _tell(connection, plan)
+    connection.execute(SQL["bump_epoch"])
+
+
+def _save_workflows(
+    connection: Connection, project: Project, loaded: Sequence[LoadedWorkflow], stored: Stored
+) -> list[int]:
+    rows = []
+    for one in loaded:
+        before = stored.workflows.get(one.definition.slug)
+        rows.append(
+            {
+                "slug": one.definition.slug,
+                "project": project.name,
+                "version": before["version"] + 1 if before else 1,
+                "automatic": one.policy.automatic,
+                "policy": one.policy.as_json(),
+                "fingerprint": one.fingerprint,
+                "job_fingerprint": one.job_fingerprint,
+                "code_hash": one.code_hash,
+                "needs_spark": needs_spark(one.definition),
+                "definition": workflow_json(one.definition),
+                "source_file": one.place.file,
+            }
+        )
+    saved = connection.execute(SQL["save_workflows"], {"rows": Jsonb(rows)}).fetchall()
+    connection.execute(SQL["save_versions"], {"rows": Jsonb(rows)})
+    ids = sorted(row["id"] for row in saved)
+    connection.execute(SQL["heal_partitions"], {"workflows": ids})
+    return ids
+
+
+def _save_assets(
+    connection: Connection, project: Project, loaded: Sequence[LoadedWorkflow], released: Sequence[int]
+) -> None:
+    rows: dict[str, dict[str, Any]] = {}
+    edges = []
+    for one in loaded:
+        slug, definition = one.definition.slug, workflow_json(one.definition)
+        steps = {step["id"]: step for step in definition["steps"]}
+        triggers = {item.asset_id: item.triggers for item in one.policy.inputs}
+        for item in external_inputs(one.definition):
+            rows.setdefault(item.asset_id, {"id": item.asset_id})
+            declared = item.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            edges.append(
+                {
+                    "asset_id": item.asset_id,
+                    "slug": slug,
+                    "triggers": triggers[item.asset_id],
+                    "declaration": declared,
+                }
+            )
+        for asset_id, (step_id, _) in produced(one.definition).items():
+            declared = next(p for p in steps[step_id]["produces"] if p["assetId"] == asset_id)
+            rows[asset_id] = {"id": asset_id, "slug": slug, "step_id": step_id, "declaration": declared}
+    for source in project.sources:
+        asset_id = source.definition.asset_id
+        declared = source.definition.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        declared["location"] = project.source_location(source.definition)
+        rows[asset_id] = {"id": asset_id, "declaration": declared, "source_project": project.name}
+    connection.execute(SQL["drop_edges"], {"workflows": released})
+    connection.execute(SQL["release_assets"], {"workflows": released})
+    connection.execute(SQL["save_assets"], {"rows": Jsonb(list(rows.values()))})
+    sources = [source.definition.asset_id for source in project.sources]
+    connection.execute(SQL["forget_sources"], {"project": project.name, "sources": sources})
+    connection.execute(SQL["save_edges"], {"rows": Jsonb(edges)})
+
+
+def _take_baseline(connection: Connection, loaded: Sequence[LoadedWorkflow], ids: list[int], *, force: bool) -> None:
+    """`--baseline now` takes today's state as fresh; `onMissing: false` does so for workflows that never ran (R8.2)."""
+    if force:
+        connection.execute(SQL["take_baseline"], {"workflows": ids, "force": True})
+        return
+    slugs = [one.definition.slug for one in loaded if one.policy.automatic and not one.policy.on_missing]
+    rows = connection.execute("SELECT id FROM workflows WHERE slug = ANY (%s)", [slugs]).fetchall()
+    connection.execute(SQL["take_baseline"], {"workflows": [row["id"] for row in rows], "force": False})
+
+
+def _set_clocks(connection: Connection, ids: list[int]) -> None:
+    """Timers follow the new freshness; cron and cadence timers exist from apply on (R8.1)."""
+    now = connection.execute(SQL["now"]).fetchone()
+    assert now is not None  # noqa: S101 - it is one value
+    due, gone = [], []
+    for row in connection.execute(SQL["asset_clocks"], {"workflows": ids}).fetchall():
+        policy = Policy.from_json(row["policy"])
+        freshness = next((o.freshness for o in policy.outputs if o.asset_id == row["asset_id"]), Freshness())
+        key = {"asset_id": row["asset_id"], "partition_key": row["partition_key"]}
+        produced_at = row["produced_at"]
+        expired = row["expired_at"] is not None
+        fresh = produced_at is not None and not expired
+        expiry = expires_at(freshness, produced_at) if fresh else next_point(freshness, now["now"])
+        if expiry:
+            due.append({**key, "kind": "expiry", "due_at": expiry[0].isoformat(), "reason": expiry[1]})
+        elif not expired or freshness == Freshness():
+            gone.append({**key, "kind": "expiry"})
+        if freshness.max_age_ms is not None and produced_at is not None:
+            overdue = produced_at + milliseconds(freshness.max_age_ms)
+            due.append({**key, "kind": "overdue", "due_at": overdue.isoformat(), "reason": "max-age"})
+        else:
+            gone.append({**key, "kind": "overdue"})
+    connection.execute(SQL["set_due"], {"timers": Jsonb(due)})
+    connection.execute(load("runs")["disarm_timers"], {"timers": Jsonb(gone)})
+    connection.execute(SQL["drop_timers"])
+
+
+def _tell(connection: Connection, plan: ApplyPlan) -> None:
+    changes = [
+        *(("added", slug) for slug in plan.added),
+        *(("changed", slug) for slug in plan.changed),
+        *(("retired", slug) for slug in plan.retired),
+    ]
+    events = [
+        {
+            "id": new_id(),
+            "type": EventType.DEFINITION_UPDATED,
+            "subject": slug,
+            "data": {"workflowSlug": slug, "project": plan.project, "change": change},
+        }
+        for change, slug in changes
+    ]
+    connection.execute(load("runs")["append_events"], {"events": Jsonb(events)})

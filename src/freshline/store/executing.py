@@ -1,0 +1,349 @@
+"""The worker's transactions: claim_run, renew_leases, the steps, publish_run, fail_run and how else a run ends.
+
+Every write of a run begins by locking it under its fencing token, the attempt; a worker that lost it gets
+`FencedError` and changes nothing (promise 6).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from freshline.counters import count
+from freshline.errors import FencedError
+from freshline.model.policy import Policy
+from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.model.words import EventType, RunStatus, TriggerType
+from freshline.settings import Settings
+from freshline.store import publication
+from freshline.store.database import Connection, Database
+from freshline.store.ids import new_id
+from freshline.store.queries import load
+
+SQL = load("runs")
+MOST_LOG_LINES = 10_000
+JITTER = 0.1
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A worker that asks for work: which project and code it has, and whether it can run Spark now."""
+
+    worker_id: str
+    project: str
+    code_hash: str
+    spark: bool
+
+
+class Executing:
+    """What a run worker does to the store."""
+
+    database: Database
+    settings: Settings
+
+    def claim_run(self, who: Claimant) -> ClaimedRun | None:
+        """The most urgent run that this worker may execute, leased to it; None: there is none."""
+        parameters = {
+            "worker": who.worker_id,
+            "project": who.project,
+            "code_hash": who.code_hash,
+            "spark": who.spark,
+            "lease_ms": self.settings.lease_ms,
+        }
+        try:
+            with self.database.transaction("claim_run") as connection:
+                row = connection.execute(SQL["claim_run"], parameters).fetchone()
+                return _claimed(connection, row, self.settings.lease_ms) if row else None
+        except psycopg.errors.UniqueViolation:
+            return None  # another run of the workflow began in the same moment: the index decided (promise 2)
+
+    def renew_leases(self, held: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
+        """Prolong leases; returns the runs that are still ours, and whether each is to be canceled."""
+        with self.database.transaction("renew_leases") as connection:
+            parameters = {"held": Jsonb(list(held)), "lease_ms": self.settings.lease_ms}
+            return {row["id"]: row["cancel"] for row in connection.execute(SQL["renew_leases"], parameters)}
+
+    def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int) -> None:
+        """A try of a step begins."""
+        with self.database.transaction("begin_step") as connection:
+            _fence(connection, run_id, attempt)
+            connection.execute(SQL["begin_step"], {"run": run_id, "attempt": attempt, "step": step_id, "try": try_})
+
+    def finish_step(
+        self,
+        run_id: str,
+        attempt: int,
+        step_id: str,
+        try_: int,
+        *,
+        outputs: Iterable[StagedOutput] | None = None,
+        error: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The try staged its outputs, or failed."""
+        with self.database.transaction("finish_step") as connection:
+            _fence(connection, run_id, attempt)
+            staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
+            parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "outputs": staged}
+            parameters |= {"status": "failed" if error else "succeeded", "error": Jsonb(error) if error else None}
+            connection.execute(SQL["finish_step"], parameters)
+
+    def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]]) -> None:
+        """Lines of what the user's code printed, up to the limit of the run."""
+        with self.database.transaction("append_logs") as connection:
+            _fence(connection, run_id, attempt)
+            parameters = {"run": run_id, "attempt": attempt, "lines": Jsonb(list(lines)), "most": MOST_LOG_LINES}
+            connection.execute(SQL["append_logs"], parameters)
+
+    def publish_run(
+        self,
+        run: ClaimedRun,
+        outputs: Sequence[StagedOutput],
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        publish_parameters: bool = False,
+    ) -> list[str]:
+        """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets."""
+        try:
+            with self.database.transaction("publish_run") as connection:
+                row = _fence(connection, run.id, run.attempt)
+                who = _publisher(run, row, publish_parameters=publish_parameters)
+                published = publication.publish(connection, who, Policy.from_json(row["policy"]), outputs)
+                names = [one.row["asset_id"] for one in published]
+                unchanged = sum(not one.row["changed"] for one in published)
+                closed = _record_success(connection, run, row, avoided=unchanged)
+                result = {"assets": names, "unchanged": unchanged, "metrics": dict(metrics or {})}
+                _end(connection, row, RunStatus.SUCCEEDED, result=result)
+                events = [_run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
+                if closed:
+                    events.append(_breaker_event(row, EventType.BREAKER_CLOSED))
+                connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+        except psycopg.OperationalError:
+            # The answer to COMMIT may be what got lost: look it up by its key before anyone tries again.
+            if self._ended(run.id, run.attempt) is not RunStatus.SUCCEEDED:
+                raise
+            return [output.asset_id for output in outputs]
+        count("runs_ended", trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
+        count("runs_avoided", unchanged)
+        return names
+
+    def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any], *, counts: bool = True) -> None:
+        """The run failed: nothing is published. `counts` False: not the workflow's fault (R7.1)."""
+        with self.database.transaction("fail_run") as connection:
+            row = _fence(connection, run_id, attempt)
+            self._fail(connection, row, attempt, error, counts=counts)
+
+    def cancel_running(self, run_id: str, attempt: int) -> None:
+        """The worker stopped a run that a user canceled."""
+        with self.database.transaction("cancel_running") as connection:
+            row = _fence(connection, run_id, attempt)
+            end_canceled(connection, row, attempt, "canceled by a user")
+
+    def hand_back(self, run_id: str, attempt: int) -> None:
+        """The worker leaves: anybody may go on with the run, on the same pins."""
+        with self.database.transaction("hand_back") as connection:
+            _fence(connection, run_id, attempt)
+            connection.execute(SQL["return_run"], {"run": run_id, "crashes": 0})
+
+    def rescue(self, batch: int) -> int:
+        """Free the runs of workers that stopped renewing; one that kills its workers again and again has failed."""
+        with self.database.transaction("rescue") as connection:
+            lost = connection.execute(SQL["lost_runs"], {"batch": batch}).fetchall()
+            for row in lost:
+                self._rescue(connection, row)
+        count("leases_lost", len(lost))
+        return len(lost)
+
+    def _rescue(self, connection: Connection, lost: Row) -> None:
+        row = _fence(connection, lost["id"], lost["attempt"])
+        if lost["canceled"]:
+            end_canceled(connection, row, lost["attempt"], "canceled by a user")
+        elif lost["crashes"] + 1 >= self.settings.poison:
+            times = lost["crashes"] + 1
+            text = (
+                f"its worker was lost {times} times while it ran; it is not tried again by itself before the cooldown"
+            )
+            self._fail(connection, row, lost["attempt"], {"code": "poison", "message": text}, counts=True)
+        else:
+            connection.execute(SQL["return_run"], {"run": lost["id"], "crashes": 1})
+
+    def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any], *, counts: bool) -> None:
+        opened = False
+        if counts and row["trigger_type"] == TriggerType.AUTO:
+            opened = _record_failure(connection, row, self.settings)
+        _end(connection, row, RunStatus.FAILED, error=error)
+        events = [_run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
+        if opened:
+            events.append(_breaker_event(row, EventType.BREAKER_OPENED))
+        connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+        count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
+
+    def _ended(self, run_id: str, attempt: int) -> RunStatus | None:
+        with self.database.connection() as connection:
+            row = connection.execute(SQL["run_status"], {"run": run_id}).fetchone()
+        return RunStatus(row["status"]) if row and row["attempt"] == attempt else None
+
+
+def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
+    row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
+    if row is None:
+        count("fenced")
+        raise FencedError(f"attempt {attempt} no longer owns run {run_id}; another worker has taken it over")
+    return row
+
+
+def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
+    return ClaimedRun(
+        id=str(row["id"]),
+        workflow_id=row["workflow_id"],
+        slug=row["slug"],
+        partition_key=row["partition_key"],
+        version=row["version"],
+        attempt=row["attempt"],
+        definition=row["definition"],
+        parameters=row["parameters"],
+        trigger=row["trigger"],
+        inputs=_inputs(connection, row),
+        finished_steps=_finished_steps(connection, row),
+        job_fingerprint=row["job_fingerprint"],
+        code_hash=row["code_hash"],
+        lease_ms=lease_ms,
+    )
+
+
+def _inputs(connection: Connection, row: Row) -> dict[str, PinnedInput]:
+    """What the run is pinned to, and the current heads of its own outputs, for steps that read those (R1.3)."""
+    pins, partition = row["pins"], row["partition_key"]
+    arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
+    own = connection.execute(SQL["own_heads"], {"workflow": row["workflow_id"], "partition": partition}).fetchall()
+    pinned = connection.execute(SQL["pinned_inputs"], arrays).fetchall()
+    return {
+        one["asset_id"]: PinnedInput(
+            one["asset_id"],
+            one["sequence"],
+            one["data_version"],
+            one["location"],
+            one["payload"],
+            one["table_version"],
+            one["schema"],
+        )
+        for one in (*own, *pinned)
+    }
+
+
+def _finished_steps(connection: Connection, row: Row) -> dict[str, tuple[StagedOutput, ...]]:
+    if row["attempt"] == 1:
+        return {}
+    found = connection.execute(SQL["finished_steps"], {"run": row["id"]}).fetchall()
+    return {one["step_id"]: tuple(StagedOutput(**output) for output in one["outputs"]) for one in found}
+
+
+def _publisher(run: ClaimedRun, row: Row, *, publish_parameters: bool) -> publication.Publisher:
+    return publication.Publisher(
+        run_id=run.id,
+        attempt=run.attempt,
+        workflow_id=row["workflow_id"],
+        slug=row["slug"],
+        partition_key=row["partition_key"],
+        pins=row["pins"],
+        parameters=row["parameters"] if publish_parameters else None,
+        now=row["now"],
+    )
+
+
+def _record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided: int) -> bool:
+    parameters = {
+        "workflow": row["workflow_id"],
+        "partition": row["partition_key"],
+        "vector": Jsonb(row["pins"]),
+        "fingerprint": run.job_fingerprint,
+        "now": row["now"],
+        "cause": row["cause"],
+        "avoided": avoided,
+    }
+    found = connection.execute(SQL["record_success"], parameters).fetchone()
+    return bool(found and found["closed_breaker"])
+
+
+def _record_failure(connection: Connection, row: Row, settings: Settings) -> bool:
+    backoff = Policy.from_json(row["policy"]).backoff
+    parameters = {
+        "workflow": row["workflow_id"],
+        "partition": row["partition_key"],
+        "now": row["now"],
+        "base_ms": backoff.base_ms or settings.base_backoff_ms,
+        "max_ms": backoff.max_ms or settings.max_backoff_ms,
+        "budget": backoff.budget,
+        "jitter": 1 + random.random() * JITTER,  # noqa: S311 - spreads load, guards nothing
+        "probed": Jsonb({asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()}),
+    }
+    found = connection.execute(SQL["record_failure"], parameters).fetchone()
+    return bool(found and found["opened"])
+
+
+def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) -> None:
+    """A user ended the run: an automatic one is not asked for again with these versions (R5.3)."""
+    if row["trigger_type"] == TriggerType.AUTO:
+        expiry = row["trigger"].get("expiry")
+        canceled = {
+            "version": row["version"],
+            "pins": {asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()},
+            "expiredAt": expiry["expiresAt"] if expiry else None,
+        }
+        parameters = {"workflow": row["workflow_id"], "partition": row["partition_key"], "canceled": Jsonb(canceled)}
+        connection.execute(SQL["record_canceled"], parameters)
+    _end(connection, row, RunStatus.CANCELED, reason=reason)
+    event = _run_event(row, attempt, EventType.RUN_CANCELED, reason=reason)
+    connection.execute(SQL["append_events"], {"events": Jsonb([event])})
+    count("runs_ended", trigger=row["trigger_type"], status=RunStatus.CANCELED)
+
+
+def _end(
+    connection: Connection,
+    row: Row,
+    status: RunStatus,
+    *,
+    error: Mapping[str, Any] | None = None,
+    result: Mapping[str, Any] | None = None,
+    reason: str | None = None,
+) -> None:
+    parameters = {
+        "run": row["id"],
+        "status": status,
+        "error": Jsonb(error) if error else None,
+        "result": Jsonb(result) if result else None,
+        "cancel_reason": reason,
+    }
+    connection.execute(SQL["end_run"], parameters)
+
+
+def _run_event(row: Row, attempt: int, type_: EventType, **more: Any) -> dict[str, Any]:
+    """The end of a run; the absorber has the workflow itself, and who waits for it, looked at."""
+    data = {
+        "workflowSlug": row["slug"],
+        "workflowId": row["workflow_id"],
+        "runId": str(row["id"]),
+        "partitionKey": row["partition_key"],
+        "attempt": attempt,
+        "trigger": row["trigger"],
+        **more,
+    }
+    return {
+        "id": new_id(),
+        "type": type_,
+        "subject": row["slug"],
+        "data": data,
+        "kind": "ended",
+        "workflow_id": row["workflow_id"],
+        "partition_key": row["partition_key"],
+    }
+
+
+def _breaker_event(row: Row, type_: EventType) -> dict[str, Any]:
+    data = {"workflowSlug": row["slug"], "workflowId": row["workflow_id"], "partitionKey": row["partition_key"]}
+    return {"id": new_id(), "type": type_, "subject": row["slug"], "data": data}

@@ -1,0 +1,322 @@
+"""The store: the only place with transactions. Each has a name, which is its failpoint, its counter and its log event.
+
+Here are the operators' transactions (apply, report, expire, request_run, cancel, pause, resume, reset); those of the
+materializer are in `materializing`, those of run workers in `executing`, and all reading is in `reader`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from freshline.decide.decision import iso
+from freshline.definitions.project import Project
+from freshline.errors import ConflictError, NotFoundError, UsageError
+from freshline.model.words import EventType, RunStatus, TriggerType
+from freshline.settings import Settings
+from freshline.store import catalogue, publication
+from freshline.store.database import Connection, Database
+from freshline.store.executing import Executing, end_canceled
+from freshline.store.ids import new_id
+from freshline.store.materializing import Materializing
+from freshline.store.planning import ApplyPlan, make_plan
+from freshline.store.queries import load
+from freshline.store.reader import Reader
+
+SQL = load("catalogue")
+RUNS = load("runs")
+MANUAL_PRIORITY = 0
+MOST_PAYLOAD = 256 * 1024
+
+
+class Store(Materializing, Executing):
+    """Everything that changes the state of an installation."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.database = database
+        self.settings = settings
+        self.reader = Reader(database)
+        self.revive: Callable[[], object] = lambda: None  # starts an embedded server again that died
+
+    @property
+    def warehouse_id(self) -> str:
+        """The id that the warehouse must carry (R12.3)."""
+        with self.database.connection() as connection:
+            row = connection.execute(SQL["epoch"]).fetchone()
+        assert row is not None  # noqa: S101 - the migration inserted it
+        return str(row["warehouse_id"])
+
+    def plan(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
+        """What `apply` would do."""
+        with self.database.reading() as connection:
+            return make_plan(project, catalogue.read_stored(connection), baseline=baseline)
+
+    def apply(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
+        """Store the project's definitions and retire what it no longer has, in one transaction (R10.2)."""
+        with self.database.transaction("apply") as connection:
+            connection.execute("SET LOCAL lock_timeout = '30s'")
+            connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
+            stored = catalogue.read_stored(connection)
+            plan = make_plan(project, stored, baseline=baseline)
+            catalogue.write(connection, project, plan, stored, baseline=baseline)
+        self.database.ring("events", "considerations")
+        return plan
+
+    def report(
+        self,
+        asset_id: str,
+        *,
+        version: str | None = None,
+        key: str | None = None,
+        sequence: int | None = None,
+        payload: Any = None,
+        partition_key: str = "",
+    ) -> dict[str, Any]:
+        """The outside changed a source asset (R3.3). A duplicate `key` changes nothing."""
+        _check_report(partition_key, payload)
+        report = {"version": version, "key": key, "sequence": sequence, "payload": payload}
+        while True:
+            try:
+                with self.database.transaction("report") as connection:
+                    result = self._report(connection, asset_id, partition_key, report)
+                break
+            except psycopg.errors.UniqueViolation:
+                continue  # two first reports at once: the second one finds the first one's rows now
+        if not result["duplicate"]:
+            self.database.ring("events")
+        return result
+
+    def _report(
+        self, connection: Connection, asset_id: str, partition_key: str, report: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        asset = self._source(connection, asset_id)
+        where = {"asset": asset_id, "partition": partition_key}
+        head = connection.execute(SQL["lock_head"], where).fetchone()
+        if report["key"] is not None:
+            known = connection.execute(SQL["reported"], {**where, "key": report["key"]}).fetchone()
+            if known:
+                return _reported(asset_id, {**known, "late": False}, duplicate=True)
+        row = _report_row(connection, asset, partition_key, report, head)
+        data = publication.produced_data(row, None, None, None)
+        # A late report moves nothing, so nobody has to look.
+        kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
+        event = publication.asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind)
+        published = publication.Published(row, event, (), None)
+        publication.append(connection, [published], late=row["late"])
+        return _reported(asset_id, row, duplicate=False)
+
+    def expire(self, asset_id: str, partition_key: str = "") -> dict[str, Any]:
+        """As if the asset's freshness had run out."""
+        with self.database.transaction("expire") as connection:
+            asset = _asset(connection, asset_id)
+            if asset["producer_id"] is None:
+                raise ConflictError(f"asset '{asset_id}' is a source and has no freshness; report it instead")
+            row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
+        self.database.ring("timers")
+        return {"assetId": asset_id, "partitionKey": partition_key, "expiresAt": iso(row["due_at"] if row else None)}
+
+    def request_run(
+        self,
+        slug: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        partition_key: str = "",
+    ) -> str:
+        """Queue a manual run on the heads of this moment (R6.5). The same `key` returns the same run."""
+        run_id = new_id()
+        with self.database.transaction("request_run") as connection:
+            workflow = _workflow(connection, slug)
+            known = connection.execute(SQL["requested"], {"key": key}).fetchone() if key else None
+            if known:
+                return str(known["id"])
+            trigger = {
+                "type": TriggerType.MANUAL,
+                "partitionKey": partition_key,
+                "parameters": sorted(parameters or {}),
+            }
+            values = {
+                "id": run_id,
+                "workflow": workflow["id"],
+                "partition": partition_key,
+                "trigger": Jsonb(trigger),
+                "priority": MANUAL_PRIORITY,
+                "pins": Jsonb(_pins(connection, workflow, partition_key)),
+                "parameters": Jsonb(dict(parameters or {})),
+                "key": key,
+            }
+            connection.execute(RUNS["request_run"], values)
+            data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
+            _tell(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
+        self.database.ring("runs")
+        return run_id
+
+    def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
+        """End a run: at once if it is queued, through its worker if it is running. Returns the status."""
+        with self.database.transaction("cancel") as connection:
+            row = connection.execute(RUNS["lock_any_run"], {"run": run_id}).fetchone()
+            if row is None:
+                raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
+            status = RunStatus(row["status"])
+            if status is RunStatus.QUEUED:
+                end_canceled(connection, row, row["attempt"], reason)
+                status = RunStatus.CANCELED
+            elif status is RunStatus.RUNNING:
+                connection.execute(RUNS["request_cancel"], {"run": run_id, "reason": reason})
+        self.database.ring("runs", "events")
+        return status
+
+    def pause(self, slug: str, until: datetime | None = None) -> None:
+        """No automatic run of the workflow starts until then; queued ones end, what they were for stays pending."""
+        with self.database.transaction("pause") as connection:
+            workflow = _workflow(connection, slug)
+            connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
+            connection.execute(SQL["cancel_queued"], {"workflows": [workflow["id"]], "reason": "paused"})
+            connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
+        self.database.ring("events")
+
+    def resume(self, slug: str) -> None:
+        """Automatic runs of the workflow start again."""
+        with self.database.transaction("resume") as connection:
+            workflow = _workflow(connection, slug)
+            connection.execute(SQL["resume"], {"workflow": workflow["id"]})
+            connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
+        self.database.ring("events")
+
+    def reset(self, slug: str) -> None:
+        """Forget failures: ends the cooldown, closes the breaker, and lets a canceled run be asked for again."""
+        with self.database.transaction("reset") as connection:
+            workflow = _workflow(connection, slug)
+            row = connection.execute(SQL["reset"], {"workflow": workflow["id"]}).fetchone()
+            if row and row["closed"]:
+                data = {"workflowSlug": slug, "workflowId": workflow["id"], "partitionKey": "", "by": "reset"}
+                _tell(connection, EventType.BREAKER_CLOSED, slug, data)
+            connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
+        self.database.ring("events")
+
+    def register_worker(
+        self, worker_id: str, kind: str, *, project: str | None, code_hash: str | None, info: Mapping[str, Any]
+    ) -> None:
+        """A process shows that it is there."""
+        with self.database.transaction("register_worker") as connection:
+            values = {"id": worker_id, "kind": kind, "host": socket.gethostname(), "pid": os.getpid()}
+            values |= {"project": project, "code_hash": code_hash, "info": Jsonb(dict(info))}
+            connection.execute(SQL["register_worker"], values)
+
+    def leave_worker(self, worker_id: str) -> None:
+        """A process leaves cleanly."""
+        with self.database.transaction("leave_worker") as connection:
+            connection.execute(SQL["leave_worker"], {"id": worker_id})
+
+    @staticmethod
+    def _source(connection: Connection, asset_id: str) -> dict[str, Any]:
+        asset = _asset(connection, asset_id)
+        if asset["producer_id"] is not None:
+            raise ConflictError(
+                f"asset '{asset_id}' is produced by workflow '{asset['slug']}'; only sources are reported",
+                hint=f"run it with `freshline run {asset['slug']}`",
+            )
+        return asset
+
+
+def _asset(connection: Connection, asset_id: str) -> dict[str, Any]:
+    row = connection.execute(SQL["asset"], {"asset": asset_id}).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no asset '{asset_id}'", hint=_hint(connection, "asset_names", asset_id))
+    return row
+
+
+def _workflow(connection: Connection, slug: str) -> dict[str, Any]:
+    row = connection.execute(SQL["lock_workflow"], {"slug": slug}).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no workflow '{slug}'", hint=_hint(connection, "workflow_names", slug))
+    return row
+
+
+def _hint(connection: Connection, query: str, wrong: str) -> str:
+    names = [row["name"] for row in connection.execute(SQL[query])]
+    close = get_close_matches(wrong, names, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return "nothing is applied yet; run `freshline apply`" if not names else f"known are {', '.join(names[:5])}, …"
+
+
+def _pins(connection: Connection, workflow: Mapping[str, Any], partition_key: str) -> dict[str, Any]:
+    where = {"workflow": workflow["id"], "partition": partition_key}
+    heads = connection.execute(SQL["input_heads"], where).fetchall()
+    missing = [head["asset_id"] for head in heads if head["sequence"] is None]
+    if missing:
+        raise ConflictError(
+            f"workflow '{workflow['slug']}' cannot run: its input '{missing[0]}' has no data yet",
+            hint=f"report it (`freshline report {missing[0]}`) or run its producer first",
+        )
+    return {head["asset_id"]: {"sequence": head["sequence"], "dataVersion": head["data_version"]} for head in heads}
+
+
+def _report_row(
+    connection: Connection,
+    asset: Mapping[str, Any],
+    partition_key: str,
+    report: Mapping[str, Any],
+    head: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    moment = connection.execute(SQL["now"]).fetchone()
+    assert moment is not None  # noqa: S101 - it is one value
+    sequence = (head["last_sequence"] if head else 0) + 1
+    data_version = report["version"] or f"seq:{sequence}"
+    given, last = report["sequence"], head["report_sequence"] if head else None
+    return {
+        "asset_id": asset["id"],
+        "partition_key": partition_key,
+        "sequence": sequence,
+        "data_version": data_version,
+        "changed": head is None or head["data_version"] != data_version,
+        "late": given is not None and last is not None and given < last,
+        "location": _location(asset["declaration"].get("location"), report["payload"]),
+        "produced_at": moment["now"].isoformat(),
+        "payload": report["payload"],
+        "event_id": new_id(),
+        "report_key": report["key"],
+        "report_sequence": given,
+    }
+
+
+def _location(declared: Mapping[str, Any] | None, payload: Any) -> dict[str, Any] | None:
+    """Where the data of this version is: `payload.path` wins over the declared path (R3.1)."""
+    path = payload.get("path") if isinstance(payload, dict) else None
+    if not path:
+        return dict(declared) if declared else None
+    return {"format": "parquet", **(declared or {}), "path": str(path)}
+
+
+def _check_report(partition_key: str, payload: Any) -> None:
+    if partition_key:
+        raise UsageError(f"partition key {partition_key!r} is refused: partitions are not built yet; leave it out")
+    size = len(json.dumps(payload))
+    if size > MOST_PAYLOAD:
+        raise UsageError(f"the payload has {size} bytes; allowed are {MOST_PAYLOAD}; put the data into a file")
+
+
+def _reported(asset_id: str, row: Mapping[str, Any], *, duplicate: bool) -> dict[str, Any]:
+    return {
+        "assetId": asset_id,
+        "sequence": row["sequence"],
+        "dataVersion": row["data_version"],
+        "changed": row["changed"],
+        "duplicate": duplicate,
+        "movedHead": not duplicate and not row["late"],
+        "eventId": row["event_id"],
+    }
+
+
+def _tell(connection: Connection, type_: EventType, subject: str, data: Mapping[str, Any]) -> None:
+    event = {"id": new_id(), "type": type_, "subject": subject, "data": dict(data)}
+    connection.execute(RUNS["append_events"], {"events": Jsonb([event])})

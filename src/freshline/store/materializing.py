@@ -1,0 +1,182 @@
+"""The materializer's transactions: absorb, reconcile, fire_timers, sweep, stamp_positions, prune."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from freshline.counters import count
+from freshline.decide.decision import Decision, iso
+from freshline.decide.holds import LONG_LOOK, LONGEST_LOOK, doubling
+from freshline.decide.times import next_point
+from freshline.graph import Graph
+from freshline.model.policy import Freshness, Policy
+from freshline.model.words import EventType, Outcome, Reason
+from freshline.store import catalogue, publication, states
+from freshline.store.database import Connection, Database
+from freshline.store.ids import new_id
+from freshline.store.queries import load
+from freshline.store.states import Key, Moment
+from freshline.store.verdicts import Verdicts
+
+SQL = load("materializer")
+RELAY_LOCK = 0x66726573_02
+Judge = Callable[[Graph, Moment], Verdicts]
+
+
+class BatchError(Exception):
+    """A batch of considerations could not be decided or written; the service halves it (R11.3)."""
+
+    def __init__(self, keys: Sequence[Key], cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.keys = keys
+
+
+class Materializing:
+    """What the services of a materializer do to the store."""
+
+    database: Database
+    _graph: Graph | None = None
+
+    def absorb(self, batch: int) -> int:
+        """Turn unabsorbed events into considerations, in one transaction. Returns how many events."""
+        with self.database.transaction("absorb") as connection:
+            events = connection.execute(SQL["claim_inbox"], {"batch": batch}).fetchall()
+            if not events:
+                return 0
+            connection.execute(SQL["note_considerations"], {"events": Jsonb(events)})
+            ended = sorted({e["workflow_id"] for e in events if e["kind"] in {"ended", "touched"}})
+            if ended:
+                connection.execute(SQL["wake_waiting"], {"blockers": ended})
+            unchanged = sorted({e["asset_id"] for e in events if e["kind"] == "unchanged"})
+            if unchanged:
+                connection.execute(SQL["wake_on_unchanged"], {"assets": unchanged})
+        for event in events:
+            count("events_absorbed", kind=event["kind"])
+        return len(events)
+
+    def reconcile(self, judge: Judge, *, batch: int, only: Sequence[Key] | None = None) -> Verdicts | None:
+        """Claim due considerations, read their state in a later statement, let `judge` decide, write, commit.
+
+        None: nothing is due. `only`: just these, for a batch that is being halved.
+        """
+        keys: dict[Key, int] = {}
+        try:
+            with self.database.transaction("reconcile") as connection:
+                keys = _claim(connection, batch, only)
+                if not keys:
+                    return None
+                graph, moment = self._look(connection, keys)
+                verdicts = judge(graph, moment)
+                verdicts.write(connection)
+                return verdicts
+        except (psycopg.errors.OperationalError, psycopg.InterfaceError):
+            raise  # the connection or a lock: the whole batch is tried again
+        except psycopg.Error as error:
+            raise BatchError(list(keys), error) from error
+
+    def _look(self, connection: Connection, keys: Mapping[Key, int]) -> tuple[Graph, Moment]:
+        """The graph and a state of the same epoch; definitions that were applied meanwhile mean another look."""
+        graph = self._graph
+        while True:
+            moment = states.read(connection, keys)
+            if graph is not None and graph.epoch == moment.epoch:
+                return graph, moment
+            graph = self._graph = catalogue.read_graph(connection)
+
+    def mark_failed(self, key: Key, error: str) -> None:
+        """A consideration that fails alone becomes a visible failed decision with its own backoff (promise 10)."""
+        with self.database.transaction("mark_failed") as connection:
+            keys = _claim(connection, 1, [key])
+            if not keys:
+                return
+            moment = states.read(connection, keys)
+            verdicts = Verdicts(moment.now)
+            for loaded in moment.loaded:
+                verdicts.add(loaded, failed_evaluation(error, loaded.state.looks, moment.now))
+            verdicts.write(connection)
+
+    def fire_timers(self, batch: int) -> int:
+        """Turn due timers into events (promise 8), and arm the next point of fixed schedules."""
+        with self.database.transaction("fire_timers") as connection:
+            due = connection.execute(SQL["fire_timers"], {"batch": batch}).fetchall()
+            if not due:
+                return 0
+            fired = [_fire(row) for row in due]
+            connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
+            events = [event for _, event in fired]
+            connection.execute(load("runs")["append_events"], {"events": Jsonb(events)})
+        count("timers_fired", len(due))
+        return len(due)
+
+    def sweep(self) -> int:
+        """Note what is stale and forgotten: a safety net that finds nothing in a healthy system."""
+        with self.database.transaction("sweep") as connection:
+            found = connection.execute(SQL["sweep"]).fetchall()
+        count("sweep_found", len(found))
+        return len(found)
+
+    def stamp_positions(self, batch: int) -> int:
+        """Give committed events their positions; only one process at a time does, the others do nothing."""
+        with self.database.transaction("stamp_positions") as connection:
+            parameters = {"key": RELAY_LOCK, "batch": batch}
+            return connection.execute(SQL["stamp_positions"], parameters).rowcount
+
+    def prune(self, days: int, batch: int) -> dict[str, int]:
+        """Forget a batch of what is older than the retention."""
+        with self.database.transaction("prune") as connection:
+            row = connection.execute(SQL["prune"], {"days": days, "batch": batch}).fetchone()
+            connection.execute(load("catalogue")["forget_workers"])
+        return dict(row or {})
+
+
+def failed_evaluation(error: str, looks: int, now: datetime) -> Decision:
+    """The decision about a workflow that cannot be evaluated."""
+    look = now + doubling(LONG_LOOK, LONGEST_LOOK, looks)
+    return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, {"error": error[:2000]}, next_look=look)
+
+
+def _claim(connection: Connection, batch: int, only: Sequence[Key] | None) -> dict[Key, int]:
+    if only is None:
+        rows = connection.execute(SQL["claim_considerations"], {"batch": batch}).fetchall()
+    else:
+        arrays = {"workflows": [workflow for workflow, _ in only], "partitions": [partition for _, partition in only]}
+        rows = connection.execute(SQL["lock_consideration"], arrays).fetchall()
+    return {(row["workflow_id"], row["partition_key"]): row["looks"] for row in rows}
+
+
+def _fire(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    event_id = new_id()
+    freshness = _freshness(row)
+    overdue = row["kind"] == "overdue"
+    # Missed points collapse into one: the next one is counted from now, not from the missed one (R8.1).
+    following = None if overdue else next_point(freshness, row["now"])
+    timer = {
+        "asset_id": row["asset_id"],
+        "partition_key": row["partition_key"],
+        "kind": row["kind"],
+        "expired_at": row["due_at"].isoformat(),
+        "expired_reason": row["reason"],
+        "event_id": event_id,
+        "due_at": following[0].isoformat() if following else None,
+        "reason": following[1] if following else None,
+    }
+    produced = {**row, "produced_at": (row["produced_at"] or row["due_at"]).isoformat(), "changed": False}
+    produced |= {"run_id": str(row["run_id"]) if row["run_id"] else None, "workflow_id": row["producer_id"]}
+    data = publication.produced_data(produced, row["slug"], row["declaration"].get("freshness"), None)
+    if row["produced_at"] is None:
+        data["producedAt"] = None
+    data |= {"expiresAt": iso(row["due_at"]), "reason": row["reason"]}
+    type_ = EventType.ASSET_OVERDUE if overdue else EventType.ASSET_EXPIRED
+    return timer, publication.asset_event(event_id, type_, data, None if overdue else "expired")
+
+
+def _freshness(row: Mapping[str, Any]) -> Freshness:
+    if row["policy"] is None:
+        return Freshness()
+    outputs = Policy.from_json(row["policy"]).outputs
+    return next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())

@@ -1,0 +1,192 @@
+"""What an apply would do: a project's definitions against what is stored. Pure; the facade reads and writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from freshline.definitions.project import LoadedWorkflow, Project
+from freshline.definitions.schema import workflow_json
+from freshline.definitions.steps import external_inputs, produced
+from freshline.errors import ConflictError, DefinitionError, DefinitionErrors
+from freshline.graph import find_cycle
+from freshline.model.words import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The catalogue as it is: workflows by slug, assets by id, and who consumes what."""
+
+    workflows: Mapping[str, Mapping[str, Any]]
+    assets: Mapping[str, Mapping[str, Any]]
+    edges: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPlan:
+    """What apply does, for people to read before it happens. All lists hold slugs or asset ids, in order."""
+
+    project: str
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    assets_added: list[str] = field(default_factory=list)
+    assets_removed: list[str] = field(default_factory=list)
+    will_run: list[dict[str, str]] = field(default_factory=list)
+    changes: dict[str, list[str]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing would change."""
+        return not (self.added or self.changed or self.retired)
+
+    def as_json(self) -> dict[str, Any]:
+        """As `freshline apply --json` shows it."""
+        return {
+            "project": self.project,
+            "added": self.added,
+            "changed": self.changed,
+            "retired": self.retired,
+            "unchanged": self.unchanged,
+            "assetsAdded": self.assets_added,
+            "assetsRemoved": self.assets_removed,
+            "willRun": self.will_run,
+            "changes": self.changes,
+            "warnings": self.warnings,
+        }
+
+
+def make_plan(project: Project, stored: Stored, *, baseline: bool) -> ApplyPlan:
+    """Compare; what clashes with other projects is refused with all clashes at once (R10.1)."""
+    _refuse_clashes(project, stored)
+    plan = ApplyPlan(project.name, warnings=list(project.warnings))
+    for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
+        _compare(plan, loaded, stored, baseline=baseline)
+    wanted = {loaded.definition.slug for loaded in project.workflows}
+    mine = {slug for slug, row in stored.workflows.items() if row["project"] == project.name and not row["retired"]}
+    plan.retired.extend(sorted(mine - wanted))
+    before = {asset_id for asset_id, row in stored.assets.items() if row["producer"] in mine}
+    after = {asset_id for loaded in project.workflows for asset_id in produced(loaded.definition)}
+    plan.assets_added.extend(sorted(after - before))
+    plan.assets_removed.extend(sorted(before - after))
+    return plan
+
+
+def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, *, baseline: bool) -> None:
+    slug = loaded.definition.slug
+    row = stored.workflows.get(slug)
+    if row is None or row["retired"]:
+        plan.added.append(slug)
+    elif row["fingerprint"] == loaded.fingerprint and row["job_fingerprint"] == loaded.job_fingerprint:
+        plan.unchanged.append(slug)
+        return
+    else:
+        plan.changed.append(slug)
+        plan.changes[slug] = _differences(loaded, row)
+    reason = _will_run(loaded, stored, row)
+    if reason and not baseline:
+        plan.will_run.append({"slug": slug, "reason": reason})
+
+
+def _will_run(loaded: LoadedWorkflow, stored: Stored, row: Mapping[str, Any] | None) -> str | None:
+    policy = loaded.policy
+    if not policy.automatic:
+        return None
+    missing = [asset_id for asset_id in produced(loaded.definition) if not _is_produced(stored, asset_id)]
+    if missing and policy.on_missing:
+        return Reason.MISSING
+    if row and row["succeeded_fingerprint"] not in {None, loaded.job_fingerprint}:
+        return Reason.DEFINITION_CHANGED
+    return None
+
+
+def _is_produced(stored: Stored, asset_id: str) -> bool:
+    row = stored.assets.get(asset_id)
+    return bool(row and row["produced"])
+
+
+def _differences(loaded: LoadedWorkflow, row: Mapping[str, Any]) -> list[str]:
+    found = sorted(_paths(row["definition"], workflow_json(loaded.definition), ""))
+    if row["code_hash"] != loaded.code_hash:
+        found.append("Python code")
+    return found
+
+
+def _paths(old: Any, new: Any, path: str) -> set[str]:
+    """Where two JSON documents differ."""
+    if old == new:
+        return set()
+    if isinstance(old, dict) and isinstance(new, dict):
+        return set().union(
+            *(_paths(old.get(k), new.get(k), f"{path}.{k}".lstrip(".")) for k in old.keys() | new.keys())
+        )
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return set().union(*(_paths(o, n, f"{path}[{i}]") for i, (o, n) in enumerate(zip(old, new, strict=True))))
+    return {path}
+
+
+def _refuse_clashes(project: Project, stored: Stored) -> None:
+    errors = [*_slug_clashes(project, stored), *_asset_clashes(project, stored)]
+    if errors:
+        raise DefinitionErrors(errors)
+    cycle = find_cycle(_successors(project, stored))
+    if cycle:
+        raise ConflictError(f"workflows of several projects wait for each other: {' -> '.join(cycle)}")
+
+
+def _slug_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
+    return [
+        DefinitionError(
+            f"workflow '{loaded.definition.slug}' belongs to project '{row['project']}'; slugs are global",
+            place=loaded.place,
+            hint="choose another slug",
+        )
+        for loaded in project.workflows
+        if (row := stored.workflows.get(loaded.definition.slug))
+        and row["project"] != project.name
+        and not row["retired"]
+    ]
+
+
+def _asset_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
+    by_case = {asset_id.lower(): asset_id for asset_id in stored.assets}
+    errors = []
+    for loaded in project.workflows:
+        for asset_id in produced(loaded.definition):
+            row = stored.assets.get(asset_id)
+            if row and row["producer"] and row["project"] != project.name:
+                text = f"asset '{asset_id}' is produced by workflow '{row['producer']}' of project '{row['project']}'"
+                errors.append(DefinitionError(text, place=loaded.place, hint="an asset has one producer"))
+            known = by_case.get(asset_id.lower(), asset_id)
+            if known != asset_id:
+                text = f"asset '{asset_id}' differs from the stored asset '{known}' only in case"
+                errors.append(DefinitionError(text, place=loaded.place, hint=f"use '{known}'"))
+    return errors
+
+
+def _successors(project: Project, stored: Stored) -> dict[str, set[str]]:
+    """Workflows after whose runs others follow, over all projects as they would be."""
+    own = {loaded.definition.slug for loaded in project.workflows}
+    makers = {
+        asset_id: row["producer"]
+        for asset_id, row in stored.assets.items()
+        if row["producer"] and row["project"] != project.name
+    }
+    edges = [
+        (asset_id, slug)
+        for asset_id, slug in stored.edges
+        if stored.workflows[slug]["project"] != project.name and slug not in own
+    ]
+    for loaded in project.workflows:
+        slug = loaded.definition.slug
+        makers |= dict.fromkeys(produced(loaded.definition), slug)
+        edges.extend((item.asset_id, slug) for item in external_inputs(loaded.definition))
+    following: dict[str, set[str]] = defaultdict(set)
+    for asset_id, slug in edges:
+        if asset_id in makers and makers[asset_id] != slug:
+            following[makers[asset_id]].add(slug)
+    return following

@@ -1,0 +1,216 @@
+"""Publishing: the rows that make all outputs of a run current at once (R9), and a source's report (R3.3).
+
+It only appends and updates its own rows: snapshots, heads, events, timers, vector, run; never considerations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from freshline.decide.decision import iso
+from freshline.decide.times import expires_at, milliseconds
+from freshline.definitions.policy import compile_freshness
+from freshline.definitions.schema import Freshness as DeclaredFreshness
+from freshline.model.policy import Freshness, Policy
+from freshline.model.run import StagedOutput
+from freshline.model.words import EventType
+from freshline.store.database import Connection
+from freshline.store.ids import new_id
+from freshline.store.queries import load
+
+SQL = load("runs")
+MOST_SOURCES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Who publishes: one attempt of a run."""
+
+    run_id: str
+    attempt: int
+    workflow_id: int
+    slug: str
+    partition_key: str
+    pins: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, Any] | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One output as it was published."""
+
+    row: dict[str, Any]
+    event: dict[str, Any]
+    timers: tuple[dict[str, Any], ...]
+    recovered: dict[str, Any] | None
+
+
+def publish(connection: Connection, who: Publisher, policy: Policy, outputs: Iterable[StagedOutput]) -> list[Published]:
+    """Append snapshots and move the heads of what the workflow still owns (R10.2)."""
+    partition = who.partition_key
+    owned = {
+        row["id"]: row
+        for row in connection.execute(SQL["owned_outputs"], {"workflow": who.workflow_id, "partition": partition})
+    }
+    kept = sorted((output for output in outputs if output.asset_id in owned), key=lambda output: output.asset_id)
+    names = [output.asset_id for output in kept]
+    connection.execute(SQL["lock_heads"], {"assets": names, "partition": partition})
+    sources = _sources(connection, who)
+    declared = {output.asset_id: output.freshness for output in policy.outputs}
+    published = [_output(who, one, owned[one.asset_id], declared, sources) for one in kept]
+    append(connection, published)
+    arm(connection, [timer for one in published for timer in one.timers])
+    return published
+
+
+def append(connection: Connection, published: Sequence[Published], *, late: bool = False) -> None:
+    """Snapshots, heads, events and inbox rows. `late`: recorded, and the head stays (R3.3)."""
+    rows = Jsonb([one.row for one in published])
+    events = [event for one in published for event in (one.event, one.recovered) if event is not None]
+    connection.execute(SQL["insert_snapshots"], {"rows": rows})
+    connection.execute(SQL["move_heads"], {"rows": rows, "late": late})
+    connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+
+
+def arm(connection: Connection, timers: Sequence[dict[str, Any]]) -> None:
+    """Set timers, and remove those that have no time."""
+    set_ = [timer for timer in timers if timer["due_at"] is not None]
+    gone = [timer for timer in timers if timer["due_at"] is None]
+    if set_:
+        connection.execute(SQL["arm_timers"], {"timers": Jsonb(set_)})
+    if gone:
+        connection.execute(SQL["disarm_timers"], {"timers": Jsonb(gone)})
+
+
+def _output(
+    who: Publisher,
+    output: StagedOutput,
+    before: Mapping[str, Any],
+    declared: Mapping[str, Freshness],
+    sources: Mapping[str, Any],
+) -> Published:
+    event_id = new_id()
+    data_version = output.data_version or f"run:{who.run_id}"
+    changed = before["data_version"] != data_version
+    # An equal output keeps the head's directory: the new one holds the same rows and is collected later (R9.3).
+    same = before if not changed else None
+    freshness = _freshness(output, declared)
+    expiry = expires_at(freshness, who.now)
+    row = {
+        "asset_id": output.asset_id,
+        "partition_key": who.partition_key,
+        "sequence": (before["last_sequence"] or 0) + 1,
+        "data_version": data_version,
+        "changed": changed,
+        "table_version": _table_version(output, before, changed=changed),
+        "location": same["location"] if same else output.location,
+        "schema": output.schema,
+        "rows": output.rows,
+        "bytes": same["bytes"] if same else output.bytes,
+        "checks": output.checks,
+        "workflow_id": who.workflow_id,
+        "run_id": who.run_id,
+        "attempt": who.attempt,
+        "step_id": output.step_id,
+        "produced_at": who.now.isoformat(),
+        "expires_at": expiry[0].isoformat() if expiry else None,
+        "inputs": dict(who.pins),
+        "sources": dict(sources),
+        "payload": output.payload,
+        "event_id": event_id,
+    }
+    data = produced_data(row, who.slug, output.freshness or before["declaration"].get("freshness"), who.parameters)
+    kind = "changed" if changed else "unchanged"
+    event = asset_event(event_id, EventType.ASSET_PRODUCED, data, kind)
+    recovered = _recovered(data) if before["overdue_at"] else None
+    return Published(row, event, tuple(timers(row, freshness, who.now, expiry)), recovered)
+
+
+def _table_version(output: StagedOutput, before: Mapping[str, Any], *, changed: bool) -> int | None:
+    last: int | None = before["table_version"]
+    if not changed or output.location is None:
+        return last
+    return 0 if last is None else last + 1
+
+
+def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Freshness:
+    """What the job returned with the asset wins over the declaration, as in the seeds' `result.assets`."""
+    if output.freshness is not None:
+        return compile_freshness(DeclaredFreshness.model_validate(output.freshness))
+    return declared.get(output.asset_id, Freshness())
+
+
+def timers(
+    row: Mapping[str, Any], freshness: Freshness, since: datetime, expiry: tuple[datetime, str] | None
+) -> Iterable[dict[str, Any]]:
+    """The expiry and overdue timers of an asset produced then."""
+    key = {"asset_id": row["asset_id"], "partition_key": row["partition_key"]}
+    due, reason = expiry or (None, None)
+    yield {**key, "kind": "expiry", "due_at": due.isoformat() if due else None, "reason": reason}
+    overdue = since + milliseconds(freshness.max_age_ms) if freshness.max_age_ms is not None else None
+    reason = "max-age" if overdue else None
+    yield {**key, "kind": "overdue", "due_at": overdue.isoformat() if overdue else None, "reason": reason}
+
+
+def produced_data(
+    row: Mapping[str, Any], slug: str | None, freshness: Any, parameters: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The data of `asset.produced`, as design 6 writes it."""
+    data = {
+        "assetId": row["asset_id"],
+        "partitionKey": row["partition_key"],
+        "workflowSlug": slug,
+        "workflowId": row.get("workflow_id"),
+        "runId": row.get("run_id"),
+        "stepId": row.get("step_id"),
+        "producedAt": iso(datetime.fromisoformat(row["produced_at"])),
+        "freshness": freshness,
+        "dataVersion": row["data_version"],
+        "changed": row["changed"],
+        "rows": row.get("rows"),
+        "bytes": row.get("bytes"),
+        "payload": row.get("payload"),
+    }
+    return data if parameters is None else {**data, "parameters": dict(parameters)}
+
+
+def asset_event(event_id: str, type_: EventType, data: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
+    """An event about an asset; `kind` says what the absorber has to do with it."""
+    return {
+        "id": event_id,
+        "type": type_,
+        "subject": data["assetId"],
+        "data": dict(data),
+        "kind": kind,
+        "asset_id": data["assetId"],
+        "partition_key": data["partitionKey"],
+    }
+
+
+def _recovered(data: Mapping[str, Any]) -> dict[str, Any]:
+    return asset_event(new_id(), EventType.ASSET_RECOVERED, data, None)
+
+
+def _sources(connection: Connection, who: Publisher) -> dict[str, Any]:
+    """The versions of the sources that the run's inputs stem from, capped (R4.6)."""
+    pins = sorted(who.pins.items())
+    found = connection.execute(
+        SQL["pinned_inputs"],
+        {
+            "assets": [asset_id for asset_id, _ in pins],
+            "sequences": [pin["sequence"] for _, pin in pins],
+            "partition": who.partition_key,
+        },
+    )
+    merged: dict[str, Any] = {}
+    for row in found:
+        merged |= row["sources"]
+        if row["is_source"]:
+            merged[row["asset_id"]] = {"sequence": row["sequence"], "dataVersion": row["data_version"]}
+    return dict(sorted(merged.items())[:MOST_SOURCES])

@@ -1,0 +1,287 @@
+-- name: lock_catalogue
+-- purpose: one apply at a time
+SELECT pg_advisory_xact_lock(%(key)s)
+
+-- name: epoch
+-- purpose: the definitions epoch
+SELECT epoch, warehouse_id::text FROM installation
+
+-- name: bump_epoch
+-- purpose: cached graphs are out of date
+UPDATE installation SET epoch = epoch + 1
+
+-- name: graph
+-- purpose: the topology of all workflows that are not retired, in one statement
+SELECT (SELECT epoch FROM installation) AS epoch,
+       (SELECT jsonb_object_agg(id, slug) FROM workflows WHERE retired_at IS NULL) AS slugs,
+       (SELECT jsonb_object_agg(id, producer_id) FROM assets WHERE producer_id IS NOT NULL) AS producers,
+       (SELECT jsonb_agg(jsonb_build_array(asset_id, workflow_id)) FROM edges) AS edges
+
+-- name: stored_workflows
+-- purpose: every workflow with its current version, to compare a project with
+SELECT w.id, w.slug, w.project, w.version, w.retired_at IS NOT NULL AS retired, w.automatic, v.fingerprint,
+       v.job_fingerprint, v.code_hash, v.definition, p.succeeded_at IS NOT NULL AS succeeded,
+       p.job_fingerprint AS succeeded_fingerprint
+  FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
+
+-- name: stored_assets
+-- purpose: every asset with its producer
+SELECT a.id, w.slug AS producer, w.project, a.source_project, h.sequence IS NOT NULL AS produced
+  FROM assets a
+  LEFT JOIN workflows w ON w.id = a.producer_id
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+
+-- name: stored_edges
+-- purpose: who consumes what, by slug
+SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id
+
+-- name: save_project
+-- purpose: the project and the hash of its code
+INSERT INTO projects (name, code_hash, applied_at) VALUES (%(name)s, %(code_hash)s, freshline_now())
+ON CONFLICT (name) DO UPDATE SET code_hash = excluded.code_hash, applied_at = excluded.applied_at
+
+-- name: lock_considerations
+-- purpose: keep reconcilers off the workflows that change, before their runs are touched
+SELECT workflow_id FROM considerations WHERE workflow_id = ANY (%(workflows)s)
+ ORDER BY workflow_id, partition_key FOR UPDATE
+
+-- name: cancel_queued
+-- purpose: end queued automatic runs; what they were for stays pending
+WITH ended AS (
+    UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = %(reason)s
+     WHERE id IN (SELECT id FROM runs WHERE workflow_id = ANY (%(workflows)s) AND status = 'queued'
+                     AND trigger_type = 'auto-materialize' ORDER BY workflow_id, partition_key FOR UPDATE)
+    RETURNING id, workflow_id, partition_key, trigger
+)
+INSERT INTO events (id, time, type, subject, data)
+SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
+       jsonb_build_object('workflowSlug', w.slug, 'workflowId', w.id, 'runId', e.id, 'partitionKey', e.partition_key,
+                          'trigger', e.trigger, 'reason', %(reason)s::text)
+  FROM ended e JOIN workflows w ON w.id = e.workflow_id
+
+-- name: save_workflows
+-- purpose: added, changed and re-added workflows; a re-added slug keeps its history
+INSERT INTO workflows AS w (slug, project, version, automatic, policy, job_fingerprint, created_at, applied_at)
+SELECT slug, project, version, automatic, policy, job_fingerprint, freshline_now(), freshline_now()
+  FROM jsonb_to_recordset(%(rows)s) AS r (
+        slug text, project text, version integer, automatic boolean, policy jsonb, job_fingerprint text)
+ ORDER BY slug
+ON CONFLICT (slug) DO UPDATE
+   SET project = excluded.project, version = excluded.version, automatic = excluded.automatic,
+       policy = excluded.policy, job_fingerprint = excluded.job_fingerprint, applied_at = excluded.applied_at,
+       retired_at = NULL
+RETURNING w.id, w.slug
+
+-- name: save_versions
+-- purpose: definitions as they were applied
+INSERT INTO workflow_versions (workflow_id, version, fingerprint, job_fingerprint, code_hash, needs_spark, definition,
+                               source_file, applied_at)
+SELECT w.id, r.version, r.fingerprint, r.job_fingerprint, r.code_hash, r.needs_spark, r.definition, r.source_file,
+       freshline_now()
+  FROM jsonb_to_recordset(%(rows)s) AS r (
+        slug text, version integer, fingerprint text, job_fingerprint text, code_hash text, needs_spark boolean,
+        definition jsonb, source_file text)
+  JOIN workflows w ON w.slug = r.slug
+ ORDER BY w.id
+
+-- name: retire_workflows
+-- purpose: no longer in the project; history stays
+UPDATE workflows SET retired_at = freshline_now() WHERE id = ANY (%(workflows)s)
+
+-- name: release_assets
+-- purpose: assets of changed and retired workflows have no owner until the new definitions claim them
+UPDATE assets SET producer_id = NULL, step_id = NULL
+ WHERE id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s) ORDER BY id FOR UPDATE)
+
+-- name: save_assets
+-- purpose: assets that are produced, declared as sources, or only consumed
+INSERT INTO assets AS a (id, producer_id, step_id, declaration, source_project)
+SELECT r.id, w.id, CASE WHEN w.id IS NOT NULL THEN r.step_id END, coalesce(r.declaration, '{}'), r.source_project
+  FROM jsonb_to_recordset(%(rows)s) AS r (id text, slug text, step_id text, declaration jsonb, source_project text)
+  LEFT JOIN workflows w ON w.slug = r.slug
+ ORDER BY r.id
+ON CONFLICT (id) DO UPDATE
+   SET producer_id = coalesce(excluded.producer_id, a.producer_id),
+       step_id = coalesce(excluded.step_id, a.step_id),
+       declaration = CASE WHEN excluded.producer_id IS NOT NULL OR excluded.source_project IS NOT NULL
+                          THEN excluded.declaration ELSE a.declaration END,
+       source_project = CASE WHEN excluded.producer_id IS NOT NULL THEN NULL
+                             ELSE coalesce(excluded.source_project, a.source_project) END
+
+-- name: forget_sources
+-- purpose: sources that the project no longer declares
+UPDATE assets SET source_project = NULL, declaration = CASE WHEN producer_id IS NULL THEN '{}' ELSE declaration END
+ WHERE source_project = %(project)s AND NOT id = ANY (%(sources)s)
+
+-- name: drop_edges
+-- purpose: what changed and retired workflows consumed
+DELETE FROM edges WHERE workflow_id = ANY (%(workflows)s)
+
+-- name: save_edges
+-- purpose: what workflows consume from outside
+INSERT INTO edges (asset_id, workflow_id, triggers, declaration)
+SELECT r.asset_id, w.id, r.triggers, r.declaration
+  FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, slug text, triggers boolean, declaration jsonb)
+  JOIN workflows w ON w.slug = r.slug
+ ORDER BY r.asset_id, w.id
+
+-- name: heal_partitions
+-- purpose: a new definition version closes the breaker and ends the cooldown (R7.3)
+UPDATE workflow_partitions
+   SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL, cause_repeats = 0
+ WHERE workflow_id = ANY (%(workflows)s) AND (failures > 0 OR canceled IS NOT NULL OR cause_repeats > 0)
+
+-- name: take_baseline
+-- purpose: accept what is there as fresh: the heads become the vector (R1.2, R8.2)
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, job_fingerprint)
+SELECT w.id, '', coalesce(jsonb_object_agg(h.asset_id, jsonb_build_object('sequence', h.sequence,
+                                                                          'dataVersion', h.data_version))
+                          FILTER (WHERE h.asset_id IS NOT NULL), '{}'), w.job_fingerprint
+  FROM workflows w
+  LEFT JOIN edges e ON e.workflow_id = w.id
+  LEFT JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
+ WHERE w.id = ANY (%(workflows)s)
+ GROUP BY w.id, w.job_fingerprint
+ ORDER BY w.id
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET vector = CASE WHEN %(force)s OR p.vector IS NULL THEN excluded.vector ELSE p.vector END,
+       job_fingerprint = CASE WHEN %(force)s OR p.job_fingerprint IS NULL THEN excluded.job_fingerprint
+                              ELSE p.job_fingerprint END
+
+-- name: clear_expiry
+-- purpose: with the baseline, expired assets count as fresh until their next time
+UPDATE timers SET expired_at = NULL, expired_reason = NULL, event_id = NULL
+ WHERE kind = 'expiry' AND expired_at IS NOT NULL AND due_at IS NOT NULL
+   AND asset_id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s))
+
+-- name: asset_clocks
+-- purpose: when the assets of these workflows were produced, to set their timers anew
+SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.expired_at
+  FROM assets a
+  JOIN workflows w ON w.id = a.producer_id
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+  LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = '' AND t.kind = 'expiry'
+ WHERE a.producer_id = ANY (%(workflows)s)
+ ORDER BY a.id
+
+-- name: drop_timers
+-- purpose: timers of assets that nobody produces any more
+DELETE FROM timers WHERE asset_id IN (SELECT id FROM assets WHERE producer_id IS NULL)
+
+-- name: set_due
+-- purpose: new times for existing clocks; an asset that is expired stays so
+INSERT INTO timers AS t (asset_id, partition_key, kind, due_at, reason)
+SELECT asset_id, partition_key, kind, due_at, reason
+  FROM jsonb_to_recordset(%(timers)s) AS n (
+        asset_id text, partition_key text, kind text, due_at timestamptz, reason text)
+ ORDER BY asset_id, partition_key, kind
+ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = excluded.reason
+
+-- name: consider
+-- purpose: look at these workflows
+INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
+SELECT id, '', m.now, 0, m.now
+  FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
+ ORDER BY id
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET not_before = least(c.not_before, excluded.not_before), class = 0, noted_at = excluded.noted_at, looks = 0
+
+-- name: drop_considerations
+-- purpose: nobody looks at retired workflows
+DELETE FROM considerations WHERE workflow_id = ANY (%(workflows)s)
+
+-- name: wake_waiting
+-- purpose: whoever waited for a workflow that changed or went looks again
+UPDATE considerations SET not_before = least(not_before, freshline_now()), looks = 0
+ WHERE (workflow_id, partition_key) IN (
+        SELECT workflow_id, partition_key FROM considerations WHERE blocker_id = ANY (%(workflows)s)
+         ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED)
+
+-- name: asset
+-- purpose: one asset, locked against a change of owner
+SELECT a.id, a.producer_id, a.declaration, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
+ WHERE a.id = %(asset)s FOR SHARE OF a
+
+-- name: asset_names
+-- purpose: for did-you-mean
+SELECT id AS name FROM assets ORDER BY id
+
+-- name: workflow_names
+-- purpose: for did-you-mean
+SELECT slug AS name FROM workflows WHERE retired_at IS NULL ORDER BY slug
+
+-- name: reported
+-- purpose: a report with the same key that came before
+SELECT sequence, data_version, changed, event_id::text FROM snapshots
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND report_key = %(key)s
+
+-- name: lock_head
+-- purpose: the head of a source, to be moved
+SELECT sequence, last_sequence, data_version, report_sequence, table_version FROM heads
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s FOR UPDATE
+
+-- name: now
+-- purpose: the database's clock
+SELECT freshline_now() AS now
+
+-- name: expire_now
+-- purpose: as if the freshness had run out
+INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
+VALUES (%(asset)s, %(partition)s, 'expiry', freshline_now(), 'manual')
+ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = 'manual'
+RETURNING due_at
+
+-- name: lock_workflow
+-- purpose: one workflow that is not retired
+SELECT id, slug, policy, version FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL FOR NO KEY UPDATE
+
+-- name: pause
+-- purpose: no automatic run starts until then
+UPDATE workflows SET paused_at = coalesce(paused_at, freshline_now()), paused_until = %(until)s WHERE id = %(workflow)s
+
+-- name: resume
+-- purpose: automatic runs start again
+UPDATE workflows SET paused_at = NULL, paused_until = NULL WHERE id = %(workflow)s
+
+-- name: touch
+-- purpose: have the workflow looked at
+INSERT INTO inbox (event_id, kind, workflow_id, partition_key, at)
+VALUES (freshline_id(), 'touched', %(workflow)s, %(partition)s, freshline_now())
+
+-- name: reset
+-- purpose: end cooldown, breaker and canceled; returns whether a breaker was open
+WITH open AS (SELECT breaker_at FROM workflow_partitions WHERE workflow_id = %(workflow)s AND breaker_at IS NOT NULL
+                 FOR UPDATE),
+healed AS (
+    UPDATE workflow_partitions SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL,
+                                   cause_repeats = 0, success_cause = NULL
+     WHERE workflow_id = %(workflow)s
+)
+SELECT EXISTS (SELECT FROM open) AS closed
+
+-- name: input_heads
+-- purpose: the heads that a manual run is pinned to
+SELECT e.asset_id, h.sequence, h.data_version FROM edges e
+  LEFT JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = %(partition)s
+ WHERE e.workflow_id = %(workflow)s ORDER BY e.asset_id
+
+-- name: requested
+-- purpose: a manual run that was asked for with the same key
+SELECT id::text FROM runs WHERE request_key = %(key)s
+
+-- name: register_worker
+-- purpose: a process announces itself, and again with every heartbeat
+INSERT INTO workers (id, kind, host, pid, project, code_hash, started_at, seen_at, info)
+VALUES (%(id)s, %(kind)s, %(host)s, %(pid)s, %(project)s, %(code_hash)s, freshline_now(), freshline_now(), %(info)s)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, code_hash = excluded.code_hash, info = excluded.info,
+                               stopped_at = NULL
+
+-- name: leave_worker
+-- purpose: a process leaves
+UPDATE workers SET stopped_at = freshline_now() WHERE id = %(id)s
+
+-- name: forget_workers
+-- purpose: processes that were not seen for a day
+DELETE FROM workers WHERE seen_at < freshline_now() - interval '1 day'

@@ -1,0 +1,350 @@
+-- name: claim_inbox
+-- purpose: take a batch of unabsorbed events, oldest first; they are gone when the transaction commits
+WITH claimed AS MATERIALIZED (
+    SELECT event_id FROM inbox ORDER BY event_id LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+)
+DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
+RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key
+
+-- name: note_considerations
+-- purpose: note the workflows that an event concerns, in key order; the earlier time and the better class win
+WITH happened AS (
+    SELECT * FROM jsonb_to_recordset(%(events)s)
+        AS e (kind text, asset_id text, workflow_id bigint, partition_key text)
+), concerned AS (
+    SELECT e.workflow_id, h.partition_key, 0 AS class
+      FROM happened h JOIN edges e ON e.asset_id = h.asset_id WHERE h.kind = 'changed'
+    UNION
+    SELECT a.producer_id, h.partition_key, 1
+      FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
+    UNION
+    SELECT h.workflow_id, h.partition_key, 0 FROM happened h WHERE h.kind IN ('ended', 'touched')
+)
+INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
+SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now
+  FROM concerned n
+  JOIN workflows w ON w.id = n.workflow_id AND w.retired_at IS NULL,
+       (SELECT freshline_now() AS now) m
+ GROUP BY n.workflow_id, n.partition_key, m.now
+ ORDER BY n.workflow_id, n.partition_key
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET not_before = least(c.not_before, excluded.not_before),
+       class = least(c.class, excluded.class),
+       noted_at = excluded.noted_at,
+       looks = 0
+
+-- name: wake_on_unchanged
+-- purpose: an unchanged production wakes only those that count productions, ages or ancestors (R9.3)
+WITH woken AS MATERIALIZED (
+    SELECT c.workflow_id, c.partition_key
+      FROM considerations c
+      JOIN edges e ON e.workflow_id = c.workflow_id
+     WHERE e.asset_id = ANY (%(assets)s)
+       AND c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
+     ORDER BY c.workflow_id, c.partition_key
+       FOR UPDATE OF c SKIP LOCKED
+)
+UPDATE considerations c SET not_before = least(c.not_before, freshline_now()), looks = 0
+  FROM woken w WHERE (c.workflow_id, c.partition_key) = (w.workflow_id, w.partition_key)
+
+-- name: wake_waiting
+-- purpose: a blocker is no longer in motion; rows that another reconciler is deciding on have a next look anyway
+WITH woken AS MATERIALIZED (
+    SELECT workflow_id, partition_key
+      FROM considerations
+     WHERE blocker_id = ANY (%(blockers)s)
+     ORDER BY workflow_id, partition_key
+       FOR UPDATE SKIP LOCKED
+)
+UPDATE considerations c SET not_before = least(c.not_before, freshline_now()), looks = 0
+  FROM woken w WHERE (c.workflow_id, c.partition_key) = (w.workflow_id, w.partition_key)
+
+-- name: claim_considerations
+-- purpose: lock due considerations (the lock is the claim); each class has its share, so that none starves
+WITH events AS MATERIALIZED (
+    SELECT workflow_id, partition_key, looks, hold FROM considerations
+     WHERE class = 0 AND not_before <= (SELECT freshline_now())
+     ORDER BY not_before, workflow_id, partition_key LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+), timers AS MATERIALIZED (
+    SELECT workflow_id, partition_key, looks, hold FROM considerations
+     WHERE class = 1 AND not_before <= (SELECT freshline_now())
+     ORDER BY not_before, workflow_id, partition_key LIMIT greatest(1, %(batch)s / 4) FOR UPDATE SKIP LOCKED
+), sweep AS MATERIALIZED (
+    SELECT workflow_id, partition_key, looks, hold FROM considerations
+     WHERE class = 2 AND not_before <= (SELECT freshline_now())
+     ORDER BY not_before, workflow_id, partition_key LIMIT greatest(1, %(batch)s / 8) FOR UPDATE SKIP LOCKED
+)
+SELECT * FROM events UNION ALL SELECT * FROM timers UNION ALL SELECT * FROM sweep
+
+-- name: lock_consideration
+-- purpose: claim one known consideration, for a batch that is being halved
+SELECT workflow_id, partition_key, looks, hold FROM considerations
+ WHERE (workflow_id, partition_key) IN (SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]))
+   AND not_before <= (SELECT freshline_now())
+ ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED
+
+-- name: load_states
+-- purpose: ONE statement after the claim: what is in motion anywhere, and all facts about the batch (R6.2)
+WITH moment AS MATERIALIZED (
+    SELECT freshline_now() AS now
+), batch AS MATERIALIZED (
+    SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS b (workflow_id, partition_key)
+), motion AS (
+    SELECT workflow_id, status AS kind, NULL::timestamptz AS until, false AS cannot_run
+      FROM runs WHERE status IN ('queued', 'running')
+    UNION ALL
+    SELECT c.workflow_id,
+           CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
+           CASE WHEN c.not_before <= m.now THEN NULL ELSE c.blocks_until END,
+           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold IS NOT NULL
+      FROM considerations c, moment m
+     WHERE c.not_before <= m.now OR c.hold IS NULL OR c.hold NOT IN ('waiting-for-upstream', 'in-flight')
+    UNION ALL
+    SELECT e.workflow_id, 'unabsorbed', NULL, false
+      FROM inbox i JOIN edges e ON e.asset_id = i.asset_id WHERE i.kind = 'changed'
+    UNION ALL
+    SELECT a.producer_id, 'unabsorbed', NULL, false
+      FROM inbox i JOIN assets a ON a.id = i.asset_id WHERE i.kind = 'expired' AND a.producer_id IS NOT NULL
+    UNION ALL
+    SELECT i.workflow_id, 'unabsorbed', NULL, false FROM inbox i WHERE i.kind IN ('ended', 'touched')
+    UNION ALL
+    SELECT a.producer_id, 'timer', NULL, false
+      FROM timers t JOIN assets a ON a.id = t.asset_id, moment m
+     WHERE t.due_at <= m.now AND t.kind = 'expiry' AND a.producer_id IS NOT NULL
+), inputs AS (
+    SELECT b.workflow_id, b.partition_key,
+           jsonb_agg(jsonb_build_object(
+               'asset_id', e.asset_id,
+               'sequence', h.sequence,
+               'data_version', h.data_version,
+               'produced_at', h.produced_at,
+               'run_id', s.run_id,
+               'consumed', p.vector -> e.asset_id,
+               'pending', pending.found
+           ) ORDER BY e.asset_id) AS list
+      FROM batch b
+      JOIN edges e ON e.workflow_id = b.workflow_id
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
+      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, b.partition_key)
+      LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+      LEFT JOIN LATERAL (
+          SELECT jsonb_build_object(
+                     'first_at', min(x.produced_at), 'last_at', max(x.produced_at),
+                     'event_ids', jsonb_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
+            FROM ((SELECT produced_at, event_id FROM snapshots x
+                    WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
+                      AND x.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0)
+                      AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion')
+                    ORDER BY x.sequence LIMIT 20)
+                  UNION ALL
+                  (SELECT produced_at, event_id FROM snapshots x
+                    WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
+                      AND x.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0)
+                      AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion')
+                    ORDER BY x.sequence DESC LIMIT 20)) x
+           HAVING count(*) > 0
+      ) pending ON true
+     GROUP BY b.workflow_id, b.partition_key
+), outputs AS (
+    SELECT b.workflow_id, b.partition_key,
+           jsonb_agg(jsonb_build_object(
+               'asset_id', a.id,
+               'sequence', h.sequence,
+               'data_version', h.data_version,
+               'produced_at', h.produced_at,
+               'expired_at', t.expired_at,
+               'expired_reason', t.expired_reason,
+               'event_id', t.event_id
+           ) ORDER BY a.id) AS list
+      FROM batch b
+      JOIN assets a ON a.producer_id = b.workflow_id
+      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, b.partition_key)
+      LEFT JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, b.partition_key, 'expiry')
+     GROUP BY b.workflow_id, b.partition_key
+), states AS (
+    SELECT jsonb_build_object(
+               'workflow_id', w.id, 'slug', w.slug, 'partition_key', b.partition_key, 'version', w.version,
+               'project', w.project, 'policy', w.policy, 'job_fingerprint', w.job_fingerprint,
+               'applied_at', w.applied_at, 'paused_at', w.paused_at, 'paused_until', w.paused_until,
+               'retired', w.retired_at IS NOT NULL, 'code_hash', v.code_hash, 'needs_spark', v.needs_spark,
+               'inputs', coalesce(i.list, '[]'), 'outputs', coalesce(o.list, '[]'),
+               'partition', to_jsonb(p) - 'vector', 'active', to_jsonb(r),
+               'last_decision', to_jsonb(d)) AS state
+      FROM batch b
+      JOIN workflows w ON w.id = b.workflow_id
+      JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+      LEFT JOIN inputs i ON (i.workflow_id, i.partition_key) = (b.workflow_id, b.partition_key)
+      LEFT JOIN outputs o ON (o.workflow_id, o.partition_key) = (b.workflow_id, b.partition_key)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
+      LEFT JOIN LATERAL (
+          SELECT x.id, x.status, x.trigger_type, x.attempt, x.version, x.pins
+            FROM runs x
+           WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
+             AND x.status IN ('queued', 'running')
+           ORDER BY x.trigger_type = 'auto-materialize' DESC, x.status = 'running' DESC, x.queued_at
+           LIMIT 1
+      ) r ON true
+      LEFT JOIN LATERAL (
+          SELECT x.id, x.digest FROM decisions x
+           WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
+           ORDER BY x.at DESC, x.id DESC LIMIT 1
+      ) d ON true
+)
+SELECT (SELECT epoch FROM installation) AS epoch,
+       (SELECT now FROM moment) AS now,
+       (SELECT jsonb_agg(jsonb_build_array(workflow_id, kind, until, cannot_run)) FROM motion) AS motion,
+       (SELECT jsonb_agg(state) FROM states) AS states
+
+-- name: queue_runs
+-- purpose: the automatic runs of a batch, in key order, and their events
+WITH new AS (
+    SELECT * FROM jsonb_to_recordset(%(runs)s) AS r (
+        id uuid, workflow_id bigint, partition_key text, version integer, project text, code_hash text,
+        needs_spark boolean, trigger jsonb, cause text, priority integer, mixed boolean, pins jsonb, parameters jsonb, decision_id uuid, event jsonb)
+), inserted AS (
+    INSERT INTO runs (id, workflow_id, partition_key, version, project, code_hash, needs_spark, status, trigger,
+                      trigger_type, cause, priority, urgency, mixed, pins, parameters, decision_id, queued_at)
+    SELECT id, workflow_id, partition_key, version, project, code_hash, needs_spark, 'queued', trigger,
+           'auto-materialize', cause, priority, extract(epoch FROM m.now) + 10 * priority, mixed, pins, parameters,
+           decision_id, m.now
+      FROM new, (SELECT freshline_now() AS now) m ORDER BY workflow_id, partition_key
+    RETURNING id
+)
+INSERT INTO events (id, time, type, subject, data)
+SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workflowSlug', event
+  FROM new ORDER BY workflow_id, partition_key
+
+-- name: renew_runs
+-- purpose: move the pins of queued runs to the new heads, unless a worker has begun meanwhile (R6.3)
+UPDATE runs r SET pins = n.pins, cause = n.cause
+  FROM jsonb_to_recordset(%(renewals)s) AS n (id uuid, pins jsonb, cause text)
+ WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
+
+-- name: supersede_runs
+-- purpose: end queued automatic runs whose cause is gone (R6.3)
+WITH ended AS (
+    UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = 'superseded'
+     WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued' AND attempt = 0
+    RETURNING id, workflow_id, partition_key, trigger
+)
+INSERT INTO events (id, time, type, subject, data)
+SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
+       jsonb_build_object('workflowSlug', w.slug, 'workflowId', w.id, 'runId', e.id, 'partitionKey', e.partition_key,
+                          'trigger', e.trigger, 'reason', 'superseded')
+  FROM ended e JOIN workflows w ON w.id = e.workflow_id
+
+-- name: drop_considerations
+-- purpose: nothing to look at until something happens
+DELETE FROM considerations
+ WHERE (workflow_id, partition_key) IN (SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]))
+
+-- name: hold_considerations
+-- purpose: look again then
+UPDATE considerations c
+   SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocks_until = n.blocks_until,
+       looks = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.looks + 1 ELSE 0 END
+  FROM jsonb_to_recordset(%(holds)s) AS n (
+        workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint,
+        blocks_until timestamptz)
+ WHERE (c.workflow_id, c.partition_key) = (n.workflow_id, n.partition_key)
+
+-- name: record_decisions
+-- purpose: store new decisions
+INSERT INTO decisions (id, workflow_id, partition_key, version, outcome, reason, digest, evidence, at, last_at, run_id)
+SELECT id, workflow_id, partition_key, version, outcome, reason, digest, evidence, %(now)s, %(now)s, run_id
+  FROM jsonb_to_recordset(%(decisions)s) AS d (
+        id uuid, workflow_id bigint, partition_key text, version integer, outcome text, reason text, digest text,
+        evidence jsonb, run_id uuid)
+ ORDER BY workflow_id, partition_key
+
+-- name: count_decisions
+-- purpose: equal consecutive decisions are counted, not repeated (R5.5)
+UPDATE decisions SET count = count + 1, last_at = greatest(at, %(now)s) WHERE id = ANY (%(ids)s::uuid[])
+
+-- name: fire_timers
+-- purpose: due timers, locked; the caller knows the freshness rules that say when each fires next
+SELECT t.asset_id, t.partition_key, t.kind, t.due_at, t.reason, a.producer_id, a.step_id, a.declaration,
+       w.slug, w.policy, h.sequence, h.data_version, h.produced_at, s.run_id, s.rows, s.bytes, s.payload,
+       (SELECT freshline_now()) AS now
+  FROM timers t
+  JOIN assets a ON a.id = t.asset_id
+  LEFT JOIN workflows w ON w.id = a.producer_id
+  LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (t.asset_id, t.partition_key)
+  LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE t.due_at <= (SELECT freshline_now())
+ ORDER BY t.due_at LIMIT %(batch)s
+   FOR UPDATE OF t SKIP LOCKED
+
+-- name: expire_timers
+-- purpose: mark fired timers as expired and arm the next point of fixed schedules
+UPDATE timers t
+   SET expired_at = n.expired_at, expired_reason = n.expired_reason, event_id = n.event_id,
+       due_at = n.due_at, reason = n.reason
+  FROM jsonb_to_recordset(%(timers)s) AS n (
+        asset_id text, partition_key text, kind text, expired_at timestamptz, expired_reason text, event_id uuid,
+        due_at timestamptz, reason text)
+ WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
+
+-- name: sweep
+-- purpose: the safety net: note workflows that are stale and that nothing will look at (R4.1); normally none
+WITH stale AS (
+    SELECT e.workflow_id FROM edges e
+      JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
+      JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
+     WHERE e.triggers AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion')
+    UNION
+    SELECT a.producer_id FROM assets a
+      JOIN workflows w ON w.id = a.producer_id AND w.automatic AND w.retired_at IS NULL
+      LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+      LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = '' AND t.kind = 'expiry'
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
+     WHERE (h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean AND p.succeeded_at IS NULL)
+        OR t.expired_at IS NOT NULL
+        OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
+)
+INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
+SELECT s.workflow_id, '', freshline_now(), 2, freshline_now()
+  FROM stale s
+ WHERE NOT EXISTS (SELECT FROM runs r WHERE r.workflow_id = s.workflow_id AND r.partition_key = ''
+                      AND r.status IN ('queued', 'running'))
+   AND NOT EXISTS (SELECT FROM considerations c WHERE c.workflow_id = s.workflow_id AND c.partition_key = '')
+   AND NOT EXISTS (SELECT FROM inbox i JOIN edges e ON e.asset_id = i.asset_id WHERE e.workflow_id = s.workflow_id)
+   AND NOT EXISTS (SELECT FROM inbox i JOIN assets a ON a.id = i.asset_id WHERE a.producer_id = s.workflow_id)
+   AND NOT EXISTS (SELECT FROM inbox i WHERE i.workflow_id = s.workflow_id)
+ ORDER BY s.workflow_id
+ON CONFLICT DO NOTHING
+RETURNING workflow_id
+
+-- name: stamp_positions
+-- purpose: give committed events their place in the order that outside consumers follow; one relay at a time
+WITH mine AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(%(key)s) AS locked
+), batch AS MATERIALIZED (
+    SELECT time, id FROM events WHERE position IS NULL AND (SELECT locked FROM mine)
+     ORDER BY time, id LIMIT %(batch)s
+), numbered AS MATERIALIZED (
+    SELECT time, id, nextval('event_positions') AS position FROM (SELECT * FROM batch ORDER BY time, id) b
+)
+UPDATE events e SET position = n.position FROM numbered n WHERE e.time = n.time AND e.id = n.id
+
+-- name: prune
+-- purpose: forget what is older than the retention: events, decisions, and finished runs that no snapshot needs
+WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
+gone_events AS (
+    DELETE FROM events e USING (
+        SELECT time, id FROM events, old WHERE time < old.before AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
+    ) x WHERE (e.time, e.id) = (x.time, x.id) RETURNING 1
+), gone_decisions AS (
+    DELETE FROM decisions d USING (
+        SELECT id FROM decisions, old WHERE last_at < old.before
+           AND NOT EXISTS (SELECT FROM runs r WHERE r.decision_id = decisions.id AND r.status IN ('queued', 'running'))
+         ORDER BY at LIMIT %(batch)s
+    ) x WHERE d.id = x.id RETURNING 1
+), gone_logs AS (
+    DELETE FROM run_logs l USING (
+        SELECT id FROM runs, old WHERE finished_at < old.before LIMIT %(batch)s
+    ) x WHERE l.run_id = x.id RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone_events) AS events, (SELECT count(*) FROM gone_decisions) AS decisions,
+       (SELECT count(*) FROM gone_logs) AS logs

@@ -1,0 +1,242 @@
+-- name: claim_run
+-- purpose: the most urgent queued run that this worker may execute; attempt + 1 is its fencing token
+WITH candidate AS MATERIALIZED (
+    SELECT r.id FROM runs r
+     WHERE r.status = 'queued'
+       AND r.project = %(project)s
+       AND (r.code_hash IS NULL OR r.code_hash = %(code_hash)s)
+       AND (%(spark)s OR NOT r.needs_spark)
+       AND NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = r.workflow_id AND x.partition_key = r.partition_key
+                          AND x.status = 'running')
+     ORDER BY r.urgency, r.id LIMIT 1
+       FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE runs r
+       SET status = 'running', attempt = r.attempt + 1, worker_id = %(worker)s,
+           lease_until = m.now + %(lease_ms)s * interval '1 ms', started_at = coalesce(r.started_at, m.now)
+      FROM candidate c, (SELECT freshline_now() AS now) m
+     WHERE r.id = c.id
+    RETURNING r.*
+), noted AS (
+    INSERT INTO workflow_partitions (workflow_id, partition_key, started_at)
+    SELECT workflow_id, partition_key, started_at FROM claimed WHERE trigger_type = 'auto-materialize'
+    ON CONFLICT (workflow_id, partition_key) DO UPDATE SET started_at = excluded.started_at
+), told AS (
+    INSERT INTO events (id, time, type, subject, data)
+    SELECT freshline_id(), freshline_now(), 'workflow.run.started', w.slug,
+           jsonb_build_object('workflowSlug', w.slug, 'workflowId', w.id, 'runId', c.id, 'attempt', c.attempt,
+                              'partitionKey', c.partition_key, 'trigger', c.trigger)
+      FROM claimed c JOIN workflows w ON w.id = c.workflow_id
+)
+SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.definition, c.parameters, c.trigger,
+       c.pins, v.job_fingerprint, c.code_hash
+  FROM claimed c
+  JOIN workflows w ON w.id = c.workflow_id
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (c.workflow_id, c.version)
+
+-- name: pinned_inputs
+-- purpose: the snapshots that a run is pinned to, with where their data is
+SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
+       a.producer_id IS NULL AS is_source
+  FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
+  JOIN snapshots s ON s.asset_id = p.asset_id AND s.partition_key = %(partition)s AND s.sequence = p.sequence
+  JOIN assets a ON a.id = s.asset_id
+ ORDER BY s.asset_id
+
+-- name: own_heads
+-- purpose: the current snapshots of a workflow's own outputs, for steps that read what they produce (R1.3)
+SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
+       false AS is_source
+  FROM assets a
+  JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE a.producer_id = %(workflow)s
+ ORDER BY s.asset_id
+
+-- name: finished_steps
+-- purpose: what earlier attempts of the run have finished: a new attempt goes on after them
+SELECT DISTINCT ON (step_id) step_id, outputs FROM run_steps
+ WHERE run_id = %(run)s AND status = 'succeeded' ORDER BY step_id, attempt DESC, try DESC
+
+-- name: renew_leases
+-- purpose: heartbeat: prolong what is still ours; what does not come back is lost
+UPDATE runs r SET lease_until = m.now + %(lease_ms)s * interval '1 ms', progress = coalesce(n.progress, r.progress)
+  FROM jsonb_to_recordset(%(held)s) AS n (id uuid, attempt integer, progress jsonb), (SELECT freshline_now() AS now) m
+ WHERE r.id = n.id AND r.attempt = n.attempt AND r.status = 'running'
+RETURNING r.id::text, r.cancel_at IS NOT NULL AS cancel
+
+-- name: lock_run
+-- purpose: the fence: a write of a run begins by locking it under its token; no row: another attempt owns it
+SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.cause, r.version, r.cancel_at,
+       w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.id = %(run)s AND r.attempt = %(attempt)s AND r.status = 'running'
+   FOR UPDATE OF r
+
+-- name: begin_step
+-- purpose: one try of one step
+INSERT INTO run_steps (run_id, step_id, attempt, try, status, started_at)
+VALUES (%(run)s, %(step)s, %(attempt)s, %(try)s, 'running', freshline_now())
+
+-- name: finish_step
+-- purpose: the try succeeded, with what it staged, or failed
+UPDATE run_steps SET status = %(status)s, finished_at = freshline_now(), outputs = %(outputs)s, error = %(error)s
+ WHERE run_id = %(run)s AND step_id = %(step)s AND attempt = %(attempt)s AND try = %(try)s AND status = 'running'
+
+-- name: append_logs
+-- purpose: lines of the run's log, numbered under the run's lock, up to the limit
+INSERT INTO run_logs (run_id, line, attempt, step_id, at, stream, text)
+SELECT %(run)s, n.last + l.ordinal, %(attempt)s, l.step_id, freshline_now(), l.stream, l.text
+  FROM (SELECT coalesce(max(line), 0) AS last FROM run_logs WHERE run_id = %(run)s) n,
+       ROWS FROM (jsonb_to_recordset(%(lines)s) AS (step_id text, stream text, text text)) WITH ORDINALITY
+           AS l (step_id, stream, text, ordinal)
+ WHERE n.last + l.ordinal <= %(most)s
+
+-- name: owned_outputs
+-- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2)
+SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version,
+       s.location, s.schema, s.rows, s.bytes, t.expired_at AS overdue_at
+  FROM assets a
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
+  LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+  LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = %(partition)s AND t.kind = 'overdue'
+ WHERE a.producer_id = %(workflow)s
+ ORDER BY a.id
+   FOR SHARE OF a
+
+-- name: lock_heads
+-- purpose: heads in key order
+SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key = %(partition)s
+ ORDER BY asset_id FOR UPDATE
+
+-- name: insert_snapshots
+-- purpose: immutable facts
+INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, location, schema, rows,
+                       bytes, checks, workflow_id, run_id, attempt, step_id, produced_at, expires_at, inputs, sources,
+                       payload, event_id, report_key, report_sequence)
+SELECT asset_id, partition_key, sequence, data_version, changed, table_version, location, schema, rows,
+       bytes, checks, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
+       coalesce(sources, '{}'), payload, event_id, report_key, report_sequence
+  FROM jsonb_to_recordset(%(rows)s) AS r (
+        asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
+        location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, workflow_id bigint, run_id uuid,
+        attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz, inputs jsonb, sources jsonb,
+        payload jsonb, event_id uuid, report_key text, report_sequence bigint)
+ ORDER BY asset_id
+
+-- name: move_heads
+-- purpose: the new snapshots become current; a late report counts but does not move the head (R3.3)
+INSERT INTO heads AS h (asset_id, partition_key, sequence, last_sequence, data_version, table_version, produced_at,
+                        report_sequence)
+SELECT asset_id, partition_key, sequence, sequence, data_version, table_version, produced_at, report_sequence
+  FROM jsonb_to_recordset(%(rows)s) AS r (
+        asset_id text, partition_key text, sequence bigint, data_version text, table_version bigint,
+        produced_at timestamptz, report_sequence bigint, late boolean)
+ ORDER BY asset_id
+ON CONFLICT (asset_id, partition_key) DO UPDATE
+   SET last_sequence = excluded.sequence,
+       sequence = CASE WHEN %(late)s THEN h.sequence ELSE excluded.sequence END,
+       data_version = CASE WHEN %(late)s THEN h.data_version ELSE excluded.data_version END,
+       table_version = CASE WHEN %(late)s THEN h.table_version ELSE excluded.table_version END,
+       produced_at = CASE WHEN %(late)s THEN h.produced_at ELSE excluded.produced_at END,
+       report_sequence = CASE WHEN %(late)s THEN h.report_sequence
+                              ELSE coalesce(excluded.report_sequence, h.report_sequence) END
+
+-- name: append_events
+-- purpose: facts, in the transaction that made them true, and what the absorber has to look at
+WITH new AS (
+    SELECT e.*, freshline_now() AS now FROM jsonb_to_recordset(%(events)s) AS e (
+        id uuid, type text, subject text, data jsonb, kind text, asset_id text, workflow_id bigint, partition_key text)
+), logged AS (
+    INSERT INTO events (id, time, type, subject, data) SELECT id, now, type, subject, data FROM new WHERE type IS NOT NULL
+)
+INSERT INTO inbox (event_id, kind, asset_id, workflow_id, partition_key, at)
+SELECT id, kind, asset_id, workflow_id, partition_key, now FROM new WHERE kind IS NOT NULL
+
+-- name: arm_timers
+-- purpose: production restarts the freshness clock; rows without a due time and without expiry go
+INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
+SELECT asset_id, partition_key, kind, due_at, reason
+  FROM jsonb_to_recordset(%(timers)s) AS n (
+        asset_id text, partition_key text, kind text, due_at timestamptz, reason text)
+ ORDER BY asset_id, partition_key, kind
+ON CONFLICT (asset_id, partition_key, kind) DO UPDATE
+   SET due_at = excluded.due_at, reason = excluded.reason, expired_at = NULL, expired_reason = NULL, event_id = NULL
+
+-- name: disarm_timers
+-- purpose: these assets have no freshness clock of this kind any more
+DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, kind text)
+ WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
+
+-- name: record_success
+-- purpose: the inputs count as handled now, in the transaction that records the output (design 3)
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, job_fingerprint, succeeded_at, success_cause,
+                                      cause_repeats, avoided)
+VALUES (%(workflow)s, %(partition)s, %(vector)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(avoided)s)
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET vector = excluded.vector, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
+       cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
+       success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL,
+       canceled = NULL, avoided = p.avoided + excluded.avoided
+RETURNING (SELECT o.breaker_at FROM workflow_partitions o
+            WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker
+
+-- name: record_failure
+-- purpose: one more failure; the cooldown doubles and is longer by the jitter, never shorter (R7.2)
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, failures, failed_at, eligible_at, breaker_at, probed)
+VALUES (%(workflow)s, %(partition)s, 1, %(now)s,
+        %(now)s + least(%(max_ms)s, %(base_ms)s) * %(jitter)s * interval '1 ms',
+        CASE WHEN %(budget)s <= 1 THEN %(now)s::timestamptz END, %(probed)s)
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET failures = p.failures + 1, failed_at = %(now)s, probed = %(probed)s,
+       eligible_at = %(now)s + least(%(max_ms)s, %(base_ms)s * 2.0 ^ least(p.failures, 40)) * %(jitter)s * interval '1 ms',
+       breaker_at = CASE WHEN p.breaker_at IS NULL AND p.failures + 1 >= %(budget)s THEN %(now)s ELSE p.breaker_at END
+RETURNING failures, eligible_at, breaker_at = %(now)s AS opened
+
+-- name: record_canceled
+-- purpose: a run with these versions was canceled by a user; it is not asked for again (R5.3)
+INSERT INTO workflow_partitions (workflow_id, partition_key, canceled) VALUES (%(workflow)s, %(partition)s, %(canceled)s)
+ON CONFLICT (workflow_id, partition_key) DO UPDATE SET canceled = excluded.canceled
+
+-- name: end_run
+-- purpose: the run's last state
+UPDATE runs SET status = %(status)s, finished_at = freshline_now(), lease_until = NULL, error = %(error)s,
+                result = %(result)s, cancel_reason = coalesce(cancel_reason, %(cancel_reason)s), progress = NULL
+ WHERE id = %(run)s
+
+-- name: return_run
+-- purpose: hand a run back: anybody may go on with it, on the same pins
+UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL, crashes = crashes + %(crashes)s
+ WHERE id = %(run)s
+
+-- name: lost_runs
+-- purpose: runs whose worker did not renew its lease
+SELECT r.id::text, r.attempt, r.crashes, r.cancel_at IS NOT NULL AS canceled FROM runs r
+ WHERE r.status = 'running' AND r.lease_until < (SELECT freshline_now())
+ ORDER BY r.lease_until LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+
+-- name: request_cancel
+-- purpose: ask for the end of a run
+UPDATE runs SET cancel_at = coalesce(cancel_at, freshline_now()), cancel_reason = coalesce(cancel_reason, %(reason)s)
+ WHERE id = %(run)s AND status = 'running'
+
+-- name: lock_any_run
+-- purpose: a run by id, whoever holds it
+SELECT r.id::text, r.status, r.attempt, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.version,
+       r.cause, w.slug, r.parameters, w.policy, (SELECT freshline_now()) AS now
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.id = %(run)s FOR UPDATE OF r
+
+-- name: run_status
+-- purpose: how a run stands, to resolve a commit whose answer got lost
+SELECT status, attempt FROM runs WHERE id = %(run)s
+
+-- name: request_run
+-- purpose: a manual run, pinned to the heads of this moment
+INSERT INTO runs (id, workflow_id, partition_key, version, project, code_hash, needs_spark, status, trigger,
+                  trigger_type, cause, priority, urgency, pins, parameters, request_key, queued_at)
+SELECT %(id)s, w.id, %(partition)s, w.version, w.project, v.code_hash, v.needs_spark, 'queued', %(trigger)s,
+       'manual', 'manual', %(priority)s, extract(epoch FROM m.now) + 10 * %(priority)s, %(pins)s, %(parameters)s,
+       %(key)s, m.now
+  FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version),
+       (SELECT freshline_now() AS now) m
+ WHERE w.id = %(workflow)s
