@@ -15,11 +15,11 @@ OURS = str(Path(freshline.__path__[0]))
 MAX_MESSAGE = 2_000
 
 
-def user_error(error: BaseException) -> JobFailedError:
+def user_error(error: BaseException, sentence: str | None = None) -> JobFailedError:
     """`error` for people: without the frames of Freshline and of the import machinery."""
     frames = _users(error.__traceback__)
     text = "".join(traceback.format_exception(type(error), error, frames))
-    return JobFailedError(_sentence(error), place=_place(error, frames), traceback=text)
+    return JobFailedError(sentence or _sentence(error), place=_place(error, frames), traceback=text)
 
 
 def _sentence(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.names import suggestion
@@ -49,7 +50,7 @@ def execute(work: Work) -> StepResult:
         return StepResult(tuple(reports(work.step, _call(work, job.entrypoint))))
     if work.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
-    with work.engine.step(work.request):
+    with work.engine.step(Path(work.request.warehouse), work.request.outputs, work.say):
         if isinstance(job, SparkSql):
             return _stage(work, work.engine, _queries(work, work.engine, job))
         return _python_on_spark(work, work.engine, job)
@@ -66,7 +67,7 @@ def _queries(work: Work, engine: Engine, job: SparkSql) -> dict[str, Any]:
     engine.create_views(work.step, work.request.inputs)
     queries = job.queries(work.step)
     check_declared(work.step, queries)
-    return {asset: engine.query(sql, work.parameters, work.step) for asset, sql in queries.items()}
+    return {asset: engine.query(sql, work.parameters, work.request.inputs) for asset, sql in queries.items()}
 
 
 def _stage(work: Work, engine: Engine, written: Mapping[str, Any]) -> StepResult:
@@ -87,7 +88,7 @@ def _call(work: Work, entrypoint: str) -> Any:
     except FreshlineError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
-        raise user_error(error) from None
+        raise user_error(error, work.engine.explain(error) if work.engine else None) from None
 
 
 def _function(entrypoint: str) -> Callable[..., Any]:

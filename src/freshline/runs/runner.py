@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from freshline.spark.engine import Engine
 
 PR_SET_PDEATHSIG = 1
+SPARK_IS_GONE = 70  # the exit code
 
 
 class Interrupted(BaseException):
@@ -45,6 +46,7 @@ class Runner:
         self._step: int | None = None
         self._canceled: int | None = None
         self._interruptible = False
+        self._usable = True
 
     def run(self) -> None:
         """Live until the supervisor says `exit`."""
@@ -55,8 +57,9 @@ class Runner:
         if hello["spark"] and not self._warm_up(hello):
             return
         self._channel.send({"type": "ready"})
-        while (message := self._inbox.get())["type"] == "step":
-            self._channel.send({"id": message["id"], **self._answer(message)})
+        while self._usable and (message := self._inbox.get())["type"] == "step":
+            answer = self._answer(message)
+            self._channel.send({"id": message["id"], "last": not self._usable, **answer})
         if self._engine is not None:
             self._engine.close()
 
@@ -79,9 +82,9 @@ class Runner:
         except Interrupted:
             return {"type": "stopped"}
         except FreshlineError as error:
-            return {"type": "stopped"} if self._canceled == self._step else error_message(error)
+            return self._failed(error)
         except Exception as error:  # noqa: BLE001 - a defect of ours is told like one of the user's
-            return error_message(user_error(error))
+            return self._failed(user_error(error))
         finally:
             self._settle()
             sys.stdout.flush()
@@ -92,11 +95,25 @@ class Runner:
         work = Work(request, step, self._engine, self._channel.send, self._interruption)
         return {"type": "done", **execute(work).as_json()}
 
+    def _failed(self, error: FreshlineError) -> dict[str, Any]:
+        if self._canceled == self._step:
+            return {"type": "stopped"}
+        match self._engine and self._engine.health():
+            case "gone":
+                sys.stderr.write(f"Spark ended in the middle of the step: {error}\n")
+                sys.stderr.flush()
+                os._exit(SPARK_IS_GONE)
+            case "stopped":
+                error.hint = "the job has stopped the Spark session, which is not its own; do not call spark.stop()"
+        return error_message(error)
+
     def _settle(self) -> None:
         """After an interruption: the slot is free only when Spark's cores are."""
         if self._canceled == self._step and self._engine is not None:
             self._engine.settle()
         self._step = None
+        # User code may have stopped Spark; the supervisor then starts another runner.
+        self._usable = self._engine is None or self._engine.health() == "good"
 
     def _watch(self) -> None:
         while (messages := self._channel.feed()) is not None:

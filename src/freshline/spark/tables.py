@@ -33,7 +33,7 @@ def check_warehouse(path: Path, expected_id: str) -> None:
         raise WarehouseError(f"the warehouse {path} cannot be used: {error.strerror or error}") from None
     if found != expected_id:
         raise WarehouseError(
-            f"the warehouse {path} belongs to another database: its id is {found!r}, the database expects {expected_id!r}",
+            f"the warehouse {path} belongs to another database: its id is {found!r}, the database's is {expected_id!r}",
             hint="set FRESHLINE_WAREHOUSE or FRESHLINE_DATABASE_URL so that both belong together",
         )
 

@@ -1,0 +1,205 @@
+"""Data checks on what was written, before anything is published: one aggregate for all that it can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
+
+from freshline.definitions.schema import Check
+from freshline.errors import CheckError
+from freshline.spark.fingerprint import quoted
+
+VIEW = "output"  # how SQL checks see the new data
+SHOWN = 200  # characters of a value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One check's outcome. `observed`: the value that decided; `said`: the violation in words."""
+
+    check: Check
+    passed: bool
+    observed: Any
+    said: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Stored with the snapshot."""
+        return {
+            "check": self.check.label,
+            "severity": self.check.severity,
+            "passed": self.passed,
+            "observed": self.observed,
+        }
+
+
+def run_checks(table: DataFrame, rows: int, checks: Sequence[Check]) -> list[Result]:
+    """The outcome of every check, in the declared order. `rows` is known from the write."""
+    for check in checks:
+        _check_columns(table, check)
+    counted = _count(table, checks)
+    return [_result(table, rows, check, counted.get(i)) for i, check in enumerate(checks)]
+
+
+def _check_columns(table: DataFrame, check: Check) -> None:
+    known = {name.lower() for name in table.columns}
+    for column in _columns(check):
+        if column.lower() not in known:
+            raise CheckError(
+                f"check {check.label} names column {column!r}, which the table does not have; "
+                f"its columns are {', '.join(table.columns)}"
+            )
+
+
+def _columns(check: Check) -> Iterable[str]:
+    single = check.accepted or check.range or check.fresh_rows
+    return check.not_null or check.unique or ((single.column,) if single else ())
+
+
+def _count(table: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, Any]]:
+    """All that one pass over the table can count, by the check's index."""
+    wanted = {(i, name): column for i, check in enumerate(checks) for name, column in _counters(table, check).items()}
+    if not wanted:
+        return {}
+    row = table.agg(*(column.alias(f"c{n}") for n, column in enumerate(wanted.values()))).collect()[0]
+    counted: dict[int, dict[str, Any]] = {}
+    for n, (i, name) in enumerate(wanted):
+        counted.setdefault(i, {})[name] = row[n]
+    return counted
+
+
+def _counters(table: DataFrame, check: Check) -> dict[str, Column]:
+    if check.not_null:
+        return {name: F.count_if(F.col(quoted(name)).isNull()) for name in check.not_null}
+    if check.accepted:
+        column = F.col(quoted(check.accepted.column))
+        wrong = column.isNotNull() & ~column.isin(*check.accepted.values)
+        return {"count": F.count_if(wrong), "example": F.first(F.when(wrong, column), ignorenulls=True)}
+    if check.range:
+        column = F.col(quoted(check.range.column))
+        return {"count": F.count_if(_outside(column, check)), "min": F.min(column), "max": F.max(column)}
+    if check.fresh_rows:
+        newest = F.max(F.col(quoted(check.fresh_rows.column)).cast("timestamp"))
+        return {"age": F.unix_millis(F.current_timestamp()) - F.unix_millis(newest)}
+    if check.sql and not check.is_query:
+        return _expression(table, check.sql)
+    return {}
+
+
+def _outside(column: Column, check: Check) -> Column:
+    bounds = check.range
+    outside = F.lit(False)  # noqa: FBT003 - a literal of SQL
+    if bounds and bounds.min is not None:
+        outside = outside | (column < F.lit(bounds.min))
+    if bounds and bounds.max is not None:
+        outside = outside | (column > F.lit(bounds.max))
+    return outside
+
+
+def _expression(table: DataFrame, sql: str) -> dict[str, Column]:
+    """Without an aggregate function it must hold in every row; Spark itself knows which functions aggregate."""
+    violated = F.count_if(~F.coalesce(F.expr(sql), F.lit(True)))  # noqa: FBT003 - a literal of SQL
+    try:
+        _ = table.agg(violated).schema
+    except AnalysisException as error:
+        if error.getCondition() != "NESTED_AGGREGATE_FUNCTION":
+            raise
+        return {"holds": F.coalesce(F.expr(sql), F.lit(True))}  # noqa: FBT003 - a literal of SQL
+    return {"count": violated}
+
+
+def _result(table: DataFrame, rows: int, check: Check, counted: Mapping[str, Any] | None) -> Result:
+    match check.kind:
+        case "minRows":
+            low = check.min_rows or 0
+            return Result(check, rows >= low, rows, f"the table has {rows} rows; allowed are {low} or more")
+        case "maxRows":
+            high = check.max_rows or 0
+            return Result(check, rows <= high, rows, f"the table has {rows} rows; allowed are {high} or fewer")
+        case "unique":
+            return _unique(table, check)
+        case "sql" if check.is_query:
+            return _query(table, check)
+    seen = counted or {}
+    match check.kind:
+        case "notNull":
+            return _not_null(check, seen)
+        case "freshRows":
+            return _fresh(check, seen["age"])
+        case "sql":
+            wrong = 0 if seen.get("holds", True) else rows
+            wrong = seen.get("count", wrong)
+            return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {rows} rows")
+    return _values(check, seen, rows)
+
+
+def _not_null(check: Check, seen: Mapping[str, Any]) -> Result:
+    nulls = {name: count for name, count in seen.items() if count}
+    said = ", ".join(f"column {name!r} has {count} nulls" for name, count in nulls.items())
+    return Result(check, not nulls, nulls or 0, said)
+
+
+def _values(check: Check, seen: Mapping[str, Any], rows: int) -> Result:
+    """`accepted` and `range`: how many values are wrong, and one of them."""
+    count = seen["count"]
+    if check.accepted:
+        allowed = ", ".join(map(repr, check.accepted.values))[:SHOWN]
+        example = _plain(seen["example"])
+        said = f"column {check.accepted.column!r} has {count} values such as {example!r}; allowed are {allowed}"
+        return Result(check, not count, {"count": count, "example": example} if count else 0, said)
+    low, high = _plain(seen["min"]), _plain(seen["max"])
+    bounds = check.range
+    column, least, most = (bounds.column, bounds.min, bounds.max) if bounds else ("", None, None)
+    said = (
+        f"column {column!r} has {count} of {rows} values out of range: it goes from {low!r} to {high!r}; "
+        f"allowed is {'' if least is None else f'{least!r} '}to{'' if most is None else f' {most!r}'}"
+    )
+    return Result(check, not count, {"count": count, "min": low, "max": high}, said)
+
+
+def _fresh(check: Check, age: int | None) -> Result:
+    fresh = check.fresh_rows
+    allowed, column = (fresh.max_age_ms, fresh.column) if fresh else (0, "")
+    passed = age is not None and age <= allowed
+    newest = "there is no value" if age is None else f"the newest value is {age} ms old"
+    return Result(check, passed, age, f"column {column!r}: {newest}; allowed are {allowed} ms")
+
+
+def _unique(table: DataFrame, check: Check) -> Result:
+    keys = [F.col(quoted(name)) for name in check.unique or ()]
+    repeated = table.groupBy(*keys).agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1)
+    example = F.first(F.to_json(F.struct(*keys)))
+    count, first = repeated.agg(F.count(F.lit(1)), example).collect()[0]
+    names = ", ".join(map(repr, check.unique or ()))
+    said = f"column {names}: {count} values occur more than once, such as {(first or '')[:SHOWN]}"
+    return Result(check, not count, {"count": count, "example": first} if count else 0, said)
+
+
+def _query(table: DataFrame, check: Check) -> Result:
+    table.createOrReplaceTempView(VIEW)
+    found = _first_row(table, check)
+    said = f"`{(check.sql or '').strip()[:SHOWN]}` must return no row, but returns {str(found)[:SHOWN]}"
+    return Result(check, found is None, found, said)
+
+
+def _first_row(table: DataFrame, check: Check) -> dict[str, Any] | None:
+    rows = table.sparkSession.sql(check.sql or "").limit(1).collect()
+    return {name: _plain(value) for name, value in rows[0].asDict().items()} if rows else None
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it."""
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def failure(asset_id: str, results: Sequence[Result], staged: str) -> CheckError | None:
+    """The error for the checks that failed with severity `error`, if there are any."""
+    failed = [result for result in results if not result.passed and result.check.severity == "error"]
+    if not failed:
+        return None
+    said = "; ".join(f"check {result.check.label} failed: {result.said}" for result in failed)
+    return CheckError(f"asset {asset_id!r}: {said}; nothing was published; the data is in {staged}")

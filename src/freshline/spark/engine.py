@@ -1,0 +1,228 @@
+"""The warm Spark of a runner: reads pinned inputs, runs queries, stages outputs. One step at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from freshline.definitions.schema import Produces, Step
+from freshline.definitions.steps import view_name
+from freshline.errors import CheckError, FreshlineError, JobError
+from freshline.model.run import PinnedInput, StagedOutput
+from freshline.spark import tables
+from freshline.spark.failures import explain, failed
+from freshline.spark.session import EVERYWHERE, open_session
+from freshline.spark.staging import Staging, write
+
+PROGRESS_SECONDS = 0.5
+
+
+class Health(StrEnum):
+    """How a session is: good, stopped by the user's code, or gone with its JVM or server."""
+
+    GOOD = "good"
+    STOPPED = "stopped"
+    GONE = "gone"
+
+
+class Engine:
+    """A session that is open for the life of the process; every step gets a session of its own on top of it."""
+
+    def __init__(self, session: SparkSession, *, classic: bool, local: bool) -> None:
+        self._root = session
+        self._session = session
+        self._classic = classic
+        self._local = local
+        self._warehouse = Path()
+        self._outputs: Mapping[str, Mapping[str, Any]] = {}
+        self._views: dict[str, str] = {}
+
+    @classmethod
+    def open(cls, *, master: str | None, remote: str | None, scratch: Path) -> Engine:
+        """Start or reach Spark, and warm it up with a small write, so that the first step is quick."""
+        session = open_session(master=master, remote=remote, scratch=scratch)
+        local = remote is None and (master or "local").startswith("local")
+        engine = cls(session, classic=remote is None, local=local)
+        if local:
+            engine._warm_up(scratch / "warm-up")
+        return engine
+
+    def _warm_up(self, directory: Path) -> None:
+        staging = Staging("warm-up", "warm-up", directory.parent, directory)
+        write(self._session.range(10).selectExpr("id % 3 AS k").groupBy("k").count(), staging)
+        tables.discard_directory(directory)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the current step."""
+        return self._session
+
+    @contextlib.contextmanager
+    def step(
+        self, warehouse: Path, outputs: Mapping[str, Mapping[str, Any]], say: Callable[[dict[str, Any]], None]
+    ) -> Iterator[None]:
+        """A step's own views and settings; progress is told while it runs; afterwards nothing of it is left."""
+        self._warehouse, self._outputs, self._views = warehouse, outputs, {}
+        self._session = self._root.newSession()
+        for name, value in EVERYWHERE.items():
+            self._session.conf.set(name, value)
+        try:
+            with self._progress(say):
+                yield
+        except CheckError:  # people want to look at the data
+            raise
+        except Exception:
+            for output in outputs.values():
+                tables.discard_directory(Path(output["staging"]))
+            raise
+        finally:
+            with contextlib.suppress(Exception):  # a session that is broken is replaced with its process
+                self._root.catalog.clearCache()
+
+    def read(self, pinned: PinnedInput) -> DataFrame:
+        """Exactly the pinned snapshot."""
+        if pinned.location is None:
+            raise JobError(
+                f"asset {pinned.asset_id!r} has no path; declare one in sources/ or report it with payload.path"
+            )
+        try:
+            return self._load(pinned, pinned.location)
+        except Exception as error:  # noqa: BLE001 - formats raise what they like
+            raise JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}") from None
+
+    def _load(self, pinned: PinnedInput, location: Mapping[str, Any]) -> DataFrame:
+        kind = str(location.get("format", "parquet"))
+        reader = self._session.read.format(kind).options(**_options(kind, location, pinned.schema))
+        if schema := _schema(pinned.schema):
+            reader = reader.schema(schema)
+        return reader.load(tables.absolute_paths(self._warehouse, location))
+
+    def create_views(self, step: Step, inputs: Mapping[str, PinnedInput]) -> None:
+        """A view per consumed asset whose data can be read."""
+        for consumed in step.consumes:
+            pinned = inputs.get(consumed.asset_id)
+            if pinned is not None and pinned.location is not None:
+                self._views[consumed.asset_id] = view_name(consumed)
+                self.read(pinned).createOrReplaceTempView(view_name(consumed))
+
+    def query(self, sql: str, parameters: Mapping[str, Any], inputs: Mapping[str, PinnedInput]) -> DataFrame:
+        """The result of a query with its named parameters."""
+        try:
+            return self._session.sql(sql, args=_arguments(sql, parameters) or None)
+        except Exception as error:  # noqa: BLE001 - Spark's own and those of the connection to it
+            raise self._named(failed(error, self._views), inputs) from None
+
+    def _named(self, error: FreshlineError, inputs: Mapping[str, PinnedInput]) -> FreshlineError:
+        pathless = [asset for asset, pinned in inputs.items() if pinned.location is None]
+        if error.hint and pathless:
+            error.hint += f"; no path is known for {', '.join(pathless)}: declare it in sources/ or report payload.path"
+        return error
+
+    def stage(self, produced: Produces, step_id: str, table: DataFrame) -> StagedOutput:
+        """Write, fingerprint and check one output."""
+        output = self._outputs[produced.asset_id]
+        staging = Staging(
+            produced.asset_id, step_id, self._warehouse, Path(output["staging"]), produced, output.get("schema")
+        )
+        try:
+            return write(table, staging)
+        except FreshlineError:
+            raise
+        except Exception as error:  # noqa: BLE001 - lazy user code fails here
+            raise failed(error, self._views) from None
+
+    def is_table(self, value: Any) -> bool:
+        """Whether a job returned a Spark DataFrame."""
+        return isinstance(value, DataFrame)
+
+    def explain(self, error: BaseException) -> str | None:
+        """What Spark has to say about an exception of user code."""
+        return explain(error)
+
+    def health(self) -> Health:
+        """Whether the session can take another step."""
+        try:
+            stopped = self._classic and self._root.sparkContext._jsc is None  # noqa: SLF001 - there is no public way
+            _ = self._root.version
+        except Exception:  # noqa: BLE001 - whatever keeps it from answering
+            return Health.GONE
+        return Health.STOPPED if stopped else Health.GOOD
+
+    def cancel(self) -> None:
+        """End what the current step computes; called by another thread."""
+        if self._classic:
+            self._root.sparkContext.cancelAllJobs()
+        else:
+            self._session.interruptAll()
+
+    def settle(self) -> None:
+        """Return when Spark answers again: a canceled write may keep the cores busy for a while."""
+        with contextlib.suppress(Exception):
+            self._root.range(1).count()
+
+    def close(self) -> None:
+        """Give back what others could use; a local JVM simply dies with the process."""
+        if not self._local:
+            self._root.stop()
+
+    @contextlib.contextmanager
+    def _progress(self, say: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+        if not self._classic:
+            yield
+            return
+        over = threading.Event()
+        teller = threading.Thread(target=self._tell, args=(say, over), name="progress", daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            over.set()
+            teller.join()
+
+    def _tell(self, say: Callable[[dict[str, Any]], None], over: threading.Event) -> None:
+        tracker = self._root.sparkContext.statusTracker()
+        last: dict[str, int] = {}
+        while not over.wait(PROGRESS_SECONDS):
+            stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage))]
+            now = {
+                "stages": len(stages),
+                "tasks": sum(info.numTasks for info in stages),
+                "done": sum(info.numCompletedTasks for info in stages),
+            }
+            if stages and now != last:
+                say({"type": "progress", "progress": now})
+                last = now
+
+
+def _options(kind: str, location: Mapping[str, Any], schema: Any) -> dict[str, str]:
+    given = {str(name): str(value) for name, value in (location.get("options") or {}).items()}
+    if kind != "csv":
+        return given
+    defaults = {"header": "true"} if _schema(schema) else {"header": "true", "inferSchema": "true"}
+    return {**defaults, **given}
+
+
+def _schema(schema: Any) -> StructType | None:
+    """The schema to read with, if it is one of Spark's; knowing it saves a look into the files."""
+    if isinstance(schema, Mapping) and schema.get("type") == "struct":
+        return StructType.fromJson(dict(schema))
+    return None
+
+
+def _arguments(sql: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that the query names; objects are passed as JSON texts."""
+    used = set(re.findall(r":([A-Za-z_]\w*)", sql))
+    return {
+        name: json.dumps(value) if isinstance(value, dict) else value
+        for name, value in parameters.items()
+        if name in used
+    }

@@ -1,0 +1,70 @@
+"""Spark's exceptions in one sentence each: the condition and the place in the SQL, not the stack of the JVM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from freshline.errors import FreshlineError, JobError
+from freshline.spark.tables import full_disk
+
+MAX_SENTENCE = 1_500
+NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def explain(error: BaseException) -> str | None:
+    """What Spark has to say, shortly; None if it is not an error of Spark."""
+    if (thrown := getattr(error, "java_exception", None)) is not None:
+        return _cause(str(thrown))
+    if isinstance(error, PySparkException):
+        return _shorten(str(error))
+    if type(error).__module__.startswith("py4j."):  # the bridge itself, which is nobody's direct dependency
+        return f"the connection to Spark broke: {error}"[:MAX_SENTENCE]
+    return None
+
+
+def failed(error: Exception, views: Mapping[str, str]) -> FreshlineError:
+    """The error to tell for a query or a write that failed. `views`: names that the SQL may use, by asset."""
+    if full := full_disk(error):
+        return full
+    if isinstance(error, AnalysisException) and error.getCondition() == NOT_FOUND:
+        return _not_found(error, views)
+    return JobError(explain(error) or f"{type(error).__name__}: {error}")
+
+
+def _not_found(error: AnalysisException, views: Mapping[str, str]) -> JobError:
+    name = (error.getMessageParameters() or {}).get("relationName", "?")
+    position = re.search(r"line \d+,? pos \d+", str(error))
+    where = f" ({position[0]})" if position else ""
+    there = ", ".join(f"{view} (asset {asset})" for asset, view in views.items()) or "none"
+    return JobError(
+        f"[{NOT_FOUND}] the SQL reads {name}, which is not there{where}; the views of this step are: {there}",
+        hint="a table that is read must be in 'consumes'",
+    )
+
+
+def _shorten(text: str) -> str:
+    """Without the query plan and the stack trace that Spark appends."""
+    if python := _of_python(text):
+        return python
+    text = re.split(r";?\n\s*(?:'|\+-|JVM stacktrace|Driver stacktrace|\tat |at org\.)", text, maxsplit=1)[0]
+    return text.strip()[:MAX_SENTENCE]
+
+
+def _cause(text: str) -> str:
+    """The innermost cause of a JVM exception."""
+    causes = re.findall(r"Caused by: (.*)", text)
+    return _shorten(causes[-1] if causes else text)
+
+
+def _of_python(text: str) -> str | None:
+    """The last line of a traceback that a Python function inside Spark left."""
+    if "Traceback (most recent call last)" not in text:
+        return None
+    lines = re.findall(r"^(\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
+    places = re.findall(r'File "([^"]+)", line (\d+)', text)
+    own = [place for place in places if "pyspark" not in place[0]]
+    where = f" (at {own[-1][0]}:{own[-1][1]})" if own else ""
+    return f"{lines[-1]}{where}"[:MAX_SENTENCE] if lines else None

@@ -1,0 +1,139 @@
+"""The data version of a table: a fingerprint of its rows, taken in the same pass as the write.
+
+Every row becomes one 64-bit hash; count, xor and sums of the hashes do not depend on the order of rows, on files or
+on partitions, and they do depend on duplicates. Names, types and order of the columns count too, nullability does not.
+Two fingerprints of parts give that of the whole (R9.5): counts and sums add, xors xor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+HASH = "__freshline_hash"
+MASK_BITS = 62
+# Pieces of the hash: their sums stay below 2**63 for 2**41 rows, and sums of longs are quick where decimals are not.
+PIECES = ((0, 21), (21, 21), (42, 22))
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What was seen of the rows. `schema`: a digest of the columns that count."""
+
+    rows: int
+    xor: int
+    sums: tuple[int, ...]
+    schema: str
+
+    @property
+    def version(self) -> str:
+        """The data version."""
+        text = json.dumps([self.rows, self.xor, list(self.sums), self.schema])
+        return f"fp1:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, kept beside the table so that parts can be combined later."""
+        return asdict(self)
+
+
+def aggregates() -> list[Column]:
+    """What to observe of the column `HASH`."""
+    row = F.col(HASH)
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.bit_xor(row).alias("xor"),
+        *(F.sum(_piece(row, shift, bits)).alias(f"sum{shift}") for shift, bits in PIECES),
+    ]
+
+
+def _piece(row: Column, shift: int, bits: int) -> Column:
+    return F.shiftrightunsigned(row, shift).bitwiseAND(_long(2**bits - 1))
+
+
+def fingerprint(observed: Mapping[str, Any], fields: Sequence[StructField]) -> Fingerprint:
+    """The fingerprint from the observed `aggregates`; an empty table has sums of nothing."""
+    return Fingerprint(
+        rows=observed["rows"],
+        xor=observed["xor"] or 0,
+        sums=tuple(observed[f"sum{shift}"] or 0 for shift, _ in PIECES),
+        schema=_schema_digest(fields),
+    )
+
+
+def counted(schema: StructType, exclude: Sequence[str] = ()) -> list[StructField]:
+    """The columns that count: all but the excluded, which are compared as Spark does, without regard to case."""
+    left_out = {name.lower() for name in exclude}
+    return [field for field in schema.fields if field.name.lower() not in left_out]
+
+
+def row_hash(fields: Sequence[StructField], digits: int | None = None) -> Column:
+    """The hash of one row over these columns, as a column."""
+    return _hash([(F.col(quoted(field.name)), field.dataType) for field in fields], digits)
+
+
+def quoted(name: str) -> str:
+    """A column's name for `F.col`, whatever is in it."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def _hash(values: Sequence[tuple[Column, DataType]], digits: int | None) -> Column:
+    """xxhash64 passes over nulls as if they were not there, so where they are is hashed as well."""
+    columns = [column for column, _ in values]
+    masks = [_null_mask(columns[i : i + MASK_BITS]) for i in range(0, len(columns), MASK_BITS)]
+    return F.xxhash64(*(_hashable(column, kind, digits) for column, kind in values), *(masks or [F.lit(0)]))
+
+
+def _null_mask(columns: Sequence[Column]) -> Column:
+    bits = [F.when(column.isNull(), _long(1 << i)).otherwise(_long(0)) for i, column in enumerate(columns)]
+    return reduce(lambda left, right: left.bitwiseOR(right), bits)
+
+
+def _long(number: int) -> Column:
+    return F.lit(number).cast("long")
+
+
+def _hashable(column: Column, kind: DataType, digits: int | None) -> Column:
+    """A value that xxhash64 takes, equal for equal content; it takes -0.0 for 0.0 and all NaNs for one by itself."""
+    match kind:
+        case FloatType() | DoubleType() if digits is not None:
+            return F.round(column, digits)
+        case StructType():
+            inner = [(column.getField(field.name), field.dataType) for field in kind.fields]
+            return F.when(column.isNotNull(), _hash(inner, digits))
+        case ArrayType():
+            items = F.transform(column, lambda item: _hash([(item, kind.elementType)], digits))
+            return F.when(column.isNotNull(), F.xxhash64(items))
+        case MapType():
+            pairs = F.transform(F.map_entries(column), lambda entry: _entry_hash(entry, kind, digits))
+            return F.when(column.isNotNull(), F.xxhash64(F.array_sort(pairs)))
+        case VariantType():
+            return F.to_json(column)
+    return column
+
+
+def _entry_hash(entry: Column, kind: MapType, digits: int | None) -> Column:
+    """Entries are put in the order of their hashes: a map has no order, and not every value can be sorted."""
+    return _hash([(entry.getField("key"), kind.keyType), (entry.getField("value"), kind.valueType)], digits)
+
+
+def _schema_digest(fields: Sequence[StructField]) -> str:
+    text = json.dumps([[field.name, field.dataType.simpleString()] for field in fields])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
