@@ -1,1 +1,66 @@
-"""Freshline keeps data assets fresh by itself."""
+"""Freshline keeps data assets fresh by itself.
+
+Definitions in Python start here: `@asset` declares that a function makes an asset, and small words say when.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from freshline.definitions.decorators import AssetFunction, asset
+    from freshline.definitions.schema import AutoMaterialize, Check, Freshness, Retry, Source, Step, Table, Workflow
+    from freshline.definitions.words import (
+        accepted,
+        automatic,
+        between,
+        cadence,
+        cron,
+        fresh_rows,
+        holds,
+        max_age,
+        max_rows,
+        min_rows,
+        not_null,
+        on_upstream_update,
+        ttl,
+        unique,
+    )
+    from freshline.errors import FreshlineError
+
+__all__ = [
+    "AssetFunction",
+    "AutoMaterialize",
+    "Check",
+    "FreshlineError",
+    "Freshness",
+    "Retry",
+    "Source",
+    "Step",
+    "Table",
+    "Workflow",
+    "accepted",
+    "asset",
+    "automatic",
+    "between",
+    "cadence",
+    "cron",
+    "fresh_rows",
+    "holds",
+    "max_age",
+    "max_rows",
+    "min_rows",
+    "not_null",
+    "on_upstream_update",
+    "ttl",
+    "unique",
+]
+
+_HOMES = ("decorators", "words", "schema")
+
+
+def __getattr__(name: str) -> Any:
+    # Every command and every runner imports this package; most need none of the models behind these names.
+    if name not in __all__:
+        raise AttributeError(f"module 'freshline' has no attribute {name!r}")
+    homes = [import_module(f"freshline.definitions.{home}") for home in _HOMES]
+    return next(getattr(home, name) for home in [*homes, import_module("freshline.errors")] if hasattr(home, name))

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,12 +14,15 @@ from pydantic import ValidationError
 
 from freshline.definitions import document, manifest
 from freshline.definitions.consistency import inconsistencies
+from freshline.definitions.entrypoints import EntryPoints
 from freshline.definitions.findings import Findings, Origin
 from freshline.definitions.fingerprint import code_hash, definition_fingerprint, job_fingerprint, needs_code
+from freshline.definitions.modules import decorated_functions, workflow_origins
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.problems import Problem, explain, show
 from freshline.definitions.references import Draft, check_references
 from freshline.definitions.schema import Source, Workflow
+from freshline.definitions.sql import sql_problems
 from freshline.errors import DefinitionError, DefinitionErrors, Place
 from freshline.model.policy import Policy
 
@@ -86,14 +90,15 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     name = manifest.project_name(root)
     findings = Findings()
     reader = _Reader(root, limits or Limits(), findings)
-    documents = list(reader.documents("workflows", deep=True))
-    workflows = [draft for found in documents if (draft := _draft(Workflow, found, findings))]
     entries = [entry for found in reader.documents("sources", deep=False) for entry in _entries(found)]
+    origins: list[Origin] = list(reader.documents("workflows", deep=True))
+    functions = decorated_functions(root, files(root / "workflows", (".py",), deep=True), findings)
+    known = {*_named(origins), *(e.data["assetId"] for e in entries if _names_asset(e.data))}
+    known |= {function.asset_id for function in functions if isinstance(function.asset_id, str)}
+    origins += workflow_origins(functions, known, findings)
     sources = [source for entry in entries if (source := _draft(Source, entry, findings))]
-    for draft in workflows:
-        for problem in inconsistencies(draft.definition):
-            findings.add(draft.origin, problem)
-    known = {*_named(documents), *(e.data["assetId"] for e in entries if _names_asset(e.data))}
+    workflows = [workflow for origin in origins if (workflow := _draft(Workflow, origin, findings))]
+    _check(root, workflows, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     code = _code(root, findings)
     findings.raise_errors()
@@ -190,9 +195,17 @@ def _draft(model: type[Definition], origin: Origin, findings: Findings) -> Draft
         return None
 
 
-def _named(documents: list[document.Document]) -> Iterator[str]:
+def _check(root: Path, workflows: list[Draft[Workflow]], findings: Findings) -> None:
+    entrypoints = EntryPoints(root)
+    for draft in workflows:
+        workflow = draft.definition
+        for problem in chain(inconsistencies(workflow), sql_problems(workflow), entrypoints.problems(workflow)):
+            findings.add(draft.origin, problem)
+
+
+def _named(origins: list[Origin]) -> Iterator[str]:
     """The assets that documents produce, also where they have other mistakes, so that one does not cause many."""
-    for found in documents:
+    for found in origins:
         steps = found.data.get("steps") if isinstance(found.data, dict) else None
         for step in steps if isinstance(steps, list) else []:
             outputs = step.get("produces") if isinstance(step, dict) else None

@@ -1,0 +1,191 @@
+"""Definitions in Python: `@asset` on a function, and small words for its arguments.
+
+A decorated function stays a plain function. While a project is loaded, decorated functions are collected; anywhere
+else, as in a runner, the decorator only attaches `__freshline__`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from freshline.definitions import names
+from freshline.definitions.schema import AutoMaterialize, Check, Freshness, Retry, Step, Table
+from freshline.definitions.steps import view_name
+from freshline.errors import DefinitionError, Place
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+CONTEXT = "ctx"
+_registry: ContextVar[list[AssetFunction] | None] = ContextVar("freshline_assets", default=None)
+
+
+@dataclass(frozen=True)
+class AssetFunction:
+    """What a decorated function declares. `inputs`: the inputs that were named explicitly, by parameter.
+
+    `definition` is the workflow as plain data, without what it consumes: parameters name assets of the whole project.
+    """
+
+    asset_id: str
+    function: Callable[..., Any]
+    place: Place
+    inputs: Mapping[str, str]
+    definition: Mapping[str, Any]
+    blocks: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def entrypoint(self) -> str:
+        """Where a runner finds it."""
+        return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    @property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The parameters of the function."""
+        return tuple(inspect.signature(self.function).parameters.values())
+
+    def arguments(
+        self, step: Step, parameters: Mapping[str, Any], read: Callable[[str], Any], ctx: Any
+    ) -> dict[str, Any]:
+        """The arguments for a call: `ctx`, inputs by `read(asset_id)`, and the run's parameters by name."""
+        assets = {view_name(item): item.asset_id for item in step.consumes}
+        found: dict[str, Any] = {}
+        for parameter in self.parameters:
+            if parameter.name == CONTEXT:
+                found[CONTEXT] = ctx
+            elif parameter.name in assets:
+                found[parameter.name] = read(assets[parameter.name])
+            elif parameter.name in parameters:
+                found[parameter.name] = parameters[parameter.name]
+        return found
+
+
+def asset(
+    asset_id: str,
+    *,
+    kind: Literal["spark.python", "python"] = "spark.python",
+    inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
+    freshness: Freshness | Mapping[str, Any] | None = None,
+    auto: AutoMaterialize | Mapping[str, Any] | bool | None = None,
+    checks: Sequence[Check | Mapping[str, Any]] = (),
+    schema: Mapping[str, Any] | None = None,
+    schema_change: Literal["evolve", "strict"] | None = None,
+    table: Table | Mapping[str, Any] | None = None,
+    data_version: Mapping[str, Any] | None = None,
+    optional: bool | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    retry: Retry | Mapping[str, Any] | int | None = None,
+    timeout: str | None = None,
+    slug: str | None = None,
+    description: str | None = None,
+    backoff: Mapping[str, Any] | None = None,
+    quiet_hours: Sequence[Mapping[str, Any]] | None = None,
+    secrets: Sequence[str] | None = None,
+    publish_parameters: bool | None = None,
+) -> Callable[[Function], Function]:
+    """Declare that a function makes an asset: a workflow with one step.
+
+    Each parameter of the function names the asset that it reads (`flights_clean` is `flights.clean`), or `inputs` does;
+    `ctx` is the job's context, and names in `parameters` are the run's parameters. The result is the asset's data.
+    """
+    produces = {
+        "assetId": asset_id,
+        "freshness": freshness,
+        "autoMaterialize": {"enabled": auto} if isinstance(auto, bool) else auto,
+        "checks": list(checks) or None,
+        "schema": schema,
+        "schemaChange": schema_change,
+        "table": table,
+        "dataVersion": data_version,
+        "optional": optional,
+    }
+    workflow = {
+        "slug": slug or (names.slug_of(asset_id) if isinstance(asset_id, str) else asset_id),
+        "description": description,
+        "parameters": parameters,
+        "backoff": backoff,
+        "quietHours": quiet_hours,
+        "secrets": secrets,
+        "publishParameters": publish_parameters,
+    }
+    step = {
+        "retry": {"maxAttempts": retry} if isinstance(retry, int) else retry,
+        "timeout": timeout,
+        "job": {"kind": kind},
+        "produces": [_said(produces)],
+    }
+
+    def declare(function: Function) -> Function:
+        named, blocks = _inputs(inputs or {})
+        definition = {**_said(workflow), "steps": [{"id": function.__name__, **_said(step)}]}
+        declared = AssetFunction(asset_id, function, _place(function), named, definition, blocks)
+        _refuse_what_cannot_run(declared)
+        function.__freshline__ = declared  # type: ignore[attr-defined]
+        registry = _registry.get()
+        if registry is not None:
+            registry.append(declared)
+        return function
+
+    return declare
+
+
+@contextmanager
+def collecting() -> Iterator[list[AssetFunction]]:
+    """Collect the functions that are decorated inside the block, in order."""
+    found: list[AssetFunction] = []
+    token = _registry.set(found)
+    try:
+        yield found
+    finally:
+        _registry.reset(token)
+
+
+def _inputs(given: Mapping[str, str | Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Asset ids by parameter, and whole `consumes` blocks where more than the id was given."""
+    blocks = {name: _plain(value) for name, value in given.items() if isinstance(value, Mapping)}
+    assets = {name: value if isinstance(value, str) else value.get("assetId", "") for name, value in given.items()}
+    return assets, blocks
+
+
+def _refuse_what_cannot_run(declared: AssetFunction) -> None:
+    function = declared.function
+    if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
+        raise DefinitionError(f"asset {declared.asset_id!r}: @asset takes a plain function", place=declared.place)
+    if function.__qualname__ != function.__name__:
+        message = f"{function.__qualname__!r} is inside another function or class; a runner cannot find it there"
+        raise DefinitionError(
+            f"asset {declared.asset_id!r}: {message}; move it to the module's top", place=declared.place
+        )
+    for parameter in declared.parameters:
+        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            message = f"parameter '{parameter}' cannot name an asset; allowed are plain and keyword-only parameters"
+            raise DefinitionError(f"asset {declared.asset_id!r}: {message}", place=declared.place)
+    unused = sorted(set(declared.inputs) - {parameter.name for parameter in declared.parameters})
+    if unused and CONTEXT not in {parameter.name for parameter in declared.parameters}:
+        message = f"'inputs' names {unused[0]!r}, which is no parameter of {function.__name__}()"
+        raise DefinitionError(f"asset {declared.asset_id!r}: {message}", place=declared.place)
+
+
+def _place(function: Callable[..., Any]) -> Place:
+    code = getattr(function, "__code__", None)
+    return Place(code.co_filename, code.co_firstlineno) if code else Place(str(function))
+
+
+def _said(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that were given, as the data that YAML would give."""
+    return {key: _plain(value) for key, value in block.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
