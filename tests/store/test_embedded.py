@@ -53,7 +53,9 @@ def start() -> Iterator[Start]:
             [sys.executable, "-c", USER_OF_THE_SERVER, str(home)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
         processes.append(process)
         return process
@@ -122,11 +124,25 @@ def test_killing_the_starter_leaves_the_server_usable(home: Path, start: Start) 
     url = _url(starter)
     pid = embedded.status(home).pid
     _kill(starter)
+    assert starter.communicate(timeout=30) == ("", ""), "the server does not keep its starter's output open"
     assert _answer(url) == "freshline"
     with EmbeddedServer(home) as again:
         assert again == url
         assert embedded.status(home).pid == pid
     assert not embedded.status(home).running
+
+
+def test_ctrl_c_in_the_starters_terminal_does_not_reach_the_server(home: Path, start: Start) -> None:
+    """An interrupt of the whole process group ends the starter in order and leaves the server to the others."""
+    starter = start(home)
+    url = _url(starter)
+    pid = embedded.status(home).pid
+    with EmbeddedServer(home):
+        os.killpg(starter.pid, signal.SIGINT)
+        _, trace = starter.communicate(timeout=30)
+        assert "KeyboardInterrupt" in trace
+        assert _answer(url) == "freshline"
+        assert embedded.status(home).pid == pid
 
 
 def test_a_killed_user_does_not_keep_the_server_alive(home: Path, start: Start) -> None:

@@ -1,0 +1,52 @@
+"""The scripts that keep the project itself in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import docs
+from tests.mutants import __main__ as mutants
+
+LOCKS = sorted((docs.ROOT / "requirements").glob("*.lock"))
+
+
+def test_the_docs_are_current_and_their_links_lead_somewhere() -> None:
+    """Generated pages say what the code says, and no link inside README or docs is broken."""
+    assert docs.outdated() + docs.broken_links() == []
+
+
+def test_a_broken_link_is_found_with_its_line(tmp_path: Path) -> None:
+    """Missing files and headings are named with file and line; code blocks and other sites are left alone."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# One `Two`: three\n\n```\n[x](gone.md)\n```\n[up](../README.md)\n")
+    (tmp_path / "README.md").write_text(
+        "[a](docs/a.md#one-two-three) [b](https://example.org/x)\n[c](docs/b.md)\n\n[d](docs/a.md#four) [e](#here)\n"
+    )
+    assert docs.broken_links(tmp_path) == [
+        "README.md:2: docs/b.md does not exist",
+        "README.md:4: docs/a.md#four names no heading of a.md",
+        "README.md:4: #here names no heading of README.md",
+    ]
+
+
+@pytest.mark.parametrize("mutant", mutants.load(), ids=lambda mutant: mutant.name)
+def test_every_mutant_applies_and_names_tests_that_exist(mutant: mutants.Mutant) -> None:
+    """A planted bug that no longer fits the code would prove nothing; whether it is caught, `make mutants` shows."""
+    with mutants.copy_of_the_project() as copy:
+        assert mutants.apply(mutant, copy) is None
+    for test in mutant.caught_by:
+        file, _, name = test.partition("::")
+        assert f"def {name.split('[')[0]}(" in (docs.ROOT / file).read_text(encoding="utf-8")
+
+
+def test_the_locks_fix_every_package_by_hash_and_name_no_host() -> None:
+    """Every locked package has hashes, and where it comes from is the user's configuration."""
+    assert [lock.name for lock in LOCKS] == ["dev.lock", "runtime.lock"]
+    for lock in LOCKS:
+        text = lock.read_text(encoding="utf-8")
+        assert "://" not in text
+        for entry in text.replace("\\\n", " ").splitlines():
+            assert "==" in entry
+            assert "--hash=sha256:" in entry
