@@ -47,9 +47,19 @@ class App:
         from freshline.store.opening import open_store  # noqa: PLC0415
 
         chosen = settings or self.settings
+        _require_project(chosen)
         logs.configure(chosen)
         with open_store(chosen) as store:
             yield store
+
+
+def _require_project(settings: Settings) -> None:
+    """The embedded database lives in the project: a wrong directory must not get one by accident."""
+    if settings.database_url is None and not (settings.project / "freshline.toml").is_file():
+        raise UsageError(
+            f"{settings.project} is no project: it has no freshline.toml",
+            hint="go to one, name it with --project, make one with `freshline init`, or set FRESHLINE_DATABASE_URL",
+        )
 
 
 def _remember_project(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:

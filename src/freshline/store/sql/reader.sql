@@ -205,11 +205,11 @@ FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id WHERE a.id = %(asset
 
 -- name: workflow_names
 -- purpose: every slug, retired ones too: their history stays
-SELECT id, slug, retired_at FROM workflows ORDER BY slug
+SELECT slug FROM workflows ORDER BY slug
 
 -- name: workflow
 -- purpose: one workflow by its slug
-SELECT id, slug, retired_at FROM workflows WHERE slug = %(slug)s
+SELECT id, slug, retired_at AS "retiredAt" FROM workflows WHERE slug = %(slug)s
 
 -- name: edges
 -- purpose: who consumes what

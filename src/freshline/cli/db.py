@@ -1,0 +1,131 @@
+"""`freshline db`: the schema, and the embedded server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from freshline.cli import output
+from freshline.cli.app import App, json_option, pass_app, project_option
+from freshline.cli.command import command, examples_text
+from freshline.errors import UsageError
+from freshline.settings import Settings
+from freshline.store import embedded, migrate
+from freshline.store.database import masked
+
+Json = dict[str, Any]
+
+
+@click.group(
+    "db",
+    epilog=examples_text(["freshline db upgrade", "freshline db status"]),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@project_option
+def db() -> None:
+    """Upgrade, look at or stop the database.
+
+    Without FRESHLINE_DATABASE_URL it is the project's embedded PostgreSQL under .freshline/, which starts on demand,
+    stops with the last process that uses it, and is upgraded by itself.
+    """
+
+
+@command("upgrade", examples=["freshline db upgrade", "FRESHLINE_DATABASE_URL=postgresql://… freshline db upgrade"])
+@json_option
+@pass_app
+def upgrade(app: App, *, as_json: bool) -> None:
+    """Bring the database to the schema of this version. Several at once do no harm."""
+    with _conninfo(app.settings) as url:
+        done = migrate.upgrade(url)
+        found = migrate.status(url)
+    if as_json:
+        output.print_json({"applied": done, "current": found.current, "latest": found.latest})
+    elif done:
+        output.say(f"applied {', '.join(done)}; the schema is at version {found.current}")
+    else:
+        output.say(f"the schema is at version {found.current}; there was nothing to do")
+
+
+@command("status", examples=["freshline db status", "freshline db status --json"])
+@json_option
+@pass_app
+def status(app: App, *, as_json: bool) -> None:
+    """Where the database is and whether its schema fits. Starts nothing."""
+    found = _external(app.settings) if app.settings.database_url else _embedded(app.settings)
+    if as_json:
+        output.print_json(found)
+        return
+    for line in _sentences(found):
+        output.say(line)
+
+
+@command("stop", examples=["freshline db stop"])
+@json_option
+@pass_app
+def stop(app: App, *, as_json: bool) -> None:
+    """Stop the project's embedded server. Processes that use it lose their connections."""
+    if app.settings.database_url:
+        raise UsageError(
+            "FRESHLINE_DATABASE_URL is set: that server is not ours to stop; unset it to stop the embedded one"
+        )
+    stopped = embedded.stop(app.settings.home)
+    if as_json:
+        output.print_json({"stopped": stopped})
+    else:
+        output.say("the embedded server is stopped" if stopped else "the embedded server was not running")
+
+
+for part in (upgrade, status, stop):
+    db.add_command(part)
+
+
+@contextmanager
+def _conninfo(settings: Settings) -> Iterator[str]:
+    if settings.database_url:
+        yield settings.database_url
+        return
+    with embedded.EmbeddedServer(settings.home) as url:
+        yield url
+
+
+def _external(settings: Settings) -> Json:
+    url = settings.database_url or ""
+    return {"embedded": False, "running": True, "address": masked(url), "schema": _schema(url)}
+
+
+def _embedded(settings: Settings) -> Json:
+    server = embedded.status(settings.home)
+    schema = _schema(server.url) if server.running and server.url else None
+    return {
+        "embedded": True,
+        "running": server.running,
+        "address": str(settings.home),
+        "pid": server.pid,
+        "log": str(server.log),
+        "schema": schema,
+    }
+
+
+def _schema(url: str) -> Json:
+    found = asdict(migrate.status(url))
+    found["newerBreaking"] = found.pop("newer_breaking")
+    return found
+
+
+def _sentences(found: Json) -> Iterator[str]:
+    if not found["running"]:
+        yield f"the embedded server of {found['address']} is not running; it starts on demand"
+        return
+    kind = f"the embedded server (pid {found['pid']}) of" if found["embedded"] else "the database"
+    yield f"{kind} {found['address']} is running"
+    schema = found["schema"]
+    if schema["newerBreaking"]:
+        yield f"its schema has version {schema['newerBreaking']}, which this freshline does not know; upgrade freshline"
+    elif schema["pending"]:
+        yield f"its schema is at version {schema['current']} of {schema['latest']}; run `freshline db upgrade`"
+    else:
+        yield f"its schema is at version {schema['current']}, as this freshline needs it"

@@ -1,0 +1,125 @@
+"""`freshline dev`: everything in one command, live."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from freshline.cli import lines, output
+from freshline.cli.app import App, pass_app
+from freshline.cli.command import command
+from freshline.cli.follow import DecisionFollower, EventFollower, Follower
+from freshline.cli.processes import grace_option, slots_option
+from freshline.cli.project import directory_argument, show_plan
+from freshline.cli.signals import stop_signals
+from freshline.errors import FreshlineError
+
+if TYPE_CHECKING:
+    from freshline.store.facade import Store
+
+POLL_S = 0.5
+WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
+
+
+@command("dev", examples=["freshline dev", "freshline dev shop --slots 2"])
+@directory_argument
+@slots_option
+@grace_option
+@click.option("--quiet", is_flag=True, help="Do not print events and decisions.")
+@pass_app
+def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bool) -> None:
+    """Apply the project and run everything it needs: embedded store, materializer and worker, until Ctrl-C.
+
+    Files are watched: a change is applied at once; if it has errors they are told and the last good definitions stay.
+    Prints events and decisions as they happen. In another terminal: `freshline status`, `freshline report ASSET`.
+    """
+    from freshline.runs.worker import Worker  # noqa: PLC0415 - imported on demand
+    from freshline.services.materializer import Materializer  # noqa: PLC0415
+
+    settings = app.at(directory)
+    with stop_signals() as asked, app.store(settings) as store:
+        watched = Watched(store, settings.project)
+        watched.apply()
+        services = Materializer(store, settings)
+        worker = Worker(store, settings, slots=slots)
+        services.start()
+        worker.start()
+        output.say("freshline is running; Ctrl-C stops it")
+        try:
+            happening = Happening(store, quiet=quiet)
+            while not asked.wait(POLL_S):
+                watched.look()
+                happening.show()
+        finally:
+            worker.stop(grace)
+            services.stop()
+
+
+class Watched:
+    """The project's files: applied again when they change, kept as they were when they are wrong."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store = store
+        self._root = root
+        self._seen = stamps(root)
+
+    def apply(self) -> None:
+        """Store the definitions as they are now; errors are the caller's."""
+        from freshline.definitions.project import load_project  # noqa: PLC0415 - imported on demand
+
+        show_plan(self._store.apply(load_project(self._root)))
+
+    def look(self) -> bool:
+        """Apply again if a file changed since the last look; whether it did."""
+        now = stamps(self._root)
+        if now == self._seen:
+            return False
+        self._seen = now
+        try:
+            self.apply()
+        except FreshlineError as error:
+            output.say(f"Error: {error} [{error.code}]\nthe last good definitions stay; mend the files to apply them")
+        return True
+
+
+class Happening:
+    """Events and decisions as short lines. Skips are left out: they say that nothing is to do."""
+
+    def __init__(self, store: Store, *, quiet: bool) -> None:
+        self._followers: list[tuple[Follower, lines.Listing]] = []
+        if not quiet:
+            self._followers = [
+                (EventFollower(store.reader, limit=1), lines.EVENTS),
+                (DecisionFollower(store.reader, limit=1), lines.DECISIONS),
+            ]
+        for follower, _ in self._followers:
+            follower.poll()
+
+    def show(self) -> None:
+        """Print what is new."""
+        for follower, listing in self._followers:
+            for one in follower.poll():
+                if one.get("outcome") != "skip":
+                    output.show(lines.line(listing, one))
+
+
+def stamps(root: Path) -> dict[str, tuple[int, int]]:
+    """Time and size of every file that may define something."""
+    found = {}
+    for path in _files(root):
+        try:
+            stat = path.stat()
+        except OSError:
+            continue  # it is being replaced; the next look sees it
+        found[str(path)] = (stat.st_mtime_ns, stat.st_size)
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for directory, below, names in os.walk(root):
+        below[:] = [name for name in below if not name.startswith((".", "__"))]
+        yield from (Path(directory, name) for name in names if name.endswith(WATCHED))

@@ -1,0 +1,133 @@
+"""`freshline run` and `cancel`: manual runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from freshline.cli import lines, output
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.words import between, number, short
+from freshline.errors import UsageError
+
+if TYPE_CHECKING:
+    from freshline.store.facade import Store
+
+Json = dict[str, Any]
+
+POLL_S = 0.3
+QUEUED_LONG_S = 5
+
+
+@command(
+    "run",
+    examples=[
+        "freshline run flights-delay",
+        "freshline run flights-delay --param day=2013-01-04 --param limit=10 --wait",
+        "freshline run flights-delay --json",
+    ],
+)
+@click.argument("slug")
+@click.option(
+    "--param", "parameters", metavar="K=V", multiple=True, help="A parameter; V is JSON, else text. Repeatable."
+)
+@click.option("--key", help="Asking twice with the same key makes one run.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 unless it succeeded.")
+@json_option
+@pass_app
+def run(app: App, *, slug: str, parameters: tuple[str, ...], key: str | None, wait: bool, as_json: bool) -> None:
+    """Run a workflow now, on the current versions of its inputs.
+
+    Manual runs ignore holds, pauses and cooldowns and go before automatic ones; their success counts like any other.
+    """
+    values = dict(_parameter(one) for one in parameters)
+    with app.store() as store:
+        run_id = store.request_run(slug, values, key=key)
+        found = _wait(store, run_id) if wait else store.reader.run(run_id)
+    if as_json:
+        output.print_json(found)
+    elif not wait:
+        output.say(
+            f"run {short(run_id)} of {slug} is {found['status']}; `freshline logs {short(run_id)} -f` follows it"
+        )
+    else:
+        _tell_end(found)
+    if wait and found["status"] != "succeeded":
+        raise SystemExit(1)
+
+
+@command("cancel", examples=["freshline cancel 5f0c11aa", "freshline cancel 5f0c11aa --reason 'wrong day'"])
+@click.argument("run")
+@click.option("--reason", default="canceled by a user", show_default=True, help="Stored with the run.")
+@json_option
+@pass_app
+def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
+    """Cancel a queued or running run. RUN is its id or the end of it.
+
+    An automatic run is not asked for again with the same versions; new data, `freshline run` or `freshline reset`
+    ends that. A running run stops at its worker's next heartbeat.
+    """
+    with app.store() as store:
+        run_id = store.reader.find_run(run)
+        status = store.cancel(run_id, reason)
+    if as_json:
+        output.print_json({"runId": run_id, "status": status})
+    elif status == "running":
+        output.say(f"run {short(run_id)} was asked to stop")
+    else:
+        output.say(f"run {short(run_id)} is {status}")
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"--param {text!r} has no name and value; allowed is NAME=VALUE, e.g. --param day=2013-01-04")
+    try:
+        return name.strip(), json.loads(value)
+    except json.JSONDecodeError:
+        return name.strip(), value
+
+
+def _wait(store: Store, run_id: str) -> Json:
+    """The run when it has ended. Its course is shown on stderr, where a terminal is."""
+    began = time.monotonic()
+    told = False
+    with Console(file=sys.stderr).status(f"run {short(run_id)}") as shown:
+        while True:
+            found = store.reader.run(run_id)
+            if found["finishedAt"] is not None:
+                return found
+            shown.update(_course(found))
+            if not told and found["status"] == "queued" and time.monotonic() - began > QUEUED_LONG_S:
+                told = _tell_notes(store)
+            time.sleep(POLL_S)
+
+
+def _course(run: Json) -> str:
+    steps = [one["stepId"] for one in run["steps"] if one["status"] == "running"]
+    progress = run["progress"] or {}
+    done = f" {progress['done']}/{progress['total']}" if {"done", "total"} <= progress.keys() else ""
+    at = f", step {steps[-1]}{done}" if steps else ""
+    return f"run {short(run['id'])} of {run['workflowSlug']} is {run['status']}{at}"
+
+
+def _tell_notes(store: Store) -> bool:
+    for note in store.reader.status()["notes"]:
+        output.say(f"note: {note}")
+    return True
+
+
+def _tell_end(run: Json) -> None:
+    took = between(run["startedAt"], run["finishedAt"])
+    output.say(
+        f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {lines.ending(run)}".rstrip()
+    )
+    for made in run["outputs"]:
+        same = "" if made["changed"] else ", unchanged"
+        output.say(f"  {made['assetId']} version {made['version']} ({number(made['rows'])} rows{same})")

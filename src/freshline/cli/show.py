@@ -1,0 +1,200 @@
+"""`freshline show`: look at an asset's data with DuckDB, without a JVM.
+
+The query may only read: a single SELECT is accepted, the connection's file access is limited to the snapshot's own
+directories, extensions are neither installed nor loaded, and the configuration is locked before the query runs. So it
+can neither write, nor read other files, nor reach the network.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from freshline.cli import output
+from freshline.cli.app import App, json_option, limit_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.words import moment, number, size
+from freshline.errors import NotFoundError, UsageError, WarehouseError
+
+if TYPE_CHECKING:
+    import duckdb
+
+Json = dict[str, Any]
+
+READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
+
+
+class Answer(NamedTuple):
+    """Columns with their types, rows, and whether there were more."""
+
+    columns: list[Json]
+    rows: list[list[Any]]
+    truncated: bool
+
+
+@command(
+    "show",
+    examples=[
+        "freshline show flights.delay.hourly",
+        "freshline show flights.delay.hourly --version 3 --limit 100",
+        "freshline show flights.delay.hourly --sql 'SELECT origin, max(delay) FROM flights_delay_hourly GROUP BY ALL'",
+        "freshline show flights.delay.hourly --json",
+    ],
+)
+@click.argument("asset")
+@click.option("--version", metavar="N", type=click.IntRange(1), help="Default: the current one; `status` shows it.")
+@click.option("--sql", metavar="QUERY", help="One SELECT in DuckDB's SQL; the asset is a view, dots are underscores.")
+@limit_option(20)
+@json_option
+@pass_app
+def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: int, as_json: bool) -> None:
+    """Look at an asset's data. The query can only read this one version, nothing else on the machine.
+
+    An asset without a table (a report, or data kept elsewhere) shows its payload.
+    """
+    settings = app.settings
+    with app.store(settings) as store:
+        snapshot = store.reader.snapshot(asset, version)
+    if snapshot["location"] is None:
+        _show_payload(snapshot, sql=sql, as_json=as_json)
+        return
+    answer = query(settings.warehouse_path, snapshot, sql, limit)
+    if as_json:
+        output.print_json(_document(snapshot, answer))
+    else:
+        _show_table(snapshot, answer)
+
+
+def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answer:
+    """At most `limit` rows of the snapshot, or of a SELECT over it."""
+    from freshline.definitions.names import view_of  # noqa: PLC0415 - imported on demand
+
+    if snapshot["goneAt"] is not None:
+        raise NotFoundError(
+            f"version {snapshot['version']} of {snapshot['assetId']!r} was collected at {snapshot['goneAt']}"
+        )
+    view = view_of(snapshot["assetId"])
+    text = _one_select(sql) if sql else f'FROM "{view}"'
+    with _connect(warehouse, snapshot["location"], view) as connection:
+        return _answer(connection, text, limit)
+
+
+def _one_select(sql: str) -> str:
+    import duckdb  # noqa: PLC0415 - imported on demand
+
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise UsageError(f"--sql is no query: {error}") from None
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise UsageError("--sql takes one SELECT; it can only read")
+    return sql
+
+
+def _connect(warehouse: Path, location: Json, view: str) -> duckdb.DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415 - imported on demand
+
+    reader = READERS.get(location["format"])
+    if reader is None:
+        raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
+    paths = _paths(warehouse, location)
+    connection = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    files = [path for path in paths if path.is_file()]
+    connection.execute(f"SET allowed_directories = {_list(f'{path}/' for path in paths if path not in files)}")
+    connection.execute(f"SET allowed_paths = {_list(map(str, files))}")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    globs = _list(str(path) if path in files else f"{path}/**/*.{location['format']}" for path in paths)
+    try:
+        connection.execute(f'CREATE VIEW "{view}" AS FROM {reader}({globs}, union_by_name = true)')
+    except duckdb.Error as error:
+        connection.close()
+        raise WarehouseError(f"the data at {', '.join(map(str, paths))} cannot be read: {error}") from None
+    return connection
+
+
+def _paths(warehouse: Path, location: Json) -> list[Path]:
+    """Table paths are relative to the warehouse, those of sources are not."""
+    if "paths" in location:
+        return [(warehouse / path).resolve() for path in location["paths"]]
+    if "://" in location["path"]:
+        raise UsageError(f"{location['path']} is not on this machine; `show` does not use the network")
+    return [Path(location["path"]).resolve()]
+
+
+def _list(texts: Any) -> str:
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Answer:
+    import duckdb  # noqa: PLC0415 - imported on demand
+
+    try:
+        result = connection.execute(text)
+        rows = result.fetchmany(limit + 1)
+    except duckdb.Error as error:
+        raise UsageError(f"the query failed: {error}") from None
+    columns = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
+    return Answer(columns, [[_plain(value) for value in row] for row in rows[:limit]], len(rows) > limit)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON data: what JSON has no word for becomes text, and not-a-number becomes null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _document(snapshot: Json, answer: Answer) -> Json:
+    names = [column["name"] for column in answer.columns]
+    return {
+        "assetId": snapshot["assetId"],
+        "version": snapshot["version"],
+        "dataVersion": snapshot["dataVersion"],
+        "producedAt": snapshot["producedAt"],
+        "columns": answer.columns,
+        "rows": [dict(zip(names, row, strict=True)) for row in answer.rows],
+        "truncated": answer.truncated,
+    }
+
+
+def _show_table(snapshot: Json, answer: Answer) -> None:
+    names = [column["name"] for column in answer.columns]
+    output.show(output.table(names, [[_cell(value) for value in row] for row in answer.rows]))
+    more = "; there are more, see --limit" if answer.truncated else ""
+    whole = (
+        f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
+    )
+    output.say(
+        f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])} ({whole}): "
+        f"{len(answer.rows)} rows shown{more}"
+    )
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
+    if sql is not None:
+        raise UsageError(
+            f"version {snapshot['version']} of {snapshot['assetId']!r} has no table to query, only a payload"
+        )
+    if as_json:
+        output.print_json(_document(snapshot, Answer([], [], truncated=False)) | {"payload": snapshot["payload"]})
+        return
+    output.show(json.dumps(snapshot["payload"], indent=2, ensure_ascii=False))
+    output.say(f"{snapshot['assetId']} version {snapshot['version']} has no table; this is its payload")

@@ -1,0 +1,34 @@
+"""How long-running commands end: the first signal asks, the second one kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from freshline.cli import output
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+KILLED = 128
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM or SIGINT sets; the next one ends the process at once, and its children with it."""
+    asked = threading.Event()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            os._exit(KILLED + number)
+        output.say("stopping; once more to stop at once")
+        asked.set()
+
+    before = [(number, signal.signal(number, handle)) for number in SIGNALS]
+    try:
+        yield asked
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
