@@ -175,11 +175,13 @@ CREATE TABLE public.runs (
     version integer NOT NULL,
     project text NOT NULL,
     code_hash text,
+    needs_spark boolean NOT NULL,
     status text NOT NULL,
     trigger jsonb NOT NULL,
     trigger_type text NOT NULL,
     cause text NOT NULL,
     priority integer NOT NULL,
+    urgency double precision NOT NULL,
     mixed boolean DEFAULT false NOT NULL,
     pins jsonb NOT NULL,
     parameters jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -297,6 +299,7 @@ CREATE TABLE public.workflow_versions (
     fingerprint text NOT NULL,
     job_fingerprint text NOT NULL,
     code_hash text,
+    needs_spark boolean NOT NULL,
     definition jsonb NOT NULL,
     source_file text,
     applied_at timestamp with time zone NOT NULL,
@@ -433,7 +436,7 @@ CREATE UNIQUE INDEX runs_one_active ON public.runs USING btree (workflow_id, par
 
 CREATE UNIQUE INDEX runs_one_running ON public.runs USING btree (workflow_id, partition_key) WHERE (status = 'running'::text);
 
-CREATE INDEX runs_queue ON public.runs USING btree (priority, queued_at, id) WHERE (status = 'queued'::text);
+CREATE INDEX runs_queue ON public.runs USING btree (project, urgency, id) WHERE (status = 'queued'::text);
 
 CREATE INDEX runs_recent ON public.runs USING btree (queued_at DESC, id DESC);
 
