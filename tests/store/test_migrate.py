@@ -33,7 +33,8 @@ def older_server() -> Iterator[str]:
             binaries.open_parents(data, user)
 
         def run(*command: str | Path) -> None:
-            subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, user=user.pw_uid if user else None)
+            uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
+            subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, user=uid, group=gid)
 
         run(programs / "initdb", "-D", data, "-A", "trust", "-U", "freshline", "-N", "--encoding=UTF8", "--locale=C")
         run(programs / "pg_ctl", "-D", data, "-w", "-l", data / "log", "-o", f"-h '' -p 5432 -k {data}", "start")
