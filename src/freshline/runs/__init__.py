@@ -1,1 +1,1 @@
-"""Executing runs: a supervisor that owns the lease, and runners in which user code and Spark live."""
+"""Claims runs, holds their leases, executes their steps in runner processes, publishes."""

@@ -1,0 +1,1 @@
+"""Background services: one file each, `run_once` apart from the loop."""

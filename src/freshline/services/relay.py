@@ -8,7 +8,7 @@ BATCH = 5_000
 
 
 class Relay(Service):
-    """Stamps positions under an advisory lock: an event that commits late gets a later position and is never skipped."""
+    """Stamps positions under an advisory lock: an event that commits late gets a later position, never none."""
 
     name = "relay"
 

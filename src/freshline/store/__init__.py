@@ -1,0 +1,1 @@
+"""PostgreSQL: named SQL, one module per concern, transactions only in the facade."""

@@ -159,6 +159,18 @@ class Executing:
         count("leases_lost", len(lost))
         return len(lost)
 
+    def engines(self, project: str) -> list[bool]:
+        """What the project's workflows need: False for plain Python, True for Spark."""
+        with self.database.connection() as connection:
+            rows = connection.execute(SQL["engines"], {"project": project}).fetchall()
+        return [row["needs_spark"] for row in rows]
+
+    def locations(self, run_id: str) -> list[dict[str, Any]]:
+        """Where the data is that a run has published."""
+        with self.database.connection() as connection:
+            rows = connection.execute(SQL["locations"], {"run": run_id}).fetchall()
+        return [row["location"] for row in rows]
+
     def _rescue(self, connection: Connection, lost: Row) -> None:
         row = _fence(connection, lost["id"], lost["attempt"])
         if lost["canceled"]:

@@ -77,6 +77,7 @@ SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, 
 -- purpose: one try of one step
 INSERT INTO run_steps (run_id, step_id, attempt, try, status, started_at)
 VALUES (%(run)s, %(step)s, %(attempt)s, %(try)s, 'running', freshline_now())
+ON CONFLICT DO NOTHING
 
 -- name: finish_step
 -- purpose: the try succeeded, with what it staged, or failed
@@ -240,3 +241,13 @@ SELECT %(id)s, w.id, %(partition)s, w.version, w.project, v.code_hash, v.needs_s
   FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version),
        (SELECT freshline_now() AS now) m
  WHERE w.id = %(workflow)s
+
+-- name: engines
+-- purpose: whether a project's workflows need Spark, plain Python, or both
+SELECT DISTINCT v.needs_spark FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ WHERE w.project = %(project)s AND w.retired_at IS NULL ORDER BY v.needs_spark
+
+-- name: locations
+-- purpose: where the data is that a run has published
+SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL

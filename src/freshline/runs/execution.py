@@ -1,0 +1,199 @@
+"""Executes one claimed run: its steps in order, each with its tries, then one publication of everything (R9.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+import structlog
+
+from freshline.definitions.schema import Retry, Step, Workflow
+from freshline.definitions.steps import produced, step_order
+from freshline.errors import CheckError, DatabaseError, FreshlineError, JobError
+from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.runs.lease import Heart, Lease
+from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped
+from freshline.runs.slot import Slot
+from freshline.settings import Settings
+from freshline.spark import tables
+from freshline.store.facade import Store
+
+log = structlog.get_logger("freshline.runs")
+RETRY_S = 0.5
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Execution:
+    """One attempt of a run. `pause` waits between two tries and says why the run must stop, if it must."""
+
+    store: Store
+    settings: Settings
+    slot: Slot
+    heart: Heart
+    lease: Lease
+    code_hash: str
+    stop: Callable[[], str | None]
+    pause: Callable[[float], str | None]
+    staged: dict[str, StagedOutput] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def run(self) -> ClaimedRun:
+        """The run that is executed."""
+        return self.lease.run
+
+    def execute(self) -> list[str]:
+        """All steps that no earlier attempt has finished, then the publication. Returns what was published."""
+        definition = Workflow.model_validate(self.run.definition)
+        for step in step_order(definition):
+            done = self.run.finished_steps.get(step.id)
+            outputs = done if done is not None and self._still_there(done) else self._step(definition, step)
+            self.staged |= {output.asset_id: output for output in outputs}
+        return self._publish(definition)
+
+    def _still_there(self, outputs: tuple[StagedOutput, ...]) -> bool:
+        """An earlier attempt's work is used only if its files are what it left."""
+        try:
+            for output in outputs:
+                if output.location:
+                    tables.verify_staged(self.settings.warehouse_path, output.location)
+        except FreshlineError:
+            return False
+        return True
+
+    def _step(self, definition: Workflow, step: Step) -> tuple[StagedOutput, ...]:
+        retry = step.retry or Retry()
+        for try_ in range(1, retry.max_attempts + 1):
+            try:
+                return self._try(definition, step, try_)
+            except (JobError, RunnerDied) as error:
+                last = try_ == retry.max_attempts or isinstance(error, CheckError)
+                log.warning("step_failed", run=self.run.id, step=step.id, attempt=try_, error=error.message, last=last)
+                if last:
+                    raise
+                reason = self.pause(retry.pause_ms(try_) / 1000)
+                if reason:
+                    raise StepStopped(reason) from error
+        raise AssertionError("the last try returns or raises")
+
+    def _try(self, definition: Workflow, step: Step, try_: int) -> tuple[StagedOutput, ...]:
+        run = self.run
+        self._persist(lambda: self.store.begin_step(run.id, run.attempt, step.id, try_))
+        try:
+            result = self._execute(definition, step, try_)
+        except StepStopped:
+            raise
+        except FreshlineError as error:
+            failure = describe(error, step.id)
+            self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, error=failure))
+            raise
+        self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, outputs=result.outputs))
+        self.metrics[step.id] = dict(result.metrics)
+        return result.outputs
+
+    def _execute(self, definition: Workflow, step: Step, try_: int) -> StepResult:
+        spark = step.job.kind != "python"
+        runner = self.slot.runner(spark=spark, code_hash=self.code_hash)
+        return runner.run_step(
+            self._request(definition, step, try_),
+            on_log=lambda stream, text: self._log(step.id, stream, text),
+            on_progress=lambda progress: self._progress(step.id, progress),
+            stop=self.stop,
+        )
+
+    def _request(self, definition: Workflow, step: Step, try_: int) -> StepRequest:
+        run, warehouse = self.run, self.settings.warehouse_path
+        outputs = {
+            output.asset_id: {
+                "staging": str(tables.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
+                "schema": run.inputs[output.asset_id].schema if output.asset_id in run.inputs else None,
+            }
+            for output in step.produces
+        }
+        return StepRequest(
+            run_id=run.id,
+            attempt=run.attempt,
+            try_=try_,
+            slug=run.slug,
+            partition_key=run.partition_key,
+            step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            parameters={**definition.parameters, **run.parameters},
+            inputs=self._inputs(definition, step),
+            outputs=outputs,
+            warehouse=str(warehouse),
+            timeout_ms=step.timeout_ms,
+            secrets=tuple(definition.secrets),
+        )
+
+    def _inputs(self, definition: Workflow, step: Step) -> dict[str, PinnedInput]:
+        """Pins, own outputs of earlier steps, and for what the step itself makes the previous head (R1.3)."""
+        makers = {asset_id: step_id for asset_id, (step_id, _) in produced(definition).items()}
+        inputs = {}
+        for item in step.consumes:
+            inner = makers.get(item.asset_id, step.id) != step.id
+            pinned = self._own(item.asset_id) if inner else self.run.inputs.get(item.asset_id)
+            if pinned is not None:
+                inputs[item.asset_id] = pinned
+        return inputs
+
+    def _own(self, asset_id: str) -> PinnedInput | None:
+        output = self.staged.get(asset_id)
+        if output is None:
+            return None
+        version = output.data_version or f"run:{self.run.id}"
+        return PinnedInput(asset_id, 0, version, output.location, output.payload, None, output.schema)
+
+    def _log(self, step_id: str, stream: str, text: str) -> None:
+        self.lease.lines.append({"step_id": step_id, "stream": stream, "text": text})
+
+    def _progress(self, step_id: str, progress: Mapping[str, Any]) -> None:
+        self.lease.progress = {"step": step_id, **progress}
+
+    def _publish(self, definition: Workflow) -> list[str]:
+        for output in self.staged.values():
+            if output.location:
+                tables.verify_staged(self.settings.warehouse_path, output.location)
+        reason = self.stop()
+        if reason:
+            raise StepStopped(reason)
+        return self._persist(
+            lambda: self.store.publish_run(
+                self.run,
+                list(self.staged.values()),
+                metrics=self.metrics,
+                publish_parameters=definition.publish_parameters,
+            )
+        )
+
+    def _persist(self, write: Callable[[], T]) -> T:
+        """A write that outlasts a database that is away for a moment, but not the lease."""
+        while True:
+            try:
+                return write()
+            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
+                log.warning("database_trouble", error=str(error).strip())
+                reason = self.pause(RETRY_S)
+                if reason:
+                    raise StepStopped(reason) from error
+
+
+def describe(error: FreshlineError, step_id: str | None = None) -> dict[str, Any]:
+    """An error as a run stores and shows it."""
+    return {
+        "code": error.code,
+        "message": str(error),
+        "step": step_id,
+        "traceback": getattr(error, "traceback", "") or None,
+    }
+
+
+def clean_up(warehouse: Path, run_id: str, outputs: list[str], keep: set[str]) -> None:
+    """Remove what the run staged and did not publish, of this and of earlier attempts."""
+    for asset_id in outputs:
+        for directory in (warehouse / asset_id / "data").glob(f"{run_id}-*"):
+            if str(directory.relative_to(warehouse)) not in keep:
+                tables.discard_directory(directory)

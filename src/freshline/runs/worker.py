@@ -1,0 +1,232 @@
+"""The run worker: claims runs, holds their leases, executes them in runner processes, publishes.
+
+Only this process talks to the database; user code and Spark live in the runners and die with it (R12.1).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import psycopg
+import structlog
+
+from freshline.definitions.manifest import project_name
+from freshline.definitions.schema import Workflow
+from freshline.definitions.steps import produced
+from freshline.errors import CheckError, EngineError, FencedError, FreshlineError, WarehouseError
+from freshline.model.run import ClaimedRun
+from freshline.runs.code import Code
+from freshline.runs.execution import Execution, clean_up, describe
+from freshline.runs.lease import Heart, Lease
+from freshline.runs.protocol import StepStopped
+from freshline.runs.slot import Slot
+from freshline.services.doorbell import Doorbell
+from freshline.services.presence import Presence
+from freshline.services.service import Service
+from freshline.settings import Settings
+from freshline.spark import tables
+from freshline.store.executing import Claimant
+from freshline.store.facade import Store
+
+log = structlog.get_logger("freshline.runs")
+ENGINE_RETRY_S = 15.0
+
+
+class Worker:
+    """`slots` runs at a time. `stop(grace)` lets them finish for that long and hands the rest back."""
+
+    def __init__(self, store: Store, settings: Settings, slots: int = 1) -> None:
+        self.store = store
+        self.settings = settings
+        self.project = project_name(settings.project)
+        self.code = Code(settings.project)
+        self.heart = Heart(store)
+        self.presence = Presence(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)
+        self.slots = [SlotService(self, number) for number in range(slots)]
+        self.engine_trouble: str | None = None
+        self._engine_retry_at = 0.0
+        self._doorbell = Doorbell(store.database, {"runs": self._ring})
+
+    def start(self) -> None:
+        """Begin; returns at once. A warehouse of another database is refused."""
+        tables.check_warehouse(self.settings.warehouse_path, self.store.warehouse_id)
+        for service in (self.presence, self.heart, *self.slots):
+            service.start()
+        self._doorbell.start()
+
+    def stop(self, grace: float = 10.0) -> None:
+        """Claim no more, wait for what runs, hand back what does not end in time; may be called twice."""
+        self._doorbell.stop()
+        deadline = time.monotonic() + grace
+        for slot in self.slots:
+            slot.leave(deadline)
+        for slot in self.slots:
+            slot.stop()
+        self.heart.stop()
+        self.presence.stop()
+
+    def may_use_spark(self) -> bool:
+        """Whether Spark runs may be claimed: not while the engine is known to be unreachable (R7.1)."""
+        return self.engine_trouble is None or time.monotonic() >= self._engine_retry_at
+
+    def note_engine(self, error: FreshlineError | None) -> None:
+        """Remember whether Spark works."""
+        self.engine_trouble = str(error) if error else None
+        self._engine_retry_at = time.monotonic() + ENGINE_RETRY_S
+
+    def _ring(self) -> None:
+        self.heart.ring()
+        for slot in self.slots:
+            slot.ring()
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "slots": len(self.slots),
+            "running": [slot.current for slot in self.slots if slot.current],
+            "runners": [slot.slot.pids() for slot in self.slots],
+            "engine": self.engine_trouble or "ok",
+        }
+
+
+class SlotService(Service):
+    """Claims one run after another and executes it."""
+
+    def __init__(self, worker: Worker, number: int) -> None:
+        super().__init__(worker.store)
+        self.name = f"slot-{number}"
+        self.slot = Slot(worker.settings)
+        self.current: str | None = None
+        self._worker = worker
+        self._hand_back_at: float | None = None
+
+    def start(self) -> None:
+        """Begin, with runners that warm up before the first run asks for them."""
+        self._warm_up()
+        super().start()
+
+    def _warm_up(self) -> None:
+        engines = self.store.engines(self._worker.project)
+        code_hash = self._worker.code.current()
+        for spark in engines:
+            self.slot.runner(spark=spark, code_hash=code_hash)
+
+    def leave(self, deadline: float) -> None:
+        """Claim no more; hand back what has not ended by this monotonic time."""
+        self._hand_back_at = deadline
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """End the slot and its runners."""
+        super().stop()
+        self.slot.close()
+
+    def run_once(self) -> bool:
+        """One run, if there is one for this worker."""
+        worker = self._worker
+        claimed_at = time.monotonic()
+        code_hash = worker.code.current()
+        run = self.store.claim_run(
+            Claimant(worker.presence.id, worker.project, code_hash, spark=worker.may_use_spark())
+        )
+        if run is None:
+            return False
+        self._run(run, claimed_at, code_hash)
+        return True
+
+    def _run(self, run: ClaimedRun, claimed_at: float, code_hash: str) -> None:
+        lease = self._worker.heart.hold(run, claimed_at)
+        self.current = run.id
+        with structlog.contextvars.bound_contextvars(run=run.id, attempt=run.attempt, workflow=run.slug):
+            log.info("run_started", trigger=run.trigger["type"], reason=run.trigger.get("reason"))
+            try:
+                self._execute(lease, code_hash)
+            finally:
+                self.current = None
+                self._worker.heart.release(lease)
+                self.store.database.ring("events")
+
+    def _execute(self, lease: Lease, code_hash: str) -> None:
+        execution = Execution(
+            store=self.store,
+            settings=self._worker.settings,
+            slot=self.slot,
+            heart=self._worker.heart,
+            lease=lease,
+            code_hash=code_hash,
+            stop=lambda: self._stop_reason(lease),
+            pause=lambda seconds: self._pause(lease, seconds),
+        )
+        run = lease.run
+        try:
+            published = execution.execute()
+            self._worker.heart.flush(lease)
+        except FencedError as error:
+            log.warning("run_fenced", error=error.message)
+        except StepStopped as stopped:
+            self._stopped(run, stopped.reason)
+        except EngineError as error:
+            # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
+            log.warning("engine_unreachable", error=str(error))
+            self._worker.note_engine(error)
+            self._give_back(run)
+        except WarehouseError as error:
+            self._worker.note_engine(error)
+            self._failed(lease, error, counts=False)
+        except FreshlineError as error:
+            self._failed(lease, error)
+        except psycopg.Error:
+            raise  # the database stayed away: the lease ends, and the run is taken over
+        except Exception as error:
+            log.exception("run_broke")
+            self._failed(lease, FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}"))
+        else:
+            self._worker.note_engine(None)
+            log.info("run_succeeded", assets=published)
+            self._clean_up(run, execution)
+
+    def _stop_reason(self, lease: Lease) -> str | None:
+        late = self._hand_back_at is not None and time.monotonic() > self._hand_back_at
+        return lease.stop_reason() or ("shutdown" if late else None)
+
+    def _pause(self, lease: Lease, seconds: float) -> str | None:
+        """Wait between two tries; ends early when the run must stop."""
+        deadline = time.monotonic() + seconds
+        waiting = threading.Event()
+        while time.monotonic() < deadline:
+            reason = self._stop_reason(lease)
+            if reason:
+                return reason
+            waiting.wait(min(0.1, seconds))
+        return None
+
+    def _stopped(self, run: ClaimedRun, reason: str) -> None:
+        log.info("run_stopped", reason=reason)
+        if reason == "canceled":
+            self._fenced(lambda: self.store.cancel_running(run.id, run.attempt))
+            self._clean_up(run, None)
+        elif reason == "shutdown":
+            self._give_back(run)
+
+    def _give_back(self, run: ClaimedRun) -> None:
+        self._fenced(lambda: self.store.hand_back(run.id, run.attempt))
+
+    def _failed(self, lease: Lease, error: FreshlineError, *, counts: bool = True) -> None:
+        run = lease.run
+        log.warning("run_failed", code=error.code, error=error.message)
+        self._worker.heart.flush(lease)
+        self._fenced(lambda: self.store.fail_run(run.id, run.attempt, describe(error), counts=counts))
+        if not isinstance(error, CheckError):  # data that failed a check stays to be looked at
+            self._clean_up(run, None)
+
+    def _fenced(self, write: Any) -> None:
+        try:
+            write()
+        except FencedError as error:
+            log.warning("run_fenced", error=error.message)
+
+    def _clean_up(self, run: ClaimedRun, execution: Execution | None) -> None:
+        outputs = list(produced(Workflow.model_validate(run.definition)))
+        keep = {path for one in self.store.locations(run.id) for path in one.get("paths", ())} if execution else set()
+        clean_up(self._worker.settings.warehouse_path, run.id, outputs, keep)
