@@ -67,7 +67,7 @@ def project_of(directory: str) -> str:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known name, or nothing."""
     candidates = {k.lower(): k for k in sorted(known)}
-    found = get_close_matches(name.lower(), candidates, n=1, cutoff=0.7)
+    found = get_close_matches(name.lower(), candidates, n=1, cutoff=0.65)
     return f"; did you mean {candidates[found[0]]!r}?" if found else ""
 
 

@@ -23,7 +23,7 @@ from freshline.definitions.problems import Problem, explain, show
 from freshline.definitions.references import Draft, check_references
 from freshline.definitions.schema import Source, Workflow
 from freshline.definitions.sql import sql_problems
-from freshline.errors import DefinitionError, DefinitionErrors, Place
+from freshline.errors import DefinitionError, Place
 from freshline.model.policy import Policy
 
 _TEXTS = (".yaml", ".yml", ".json")
@@ -33,11 +33,10 @@ Definition = TypeVar("Definition", Workflow, Source)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a project may hold."""
+    """How much a project may hold. `definitions`: documents in each of its two directories."""
 
     file_bytes: int = 1024 * 1024
-    workflows: int = 10_000
-    sources: int = 100_000
+    definitions: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -125,8 +124,8 @@ class _Reader:
         for path in files(self._root / directory, _TEXTS, deep=deep):
             for found in self._parse(path):
                 count += 1
-                if count > self._limits.workflows:
-                    message = f"more than {self._limits.workflows} definitions in {directory}/; split the project"
+                if count > self._limits.definitions:
+                    message = f"more than {self._limits.definitions} definitions in {directory}/; split the project"
                     self._findings.errors.append(DefinitionError(message, place=found.place()))
                     return
                 yield found
@@ -236,6 +235,3 @@ def _loaded(draft: Draft[Workflow], code: str) -> LoadedWorkflow:
         job_fingerprint=job_fingerprint(workflow, code),
         code_hash=code if needs_code(workflow) else None,
     )
-
-
-__all__ = ["DefinitionErrors", "Limits", "LoadedSource", "LoadedWorkflow", "Project", "load_project"]
