@@ -48,9 +48,22 @@ class App:
 
         chosen = settings or self.settings
         _require_project(chosen)
+        require_readable(chosen)
         logs.configure(chosen)
         with open_store(chosen) as store:
             yield store
+
+
+def require_readable(settings: Settings) -> None:
+    """The driver would show a URL that it cannot read, with the password in it."""
+    import psycopg  # noqa: PLC0415 - `--help` must not pay for the driver
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
+    try:
+        conninfo_to_dict(settings.database_url or "")
+    except psycopg.Error:
+        allowed = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+        raise UsageError(f"FRESHLINE_DATABASE_URL is no address of a database; allowed is {allowed}") from None
 
 
 def _require_project(settings: Settings) -> None:

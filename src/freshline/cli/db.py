@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from freshline.cli import output
-from freshline.cli.app import App, json_option, pass_app, project_option
+from freshline.cli.app import App, json_option, pass_app, project_option, require_readable
 from freshline.cli.command import command, examples_text
 from freshline.errors import UsageError
 from freshline.settings import Settings
@@ -39,6 +39,7 @@ def db() -> None:
 @pass_app
 def upgrade(app: App, *, as_json: bool) -> None:
     """Bring the database to the schema of this version. Several at once do no harm."""
+    require_readable(app.settings)
     with _conninfo(app.settings) as url:
         done = migrate.upgrade(url)
         found = migrate.status(url)
@@ -55,6 +56,7 @@ def upgrade(app: App, *, as_json: bool) -> None:
 @pass_app
 def status(app: App, *, as_json: bool) -> None:
     """Where the database is and whether its schema fits. Starts nothing."""
+    require_readable(app.settings)
     found = _external(app.settings) if app.settings.database_url else _embedded(app.settings)
     if as_json:
         output.print_json(found)

@@ -104,7 +104,7 @@ class Happening:
         for follower, listing in self._followers:
             for one in follower.poll():
                 if one.get("outcome") != "skip":
-                    output.show(lines.line(listing, one))
+                    output.show_line(lines.line(listing, one))
 
 
 def stamps(root: Path) -> dict[str, tuple[int, int]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 from rich.text import Text
-from rich.tree import Tree
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
@@ -77,7 +77,8 @@ def _draw(found: Json, states: dict[str, str], marked: str | None) -> None:
         return
     forest = _Forest(found, states, marked)
     for root in forest.roots():
-        output.show(forest.tree(root))
+        for line in forest.lines(root):
+            output.show_line(line)
 
 
 class _Forest:
@@ -95,22 +96,21 @@ class _Forest:
     def roots(self) -> list[str]:
         return [name for name, one in self._assets.items() if not one["consumes"]]
 
-    def tree(self, root: str) -> Tree:
+    def lines(self, root: str) -> Iterator[Text]:
         """Depth first without recursion: chains may be long."""
-        made = Tree(self._label(root))
+        yield self._label(root)
         self._drawn.add(root)
-        stack = [(made, iter(self._children[root]))]
+        stack = [("", self._children[root][::-1])]
         while stack:
-            branch, rest = stack[-1]
-            child = next(rest, None)
-            if child is None:
+            prefix, rest = stack[-1]
+            if not rest:
                 stack.pop()
                 continue
-            leaf = branch.add(self._label(child))
+            child = rest.pop()
+            yield Text(prefix + ("├── " if rest else "└── ")).append_text(self._label(child))
             if child not in self._drawn:
                 self._drawn.add(child)
-                stack.append((leaf, iter(self._children[child])))
-        return made
+                stack.append((prefix + ("│   " if rest else "    "), self._children[child][::-1]))
 
     def _label(self, name: str) -> Text:
         label = Text(name, style="bold reverse" if name == self._marked else "")

@@ -158,4 +158,4 @@ def _follow(follower: Follower, listing: lines.Listing, *, as_json: bool) -> Non
         if as_json:
             output.print_json(one, line=True)
         else:
-            output.show(lines.line(listing, one))
+            output.show_line(lines.line(listing, one))

@@ -68,6 +68,11 @@ def show(*renderables: RenderableType) -> None:
         out.print(renderable, markup=False)
 
 
+def show_line(line: Text) -> None:
+    """Print one line on stdout, however long: the terminal wraps it, a pipe gets it whole."""
+    console().print(line, soft_wrap=True)
+
+
 def say(text: str) -> None:
     """A sentence about the answer, on stderr so that stdout stays the answer."""
     click.echo(text, err=True)

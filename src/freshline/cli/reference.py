@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from freshline.cli.main import cli
 
-WIDTH = 100
+SHAPE: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100, "help_option_names": ["-h", "--help"]}
 INTRODUCTION = """# The command line
 
 Written by `python -m freshline.cli.reference` from the help texts; a test keeps it current.
@@ -28,7 +29,7 @@ def reference() -> str:
 
 
 def _sections() -> Iterator[str]:
-    root = click.Context(cli, info_name="freshline", terminal_width=WIDTH, max_content_width=WIDTH)
+    root = click.Context(cli, info_name="freshline", **SHAPE)
     yield _section(root, "freshline")
     for name in cli.list_commands(root):
         command = cli.get_command(root, name)
@@ -37,7 +38,7 @@ def _sections() -> Iterator[str]:
 
 
 def _command(parent: click.Context, name: str, command: click.Command) -> Iterator[str]:
-    ctx = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH)
+    ctx = click.Context(command, info_name=name, parent=parent, **SHAPE)
     yield _section(ctx, ctx.command_path)
     if isinstance(command, click.Group):
         for part in command.list_commands(ctx):

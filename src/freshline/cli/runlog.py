@@ -69,4 +69,4 @@ def _print(one: Json, *, as_json: bool) -> None:
         output.print_json(one, line=True)
         return
     style = "red" if one["stream"] == "stderr" else ""
-    output.show(Text.assemble((f"{moment(one['at'])} {one['stepId']} ", "dim"), Text(one["text"], style)))
+    output.show_line(Text.assemble((f"{moment(one['at'])} {one['stepId']} ", "dim"), Text(one["text"], style)))

@@ -55,7 +55,7 @@ def tell(decision: Json) -> None:
     )
     if decision["runId"]:
         line.append(f"  (run {short(decision['runId'])})", "dim")
-    output.show(line)
+    output.show_line(line)
     if rows := vectors(decision):
         table = output.table(["INPUT", "LAST READ", "NOW", ""], rows)
         output.show(Padding(table, (0, 0, 0, 4)))

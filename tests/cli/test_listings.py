@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from freshline.cli import listings
+from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower, entries
+from freshline.store.facade import Store
+from tests.cli.conftest import Freshline
+from tests.rows import Rows, auto
+
+
+def ids(found: list[dict[str, str]]) -> list[str]:
+    """The ids in their order."""
+    return [one["id"] for one in found]
+
+
+class TestRuns:
+    """`freshline runs`."""
+
+    def test_json_is_a_list_with_the_fields_of_the_contract(self, freshline: Freshline, rows: Rows) -> None:
+        """Newest first, each with id, slug, status, attempt, trigger, times, error and inputs."""
+        rows.workflow("w", ["a"])
+        rows.run("w", queued=50)
+        rows.run("w", "failed", queued=10, pins={"raw": {"sequence": 1, "dataVersion": "v1"}})
+        found = freshline.json("runs")
+        assert [one["status"] for one in found] == ["failed", "succeeded"]
+        wanted = {"id", "workflowSlug", "partitionKey", "status", "attempt", "trigger", "queuedAt", "startedAt"}
+        assert wanted | {"finishedAt", "error", "inputs"} <= found[0].keys()
+        assert found[0]["inputs"][0]["assetId"] == "raw"
+        assert found[0]["trigger"]["type"] == "auto-materialize"
+
+    def test_table_shows_the_short_id_the_cause_and_the_error(self, freshline: Freshline, rows: Rows) -> None:
+        """People see which run, why it exists and what went wrong."""
+        rows.workflow("w", ["a"])
+        upstream = [{"assetId": "raw", "from": "1", "to": "2"}]
+        run_id = rows.run("w", "failed", trigger=auto(upstream=upstream), mixed=True)
+        rows.run("w", "canceled", cancel_reason="superseded", trigger={"type": "manual"})
+        text = freshline("runs").stdout
+        for part in (run_id[-8:], "upstream-update: raw", "it broke", "mixed", "superseded", "manual"):
+            assert part in text
+
+    def test_pages_filters_and_emptiness(self, freshline: Freshline, rows: Rows) -> None:
+        """Limit, after, status and workflow; no runs are an empty list and a sentence."""
+        assert freshline.json("runs") == []
+        assert "there are none" in freshline("runs").stderr
+        rows.workflow("w", ["a"])
+        made = [rows.run("w", queued=queued) for queued in (10, 20, 30)]
+        assert ids(freshline.json("runs", "--limit", "1", "--after", made[0])) == [made[1]]
+        assert freshline.json("runs", "--status", "failed") == []
+        assert len(freshline.json("runs", "--workflow", "w", "--limit", "100000")) == 3
+
+
+class TestEvents:
+    """`freshline events`."""
+
+    def test_json_and_table(self, freshline: Freshline, rows: Rows) -> None:
+        """Both tell type, subject and what people look for in the data."""
+        data = {"dataVersion": "v7", "changed": False, "runId": "0198c000-0000-7000-8000-0000000000aa"}
+        event = rows.event("asset.produced", "shop.clean", position=1, data=data)
+        rows.event("workflow.run.queued", "make-clean")
+        found = freshline.json("events", "--type", "asset")
+        assert ids(found) == [event]
+        assert set(found[0]) == {"id", "position", "type", "time", "subject", "data"}
+        text = freshline("events").stdout
+        for part in ("asset.produced", "shop.clean", "v7 (unchanged)", "run 000000aa", "workflow.run.queued"):
+            assert part in text
+
+
+class TestDecisions:
+    """`freshline decisions`."""
+
+    def test_json_and_table(self, freshline: Freshline, rows: Rows) -> None:
+        """Both tell outcome and reason; the table says it in words."""
+        rows.workflow("w", ["a"])
+        made = rows.decision("w", "hold", "paused", count=3)
+        found = freshline.json("decisions", "--asset", "a")
+        assert ids(found) == [made]
+        wanted = {"id", "workflowSlug", "partitionKey", "outcome", "reason", "at", "evidence", "runId"}
+        assert wanted <= found[0].keys()
+        text = freshline("decisions", "--workflow", "w").stdout
+        assert "it is paused without an end" in text
+        assert "3x" in text
+
+
+class TestWorkers:
+    """`freshline workers`."""
+
+    def test_json_and_table(self, freshline: Freshline, rows: Rows) -> None:
+        """Live and silent processes, and with --all the stopped ones."""
+        rows.worker("materializer")
+        rows.worker(seen=3600)
+        rows.worker(stopped_at=None)
+        assert {one["live"] for one in freshline.json("workers")} == {True, False}
+        text = freshline("workers").stdout
+        for part in ("materializer", "silent", "live", "here:7"):
+            assert part in text
+
+
+class TestFollowers:
+    """What `--follow` is made of."""
+
+    def test_events_come_once_in_the_order_of_positions(self, store: Store, rows: Rows) -> None:
+        """The newest first call, then what is stamped later, whatever its time."""
+        rows.event("asset.produced", "a", position=1)
+        unstamped = rows.event("asset.produced", "late", at=100)
+        follower = EventFollower(store.reader, limit=5, type="asset", subject=None)
+        assert [one["subject"] for one in follower.poll()] == ["a"]
+        assert follower.poll() == []
+        rows.update("UPDATE events SET position = 2 WHERE id = %s", unstamped)
+        rows.event("workflow.run.queued", "w", position=3)
+        assert [one["subject"] for one in follower.poll()] == ["late"]
+        assert follower.poll() == []
+
+    def test_events_continue_after_a_position(self, store: Store, rows: Rows) -> None:
+        """A program goes on where it stopped."""
+        for position in (1, 2, 3):
+            rows.event("asset.produced", f"a{position}", position=position)
+        follower = EventFollower(store.reader, limit=5, after="1")
+        assert [one["subject"] for one in follower.poll()] == ["a2", "a3"]
+
+    def test_decisions_come_once_also_when_they_commit_late(self, store: Store, rows: Rows) -> None:
+        """A decision with an earlier time than the last one shown is not lost, and none is repeated."""
+        rows.workflow("w", ["a"])
+        first = rows.decision("w", "skip", "up-to-date", at=20)
+        follower = DecisionFollower(store.reader, limit=5)
+        assert ids(follower.poll()) == [first]
+        second = rows.decision("w", "hold", "paused", at=0)
+        assert ids(follower.poll()) == [second]
+        late = rows.decision("w", "hold", "canceled", at=10)
+        assert ids(follower.poll()) == [late]
+        assert follower.poll() == []
+
+    def test_runs_come_again_when_they_move(self, store: Store, rows: Rows) -> None:
+        """A run is told when it is queued and whenever its status changes, however old it is."""
+        rows.workflow("w", ["a"])
+        follower = RunFollower(store.reader, limit=5)
+        assert follower.poll() == []
+        run_id = rows.run("w", "queued", queued=9000)
+        assert [(one["id"], one["status"]) for one in follower.poll()] == [(run_id, "queued")]
+        assert follower.poll() == []
+        rows.update("UPDATE runs SET status = 'canceled', finished_at = now() WHERE id = %s", run_id)
+        assert [one["status"] for one in follower.poll()] == ["canceled"]
+        assert follower.poll() == []
+
+    def test_runs_in_one_state_only(self, store: Store, rows: Rows) -> None:
+        """With a filter a run is told when it reaches that state."""
+        rows.workflow("w", ["a"])
+        follower = RunFollower(store.reader, limit=5, status="canceled")
+        follower.poll()
+        run_id = rows.run("w", "queued")
+        assert follower.poll() == []
+        rows.update("UPDATE runs SET status = 'canceled', finished_at = now() WHERE id = %s", run_id)
+        assert ids(follower.poll()) == [run_id]
+
+    def test_entries_never_end_by_themselves(self) -> None:
+        """Polls again after each wait, until the one who waits stops it."""
+
+        class Once:
+            polls = 0
+
+            def poll(self) -> list[dict[str, int]]:
+                self.polls += 1
+                return [{"n": self.polls}]
+
+        def stop(_: float) -> None:
+            if follower.polls == 3:
+                raise KeyboardInterrupt
+
+        follower = Once()
+        seen: list[object] = []
+        with pytest.raises(KeyboardInterrupt):
+            seen.extend(entries(follower, wait=stop))
+        assert follower.polls == 3
+
+    @pytest.mark.parametrize("name", ["runs", "events", "decisions"])
+    @pytest.mark.parametrize("as_json", [True, False])
+    def test_follow_prints_line_by_line_until_interrupted(
+        self, freshline: Freshline, rows: Rows, monkeypatch: pytest.MonkeyPatch, name: str, as_json: bool
+    ) -> None:
+        """One line per entry, JSON lines with --json; Ctrl-C ends it with 130."""
+        rows.workflow("w", ["a"])
+        rows.run("w")
+        rows.event("asset.produced", "a", position=1)
+        rows.decision("w", "skip", "up-to-date")
+
+        def interrupted(follower: RunFollower) -> object:
+            yield from follower.poll()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(listings, "entries", interrupted)
+        words = [name, "--follow", *(["--json"] if as_json else [])]
+        lines = freshline(*words, code=130).stdout.splitlines()
+        assert len(lines) == 1
+        if as_json:
+            assert "id" in json.loads(lines[0])

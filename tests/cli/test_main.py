@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from freshline.cli.failures import told
+from freshline.cli.main import COMMANDS, cli
+from tests.cli.conftest import Freshline
+
+NAMES = list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help_with_examples(freshline: Freshline, name: str) -> None:
+    """The help of each command explains it and shows calls of it."""
+    text = freshline(name, "--help").stdout
+    assert "Examples:" in text
+    assert f"freshline {name}" in text.split("Examples:")[1]
+
+
+def test_help_and_status_help_import_neither_spark_nor_driver() -> None:
+    """Starting fast: the list of commands imports none of them, and no command imports pyspark."""
+    code = (
+        "import sys; from freshline.cli.main import cli, COMMANDS\n"
+        "cli.main(['--help'], standalone_mode=False)\n"
+        "assert not {'psycopg', 'rich', 'duckdb', 'pydantic'} & set(sys.modules), sys.modules\n"
+        "import importlib\n"
+        "[importlib.import_module(f'freshline.cli.{m}') for m, _, _ in COMMANDS.values()]\n"
+        "assert 'pyspark' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_version_is_the_packages(freshline: Freshline) -> None:
+    """`--version` names the program and its version."""
+    assert freshline("--version").stdout.startswith("freshline 0.")
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(freshline: Freshline) -> None:
+    """A typo in a command gets a hint and exit code 2."""
+    result = freshline("statsu", code=2)
+    assert "did you mean 'status'" in result.stderr
+    assert "lists them" in freshline("xyzzy", code=2).stderr
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_project_is_taken_before_and_after_the_command(freshline: Freshline, tmp_path: Path, place: str) -> None:
+    """`--project` names the directory on either side of the command and wins over the environment."""
+    option = ["--project", str(tmp_path / "nowhere")]
+    words = [*option, "validate"] if place == "before" else ["validate", *option]
+    assert "nowhere does not exist" in freshline(*words, code=2).stderr
+
+
+def test_a_directory_that_is_no_project_gets_no_database(
+    freshline: Freshline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command in a wrong directory says so and leaves nothing there."""
+    monkeypatch.delenv("FRESHLINE_DATABASE_URL")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "is no project" in freshline("status", "--project", str(empty), code=2).stderr
+    assert list(empty.iterdir()) == []
+
+
+def test_an_unreachable_database_is_one_sentence_without_the_password(
+    freshline: Freshline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1, what was tried, and never the password."""
+    monkeypatch.setenv("FRESHLINE_DATABASE_URL", "postgresql://me:secret@127.0.0.1:1/none")
+    for words in (["status"], ["db", "status"], ["db", "upgrade"]):
+        result = freshline(*words, code=1)
+        assert "reach" in result.stderr
+        assert "127.0.0.1" in result.stderr
+        assert "secret" not in result.output
+        assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("words", [["status"], ["db", "status"], ["db", "upgrade"]])
+def test_an_unreadable_address_is_not_shown(
+    freshline: Freshline, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """The driver quotes what it cannot read; a password may be in it."""
+    monkeypatch.setenv("FRESHLINE_DATABASE_URL", "postgres//me:secret@here/none")
+    result = freshline(*words, code=2)
+    assert "postgresql://USER" in result.stderr
+    assert "secret" not in result.output
+
+
+def test_a_database_without_the_schema_says_what_to_run(
+    freshline: Freshline, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty database is answered with the command that helps."""
+    monkeypatch.setenv("FRESHLINE_DATABASE_URL", empty_database_url)
+    assert "freshline db upgrade" in freshline("status", code=1).stderr
+
+
+def test_bad_settings_are_wrong_usage(freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad environment variable is named, exit code 2."""
+    monkeypatch.setenv("FRESHLINE_POLL_MS", "soon")
+    assert "FRESHLINE_POLL_MS is 'soon'" in freshline("status", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "--limit", "0"],
+        ["runs", "--limit", "100001"],
+        ["runs", "--status", "odd"],
+        ["runs", "--after", "zz"],
+        ["events", "--after", "zz"],
+        ["decisions", "--after", "zz"],
+        ["decisions", "--workflow", "a", "--asset", "b"],
+        ["runs", "--follow", "--after", "aaaaaa"],
+        ["decisions", "--follow", "--after", "aaaaaa"],
+        ["graph", "--format", "png"],
+        ["report", "shop.raw", "--payload", "{bad"],
+        ["report", "shop.raw", "--sequence", "-1"],
+        ["run", "make-clean", "--param", "noequals"],
+        ["run", "make-clean", "--param", "=1"],
+        ["pause", "make-clean", "--until", "yesterday"],
+        ["pause", "make-clean", "--until", "2001-01-01"],
+        ["show", "shop.clean", "--version", "0"],
+        ["worker", "--slots", "0"],
+        ["apply", "--baseline", "then"],
+        ["logs", "short"],
+        ["cancel", "short"],
+    ],
+)
+def test_bad_values_are_wrong_usage(applied: Freshline, words: list[str]) -> None:
+    """Exit code 2, a sentence on stderr, nothing on stdout, no traceback."""
+    result = applied(*words, code=2)
+    assert result.stdout == ""
+    assert "rror" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["status", "shop.claen"], "did you mean 'shop.clean'"),
+        (["why", "make-cleam"], "did you mean 'make-clean'"),
+        (["why-not", "shop.dayly"], "did you mean 'shop.daily'"),
+        (["graph", "shop.rav"], "did you mean 'shop.raw'"),
+        (["runs", "--workflow", "make-dayly"], "did you mean 'make-daily'"),
+        (["decisions", "--asset", "shop.dayly"], "did you mean 'shop.daily'"),
+        (["show", "shop.claen"], "did you mean 'shop.clean'"),
+        (["report", "shop.rav"], "did you mean 'shop.raw'"),
+        (["expire", "shop.claen"], "did you mean 'shop.clean'"),
+        (["run", "make-cleam"], "did you mean 'make-clean'"),
+        (["pause", "make-cleam"], "did you mean 'make-clean'"),
+        (["resume", "make-cleam"], "did you mean 'make-clean'"),
+        (["reset", "make-cleam"], "did you mean 'make-clean'"),
+        (["logs", "aaaaaaaa"], "freshline runs"),
+        (["cancel", "aaaaaaaa"], "freshline runs"),
+    ],
+)
+def test_unknown_names_are_answered_with_the_nearest(applied: Freshline, words: list[str], hint: str) -> None:
+    """Exit code 1, what does not exist, and what was probably meant."""
+    assert hint in applied(*words, code=1).stderr
+
+
+class TestFailures:
+    """What goes wrong is told in one place."""
+
+    def _fail(self, error: BaseException, *, debug: bool = False) -> tuple[int, click.Context]:
+        ctx = click.Context(cli)
+        from freshline.cli.app import App  # noqa: PLC0415
+
+        ctx.obj = App(debug=debug)
+        with pytest.raises(click.exceptions.Exit) as caught, told(ctx):
+            raise error
+        return caught.value.exit_code, ctx
+
+    def test_a_fault_of_ours_is_short_and_names_the_way_to_the_traceback(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Unexpected errors end with 1 and no traceback, unless asked for."""
+        assert self._fail(ZeroDivisionError("oh"))[0] == 1
+        told_shortly = capsys.readouterr().err
+        assert "ZeroDivisionError: oh" in told_shortly
+        assert "--debug" in told_shortly
+        assert "Traceback" not in told_shortly
+        self._fail(ZeroDivisionError("oh"), debug=True)
+        assert "Traceback" in capsys.readouterr().err
+
+    def test_an_interrupt_is_quiet(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Ctrl-C ends with 130 and says nothing."""
+        assert self._fail(KeyboardInterrupt())[0] == 130
+        assert capsys.readouterr() == ("", "")

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.cli.conftest import Freshline
+from tests.rows import NOW, Rows, ago
+
+
+@pytest.fixture
+def shop(rows: Rows) -> Rows:
+    """Source raw -> clean, expired, held for a failing upstream; and a paused, failing workflow."""
+    rows.source("raw")
+    rows.workflow("make-clean", ["clean"], ["raw"])
+    rows.workflow("make-bad", ["bad"], ["clean"], paused_at=ago(5), paused_until=NOW + timedelta(hours=1))
+    rows.snapshot("raw", "r1")
+    rows.snapshot("clean", "c1", run_id=rows.run("make-clean"), rows=12345, bytes=2048)
+    rows.partition("make-clean", {"raw": "r1"})
+    rows.insert("timers", asset_id="clean", partition_key="", kind="expiry", expired_at=ago(3), expired_reason="ttl")
+    rows.consideration("make-clean", due=30, hold="waiting-for-upstream", blocker_id=rows.ids["make-bad"])
+    rows.partition("make-bad", failures=5, eligible_at=NOW + timedelta(minutes=2), breaker_at=ago(9))
+    return rows
+
+
+def test_json_has_the_fields_of_the_contract(freshline: Freshline, shop: Rows) -> None:
+    """Assets and workflows as programs rely on them."""
+    found = freshline.json("status")
+    assets = {one["assetId"]: one for one in found["assets"]}
+    wanted = {"assetId", "state", "producedAt", "expiresAt", "dataVersion", "version", "lastAutoRun"}
+    assert wanted | {"nextRefreshAt", "hold"} <= assets["clean"].keys()
+    assert {name: one["state"] for name, one in assets.items()} == {
+        "raw": "source",
+        "clean": "waiting",
+        "bad": "missing",
+    }
+    assert assets["clean"]["hold"] == {"reason": "waiting-for-upstream", "until": None, "blocker": "make-bad"}
+    bad = next(one for one in found["workflows"] if one["slug"] == "make-bad")
+    assert {"slug", "version", "paused", "inFlight", "cooldown", "breaker"} <= bad.keys()
+    assert bad["cooldown"]["failures"] == 5
+    assert bad["breaker"]["state"] == "open"
+    assert bad["paused"]["until"]
+
+
+def test_overview_tells_it_in_a_table(freshline: Freshline, shop: Rows) -> None:
+    """States, age, expiry, holds in words, failures, breaker and pause."""
+    text = freshline("status").stdout
+    for part in ("waiting for upstream make-bad", "expired", "12,345", "5, again in", "open", "until ", "source"):
+        assert part in text
+
+
+@pytest.mark.parametrize("name", ["clean", "make-clean"])
+def test_detail_of_an_asset_or_a_workflow(freshline: Freshline, shop: Rows, name: str) -> None:
+    """One name shows the asset and its workflow in full."""
+    text = freshline("status", name).stdout
+    for part in ("clean", "workflow make-clean", "2.0 KB", "last automatic run", "next refresh"):
+        assert part in text
+    assert "make-bad" not in text.replace("waiting for upstream make-bad", "")
+
+
+def test_nothing_applied_and_nobody_there(freshline: Freshline, rows: Rows) -> None:
+    """An empty installation says what to do; queued work without a worker is noted."""
+    assert "freshline apply" in freshline("status").stderr
+    rows.workflow("w", ["a"])
+    rows.run("w", "queued")
+    assert "no worker is running" in freshline("status").stderr
