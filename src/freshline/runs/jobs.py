@@ -6,9 +6,11 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.names import suggestion
 from freshline.definitions.schema import Python, SparkPython, SparkSql, Step
 from freshline.errors import FreshlineError, JobError
@@ -115,12 +117,12 @@ def _arguments(work: Work, function: Callable[..., Any]) -> tuple[tuple[Any, ...
         say=work.say,
     )
     declared = getattr(function, "__freshline__", None)
-    if declared is None:
+    if not isinstance(declared, AssetFunction):
         return (context,), {}
-    return (), _named_inputs(declared, context)
+    return (), declared.arguments(work.step, work.parameters, partial(_argument, work, context), context)
 
 
-def _named_inputs(declared: Any, context: Context) -> dict[str, Any]:
-    """Under `@asset` the parameters name the inputs: DataFrames with Spark, `Input`s without."""
-    inputs: Mapping[str, str] = declared["inputs"] if isinstance(declared, Mapping) else declared.inputs
-    return {name: context.inputs[asset].df() for name, asset in inputs.items()}
+def _argument(work: Work, context: Context, asset: str) -> Any:
+    """What a parameter under `@asset` gets: a DataFrame, an `Input` without Spark, None if there is nothing yet."""
+    found = context.inputs.get(asset)
+    return found if found is None or work.engine is None else found.df()

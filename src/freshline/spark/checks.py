@@ -14,6 +14,7 @@ from freshline.definitions.schema import Check
 from freshline.errors import CheckError
 from freshline.spark.fingerprint import quoted
 
+COUNT = "__freshline_count"  # the table may have any other column
 VIEW = "output"  # how SQL checks see the new data
 SHOWN = 200  # characters of a value in a message
 
@@ -171,7 +172,7 @@ def _fresh(check: Check, age: int | None) -> Result:
 
 def _unique(table: DataFrame, check: Check) -> Result:
     keys = [F.col(quoted(name)) for name in check.unique or ()]
-    repeated = table.groupBy(*keys).agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1)
+    repeated = table.groupBy(*keys).agg(F.count(F.lit(1)).alias(COUNT)).where(F.col(COUNT) > 1)
     example = F.first(F.to_json(F.struct(*keys)))
     count, first = repeated.agg(F.count(F.lit(1)), example).collect()[0]
     names = ", ".join(map(repr, check.unique or ()))

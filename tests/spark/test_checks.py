@@ -1,0 +1,103 @@
+"""Data checks on what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from freshline.definitions.schema import Check, Produces
+from freshline.errors import CheckError
+from freshline.spark.checks import run_checks
+from freshline.spark.staging import Staging, write
+
+pytestmark = pytest.mark.spark
+
+GOOD: list[dict[str, Any]] = [
+    {"notNull": ["k", "t"]},
+    {"unique": ["k"]},
+    {"unique": ["t", "k"]},
+    {"minRows": 4},
+    {"maxRows": 4},
+    {"accepted": {"column": "t", "values": ["a", "b"]}},
+    {"accepted": {"column": "n", "values": [1]}},
+    {"range": {"column": "k", "min": 1, "max": 4}},
+    {"range": {"column": "at", "min": "2020-01-01"}},
+    {"sql": "k > 0 AND n > 0"},
+    {"sql": "count(*) = 4 AND max(k) < 5"},
+    {"sql": "SELECT * FROM output WHERE k > 4"},
+    {"freshRows": {"column": "at", "maxAge": "1h"}},
+]
+
+BAD: list[tuple[dict[str, Any], Any, str]] = [
+    ({"notNull": ["k", "n"]}, {"n": 2}, "column 'n' has 2 nulls"),
+    ({"unique": ["t"]}, {"count": 1, "example": '{"t":"a"}'}, "column 't': 1 values occur more than once"),
+    ({"unique": ["n"]}, None, "column 'n': 2 values"),
+    ({"minRows": 5}, 4, "4 rows; allowed are 5 or more"),
+    ({"maxRows": 3}, 4, "4 rows; allowed are 3 or fewer"),
+    ({"accepted": {"column": "t", "values": ["a"]}}, {"count": 1, "example": "b"}, "such as 'b'; allowed are 'a'"),
+    (
+        {"range": {"column": "k", "max": 3}},
+        {"count": 1, "min": 1, "max": 4},
+        "column 'k' has 1 of 4 values out of range: it goes from 1 to 4; allowed is to 3",
+    ),
+    ({"sql": "k < 3"}, 2, "`k < 3` does not hold for 2 of 4 rows"),
+    ({"sql": "sum(k) < 3"}, 4, "does not hold"),
+    ({"sql": "with x as (select k from output) select k from x where k = 4"}, {"k": 4}, "must return no row"),
+    ({"freshRows": {"column": "old", "maxAge": "1h"}}, None, "ms old; allowed are 3600000 ms"),
+    ({"freshRows": {"column": "never", "maxAge": "1h"}}, None, "there is no value"),
+]
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> DataFrame:
+    """Four rows."""
+    rows = "VALUES (1, 'a', 1), (2, 'a', NULL), (3, 'a', 1), (4, 'b', NULL) AS t(k, t, n)"
+    times = "current_timestamp() AS at, date '2020-01-01' AS old, CAST(NULL AS timestamp) AS never"
+    return spark.sql(f"SELECT *, {times} FROM {rows}").cache()
+
+
+def test_all_kinds_of_checks_can_pass(table: DataFrame) -> None:
+    """Nulls pass where a value is compared; the number of rows comes from the write."""
+    results = run_checks(table, 4, [Check.model_validate(check) for check in GOOD])
+    assert [r.check.kind for r in results if not r.passed] == []
+
+
+def test_all_kinds_of_checks_can_fail_and_say_what_they_saw(table: DataFrame) -> None:
+    """Each names its column and the observed value, which is stored as JSON."""
+    results = run_checks(table, 4, [Check.model_validate(check) for check, _, _ in BAD])
+    for result, (check, observed, said) in zip(results, BAD, strict=True):
+        assert not result.passed, check
+        assert said in result.said
+        if observed is not None:
+            assert result.as_json()["observed"] == observed
+
+
+def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_path: Path) -> None:
+    """Errors stop the output, warnings are only stored; the message says where the data is."""
+    bad = [{"minRows": 9, "severity": "warn"}, {"notNull": ["n"], "name": "n is there"}, {"unique": ["t"]}]
+    directory = tmp_path / "out" / "data" / "x"
+    produced = Produces.model_validate({"assetId": "out", "checks": bad})
+    with pytest.raises(CheckError) as caught:
+        write(table, Staging("out", "step", tmp_path, directory, produced))
+    assert str(caught.value).startswith(
+        "asset 'out': check n is there failed: column 'n' has 2 nulls; check unique(t) "
+    )
+    assert str(caught.value).endswith(f"nothing was published; the data is in {directory}")
+    assert list(directory.glob("part-*.parquet"))
+
+
+def test_warnings_do_not_stop_an_output(table: DataFrame, tmp_path: Path) -> None:
+    """A violated check of severity warn is stored with what it saw."""
+    produced = Produces.model_validate({"assetId": "out", "checks": [{"minRows": 9, "severity": "warn"}]})
+    output = write(table, Staging("out", "step", tmp_path, tmp_path / "out" / "data" / "x", produced))
+    assert output.checks == [{"check": "minRows", "severity": "warn", "passed": False, "observed": 4}]
+
+
+@pytest.mark.parametrize("check", [{"unique": ["kk"]}, {"range": {"column": "kk", "min": 1}}])
+def test_a_check_of_an_absent_column_says_which_there_are(table: DataFrame, check: dict[str, Any]) -> None:
+    """The columns of the table are listed."""
+    with pytest.raises(CheckError, match=r"names column 'kk', .* its columns are k, t, n, at, old, never"):
+        run_checks(table, 4, [Check.model_validate(check)])

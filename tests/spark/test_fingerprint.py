@@ -1,0 +1,161 @@
+"""The data version changes if and only if the content does."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from freshline.definitions.schema import Produces
+from freshline.model.run import StagedOutput
+from freshline.spark.fingerprint import HASH, aggregates, fingerprint, row_hash
+from freshline.spark.staging import Staging, write
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = (
+    "i int, d double, f float, t string, a array<double>, n array<array<int>>, "
+    "s struct<x: int, y: struct<z: double>>, m map<string, double>, l array<struct<k: int, v: string>>, "
+    "mm map<int, map<string, int>>"
+)
+FLOATS = [0.0, -0.0, math.nan, math.inf, 1.5, None]
+SMALL = [None, 0, 1]
+WORDS = [None, "", "a", "\x00"]
+
+
+def table_of(choose: random.Random) -> list[tuple[Any, ...]]:
+    """A few rows of few different values, so that many tables are equal and many differ by little."""
+    return [row_of(choose) for _ in range(choose.choice([0, 1, 1, 2, 2, 3]))]
+
+
+def row_of(choose: random.Random) -> tuple[Any, ...]:
+    """Mostly nulls: one or two columns have a value."""
+    makers: list[Callable[[], Any]] = [
+        lambda: choose.choice(SMALL),
+        lambda: choose.choice(FLOATS),
+        lambda: choose.choice(FLOATS),
+        lambda: choose.choice(WORDS),
+        lambda: [choose.choice(FLOATS) for _ in range(choose.randint(0, 2))],
+        lambda: [choose.choice([None, [], [1], [1, None]]) for _ in range(choose.randint(0, 2))],
+        lambda: (choose.choice(SMALL), choose.choice([None, (choose.choice(FLOATS),)])),
+        lambda: {key: choose.choice(FLOATS) for key in choose.sample(["a", "b"], choose.randint(0, 2))},
+        lambda: [choose.choice([None, (choose.choice(SMALL), choose.choice(WORDS))])],
+        lambda: {1: choose.choice([None, {}, {"a": choose.choice(SMALL)}])},
+    ]
+    filled = choose.sample(range(len(makers)), choose.choice([0, 1, 1, 2]))
+    return tuple(make() if i in filled else None for i, make in enumerate(makers))
+
+
+def canonical(value: Any) -> Any:
+    """The slow oracle: a value such that equal content is equal and hashable."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value + 0.0  # -0.0 + 0.0 is 0.0
+    if isinstance(value, dict):
+        return ("map", frozenset((key, canonical(item)) for key, item in value.items()))
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, *map(canonical, value))
+    return value
+
+
+def test_versions_are_equal_exactly_where_an_oracle_says_so(spark: SparkSession) -> None:
+    """Over random tables of nested values, nulls, -0.0 and NaN: equal versions, equal multisets of rows."""
+    choose = random.Random(7)  # noqa: S311
+    tables = [table_of(choose) for _ in range(1_500)]
+    tables += [choose.sample(table, len(table)) for table in tables]  # the same rows in another order
+    schema = StructType.fromDDL(SCHEMA)
+    rows = [(n, *row) for n, table in enumerate(tables) for row in table]
+    data = spark.createDataFrame(rows, f"which int, {SCHEMA}").repartition(5)
+    seen = data.withColumn(HASH, row_hash(schema.fields)).groupBy("which").agg(*aggregates()).collect()
+    found = {row["which"]: fingerprint(row.asDict(), schema.fields).version for row in seen}
+    contents: dict[str, set[Any]] = {}
+    for n, version in found.items():
+        contents.setdefault(version, set()).add(frozenset(Counter(map(canonical, tables[n])).items()))
+    assert all(len(content) == 1 for content in contents.values()), "two contents have one version"
+    assert len(contents) == len(set().union(*contents.values())), "one content has two versions"
+    assert len(contents) > 500
+
+
+def staged(table: DataFrame, directory: Path, **produced: Any) -> StagedOutput:
+    """Write `table` as an output."""
+    target = directory / "out" / "data" / f"try-{len(list(directory.glob('out/data/*')))}"
+    produces = Produces.model_validate({"assetId": "out", **produced})
+    return write(table, Staging("out", "step", directory, target, produces))
+
+
+def version(table: DataFrame, directory: Path, **rule: Any) -> str | None:
+    """The data version of `table` as written."""
+    return staged(table, directory, dataVersion=rule).data_version
+
+
+def test_files_and_order_do_not_count_but_duplicates_and_columns_do(spark: SparkSession, tmp_path: Path) -> None:
+    """Sorting and partitioning keep the version; a duplicate, a column's name, type or place changes it."""
+    table = spark.range(200).selectExpr("id", "id % 7 AS k", "cast(id AS string) AS t")
+    original = version(table, tmp_path)
+    assert original is not None
+    assert original.startswith("fp1:")
+    same = [
+        table.repartition(3),
+        table.orderBy(F.desc("t")).coalesce(1),
+        table.filter("id < 100").union(table.filter("id >= 100")),
+    ]
+    assert {version(other, tmp_path) for other in same} == {original}
+    others = [
+        table.union(table.limit(1)),
+        table.union(table),
+        table.select("id", "t", "k"),
+        table.withColumnRenamed("k", "kk"),
+        table.withColumn("k", F.col("k").cast("int")),
+        table.withColumn("k", F.when(F.col("id") == 3, None).otherwise(F.col("k"))),
+    ]
+    versions = [version(other, tmp_path) for other in others]
+    assert len({original, *versions}) == len(others) + 1
+
+
+def test_empty_tables_and_nullability(spark: SparkSession, tmp_path: Path) -> None:
+    """An empty table has a version of its own per schema; whether a column may be null does not count."""
+    empty = spark.createDataFrame([], "a int")
+    assert version(empty, tmp_path) == version(spark.range(0).selectExpr("cast(id AS int) AS a"), tmp_path)
+    assert version(empty, tmp_path) != version(spark.createDataFrame([], "b int"), tmp_path)
+    assert staged(empty, tmp_path).rows == 0
+
+
+def test_excluded_columns_and_digits_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    """Load times and the noise of sums of doubles can be left out of the version (R9.6), nested ones too."""
+    first = spark.sql("SELECT 1 AS a, 0.1D + 0.2D AS b, array(0.1D + 0.2D) AS c, current_timestamp() AS At")
+    second = spark.sql("SELECT 1 AS a, 0.3D AS b, array(0.3D) AS c, timestamp '2024-01-01' AS At")
+    assert version(first, tmp_path, exclude=["at"]) != version(second, tmp_path, exclude=["at"])
+    assert version(first, tmp_path, digits=9) != version(second, tmp_path, digits=9)
+    assert version(first, tmp_path, exclude=["at"], digits=9) == version(second, tmp_path, exclude=["at"], digits=9)
+    assert version(first, tmp_path, source="none") is None
+
+
+def test_parts_combine_to_the_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """Counts and sums add, xors xor (R9.5): what is stored beside a table is enough to append to it."""
+    table = spark.range(100).toDF("a")
+    one, two, whole = (
+        staged(part, tmp_path).location["fingerprint"]  # type: ignore[index]
+        for part in (table.filter("a < 30"), table.filter("a >= 30"), table)
+    )
+    assert one["rows"] + two["rows"] == whole["rows"]
+    assert one["xor"] ^ two["xor"] == whole["xor"]
+    assert [a + b for a, b in zip(one["sums"], two["sums"], strict=True)] == list(whole["sums"])
+    assert one["schema"] == two["schema"] == whole["schema"]
+
+
+def test_strange_types_and_names_have_versions(spark: SparkSession, tmp_path: Path) -> None:
+    """Variants, intervals, binaries, decimals, collations, 70 columns, and names with dots and backticks."""
+    variant = "SELECT parse_json('{}') AS v, binary('x') AS b, 1.50BD AS d, 'a' COLLATE UTF8_LCASE AS `c``.d`"
+    first = version(spark.sql(variant.format('{"a":1}')), tmp_path)
+    assert first == version(spark.sql(variant.format('{"a": 1}')), tmp_path)
+    assert first != version(spark.sql(variant.format('{"a":2}')), tmp_path)
+    wide = ", ".join(f"IF({{}} = {i}, NULL, 1) AS c{i}" for i in range(70))
+    versions = {version(spark.sql(f"SELECT {wide.replace('{}', str(i))}"), tmp_path) for i in (0, 31, 32, 61, 62, 69)}
+    assert len(versions) == 6
