@@ -174,7 +174,9 @@ class Rows:
     def worker(self, kind: str = "worker", *, seen: float = 1, **columns: Any) -> str:
         """A process that announced itself `seen` seconds ago."""
         made = new_id()
-        values = {"id": made, "kind": kind, "host": "here", "pid": 7, "started_at": ago(60), "seen_at": ago(seen)}
+        now = datetime.now(UTC)  # silence is measured from now, not from the session's beginning
+        times = {"started_at": now - timedelta(hours=2), "seen_at": now - timedelta(seconds=seen)}
+        values = {"id": made, "kind": kind, "host": "here", "pid": 7, **times}
         self.insert("workers", **{**values, **columns})
         return made
 

@@ -63,4 +63,4 @@ def test_nothing_applied_and_nobody_there(freshline: Freshline, rows: Rows) -> N
     assert "freshline apply" in freshline("status").stderr
     rows.workflow("w", ["a"])
     rows.run("w", "queued")
-    assert "no worker is running" in freshline("status").stderr
+    assert "no worker of project shop is running" in freshline("status").stderr

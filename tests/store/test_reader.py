@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
 
 from freshline.errors import NotFoundError, UsageError
 from freshline.store.database import Database
+from freshline.store.look import Look
 from freshline.store.reader import Reader
 from tests.rows import NOW, Rows, ago, auto
 
@@ -381,13 +383,26 @@ class TestStatus:
         assert reader.status()["workflows"] == []
 
     def test_notes_say_who_is_missing(self, rows: Rows, reader: Reader) -> None:
-        """Queued runs without a living worker are told; a living one ends the note."""
+        """Queued runs without a living worker of their project are told; a living one ends the note."""
         rows.workflow("w", ["a"])
-        rows.run("w", "queued")
-        rows.worker(seen=3600)
-        assert "no worker is running" in reader.status()["notes"][0]
-        rows.worker()
+        rows.run("w", "queued", code_hash="c0")
+        rows.worker(seen=3600, project="shop", code_hash="c0")
+        rows.worker(project="elsewhere")
+        assert reader.status()["notes"] == ["1 run is queued and no worker of project shop is running"]
+        rows.worker(project="shop", code_hash="c0")
         assert reader.status()["notes"] == []
+
+    def test_notes_say_what_workers_cannot_do(self, rows: Rows, reader: Reader) -> None:
+        """Other code, an engine that does not work, and events that nobody absorbs."""
+        made = rows.workflow("w", ["a"])
+        rows.run("w", "queued", code_hash="c1")
+        rows.worker(project="shop", code_hash="c0", info={"engine": "no Java"})
+        event = {"event_id": "0198c000-0000-7000-8000-000000000001", "partition_key": "", "at": NOW}
+        rows.insert("inbox", kind="touched", workflow_id=made, **event)
+        code, events, engine = reader.status()["notes"]
+        assert "other code than the workers have" in code
+        assert "no materializer is running" in events
+        assert engine == "a worker takes no Spark runs: no Java"
 
 
 class TestGraph:
@@ -455,11 +470,14 @@ class TestReading:
         self, rows: Rows, reader: Reader, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Ten times the assets and runs cost no more statements."""
-        from freshline.store.look import Look  # noqa: PLC0415
-
         counted: list[str] = []
         original = Look.raw
-        monkeypatch.setattr(Look, "raw", lambda self, name, **p: (counted.append(name), original(self, name, **p))[1])
+
+        def counting(look: Look, name: str, /, **parameters: Any) -> list[Any]:
+            counted.append(name)
+            return original(look, name, **parameters)
+
+        monkeypatch.setattr(Look, "raw", counting)
 
         def cost() -> int:
             counted.clear()

@@ -15,6 +15,7 @@ from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
     from freshline.store.facade import Store
+    from freshline.store.reader import Reader
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -41,17 +42,29 @@ class App:
         return self.settings if directory is None else replace(self, project=directory).settings
 
     @contextmanager
+    def reader(self, settings: Settings | None = None) -> Iterator[Reader]:
+        """The database, to look at only: quicker to open than the store."""
+        from freshline.store.reading import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
+
+        with open_reader(self._ready(settings)) as reader:
+            yield reader
+
+    @contextmanager
     def store(self, settings: Settings | None = None) -> Iterator[Store]:
-        """The open store; logs go to stderr from here on."""
-        from freshline.cli import logs  # noqa: PLC0415 - `--help` must not pay for the driver
-        from freshline.store.opening import open_store  # noqa: PLC0415
+        """The open store."""
+        from freshline.store.opening import open_store  # noqa: PLC0415 - `--help` must not pay for the driver
+
+        with open_store(self._ready(settings)) as store:
+            yield store
+
+    def _ready(self, settings: Settings | None) -> Settings:
+        from freshline.cli import logs  # noqa: PLC0415 - `--help` must not pay for it
 
         chosen = settings or self.settings
         _require_project(chosen)
         require_readable(chosen)
         logs.configure(chosen)
-        with open_store(chosen) as store:
-            yield store
+        return chosen
 
 
 def require_readable(settings: Settings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from freshline.cli.processes import grace_option, slots_option
 from freshline.cli.project import directory_argument, show_plan
 from freshline.cli.signals import stop_signals
 from freshline.errors import FreshlineError
+from freshline.settings import Settings
 
 if TYPE_CHECKING:
     from freshline.store.facade import Store
@@ -40,7 +42,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
     from freshline.runs.worker import Worker  # noqa: PLC0415 - imported on demand
     from freshline.services.materializer import Materializer  # noqa: PLC0415
 
-    settings = app.at(directory)
+    settings = _quieter(app.at(directory))
     with stop_signals() as asked, app.store(settings) as store:
         watched = Watched(store, settings.project)
         watched.apply()
@@ -57,6 +59,11 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         finally:
             worker.stop(grace)
             services.stop()
+
+
+def _quieter(settings: Settings) -> Settings:
+    """Events and decisions are shown anyway, so logs tell only what is wrong unless the user asked for more."""
+    return settings if os.environ.get("FRESHLINE_LOG_LEVEL") else replace(settings, log_level="warning")
 
 
 class Watched:

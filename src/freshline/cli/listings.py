@@ -45,13 +45,11 @@ def runs(
 
     The short id in the table is the end of the full one; commands take either.
     """
-    with app.store() as store:
+    with app.reader() as reader:
         if follow:
             _refuse_after(after)
-            _follow(
-                RunFollower(store.reader, limit=limit, workflow=workflow, status=status), lines.RUNS, as_json=as_json
-            )
-        _show(store.reader.runs(limit, after, status, workflow), lines.RUNS, as_json=as_json)
+            _follow(RunFollower(reader, limit=limit, workflow=workflow, status=status), lines.RUNS, as_json=as_json)
+        _show(reader.runs(limit, after, status, workflow), lines.RUNS, as_json=as_json)
 
 
 @command(
@@ -79,11 +77,11 @@ def events(
     With --follow, events come in the order of their positions, which a running materializer stamps; then --after
     continues behind the given one, so that a program can go on where it stopped.
     """
-    with app.store() as store:
+    with app.reader() as reader:
         if follow:
-            follower = EventFollower(store.reader, limit=limit, after=after, type=kind, subject=subject)
+            follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject)
             _follow(follower, lines.EVENTS, as_json=as_json)
-        _show(store.reader.events(limit, after, kind, subject), lines.EVENTS, as_json=as_json)
+        _show(reader.events(limit, after, kind, subject), lines.EVENTS, as_json=as_json)
 
 
 @command(
@@ -110,12 +108,12 @@ def decisions(
     """
     if workflow and asset:
         raise UsageError("--workflow and --asset exclude each other; give one of them")
-    with app.store() as store:
+    with app.reader() as reader:
         if follow:
             _refuse_after(after)
-            slug = store.reader.find(asset)["workflowSlug"] if asset else workflow
-            _follow(DecisionFollower(store.reader, limit=limit, workflow=slug), lines.DECISIONS, as_json=as_json)
-        _show(store.reader.decisions(limit, after, workflow, asset), lines.DECISIONS, as_json=as_json)
+            slug = reader.find(asset)["workflowSlug"] if asset else workflow
+            _follow(DecisionFollower(reader, limit=limit, workflow=slug), lines.DECISIONS, as_json=as_json)
+        _show(reader.decisions(limit, after, workflow, asset), lines.DECISIONS, as_json=as_json)
 
 
 @command(
@@ -134,8 +132,8 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
 
     A process that did not announce itself for a while is `silent`: it was killed or cut off.
     """
-    with app.store() as store:
-        _show(store.reader.workers(limit, stopped=stopped), lines.WORKERS, as_json=as_json)
+    with app.reader() as reader:
+        _show(reader.workers(limit, stopped=stopped), lines.WORKERS, as_json=as_json)
 
 
 def _refuse_after(after: str | None) -> None:

@@ -36,13 +36,13 @@ POLL_S = 0.5
 @pass_app
 def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
     """What a run printed and logged, step by step. RUN is its id or the end of it."""
-    with app.store() as store:
-        run_id = store.reader.find_run(run)
+    with app.reader() as reader:
+        run_id = reader.find_run(run)
         if follow:
-            for one in _follow(store.reader, run_id):
+            for one in _follow(reader, run_id):
                 _print(one, as_json=as_json)
             return
-        found = store.reader.logs(run_id)
+        found = reader.logs(run_id)
     if as_json:
         output.print_json(found)
         return

@@ -58,8 +58,8 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
     An asset without a table (a report, or data kept elsewhere) shows its payload.
     """
     settings = app.settings
-    with app.store(settings) as store:
-        snapshot = store.reader.snapshot(asset, version)
+    with app.reader(settings) as reader:
+        snapshot = reader.snapshot(asset, version)
     if snapshot["location"] is None:
         _show_payload(snapshot, sql=sql, as_json=as_json)
         return

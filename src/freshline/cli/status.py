@@ -36,8 +36,8 @@ def status(app: App, *, name: str | None, as_json: bool) -> None:
     States: source (made outside), running, missing (never produced), failing (its last runs failed),
     waiting (queued or held), stale (its inputs changed or it expired), fresh.
     """
-    with app.store() as store:
-        found = store.reader.status(name)
+    with app.reader() as reader:
+        found = reader.status(name)
     if as_json:
         output.print_json(found)
     elif name is None:

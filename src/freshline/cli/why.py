@@ -35,15 +35,15 @@ def _examples(name: str) -> list[str]:
 
 
 def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
-    with app.store() as store:
-        decisions = store.reader.why(name, limit)
+    with app.reader() as reader:
+        decisions = reader.why(name, limit)
         if not decisions:
-            _tell_none(store.reader, name)
+            _tell_none(reader, name)
         if as_json:
             output.print_json(decisions)
             return
         if decisions:
-            _tell_state(store.reader, name)
+            _tell_state(reader, name)
     for decision in decisions:
         tell(decision)
 

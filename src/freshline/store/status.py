@@ -65,16 +65,19 @@ def workflow_status(row: Json) -> Json:
 
 
 def notes(queue: Json) -> list[str]:
-    """What keeps everything from moving, in words: work that waits and nobody there to do it."""
+    """What keeps everything from moving, in words: work that waits and nobody there who can do it."""
     told = []
-    if queue["queued"] and not queue["workers"]:
-        told.append(f"{_count(queue['queued'], 'run')} queued and no worker is running; start `freshline worker`")
-    if queue["unabsorbed"] and not queue["materializers"]:
+    if queue["unattended"]:
+        names = ", ".join(queue["unattended"])
+        told.append(f"{_count(queue['queued'], 'run')} queued and no worker of project {names} is running")
+    if queue["other_code"]:
         told.append(
-            f"{_count(queue['unabsorbed'], 'event')} not looked at and no materializer is running; "
-            "start `freshline materializer`"
+            f"{_count(queue['other_code'], 'run')} queued for other code than the workers have; "
+            "apply the project where they run, or update their files"
         )
-    return told
+    if queue["unabsorbed"] and not queue["materializers"]:
+        told.append(f"{_count(queue['unabsorbed'], 'event')} not looked at and no materializer is running")
+    return told + [f"a worker takes no Spark runs: {trouble}" for trouble in queue["engine"] or ()]
 
 
 def _count(number: int, noun: str) -> str:

@@ -184,14 +184,24 @@ WHERE w.retired_at IS NULL AND (%(slugs)s::text[] IS NULL OR w.slug = ANY(%(slug
 ORDER BY w.slug
 
 -- name: queue
--- purpose: how many runs wait, for how long, and whether a worker and a materializer are there to help
-SELECT count(*) FILTER (WHERE status = 'queued') AS queued, min(queued_at) FILTER (WHERE status = 'queued') AS oldest,
-       (SELECT count(*) FROM workers WHERE kind = 'worker' AND stopped_at IS NULL
-            AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond') AS workers,
-       (SELECT count(*) FROM workers WHERE kind = 'materializer' AND stopped_at IS NULL
-            AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond') AS materializers,
-       (SELECT count(*) FROM inbox) AS unabsorbed
-FROM runs WHERE status IN ('queued', 'running')
+-- purpose: what waits, who is there to do it, and what keeps them from it
+WITH live AS (
+    SELECT * FROM workers
+    WHERE stopped_at IS NULL AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond'
+), queued AS (
+    SELECT project, code_hash FROM runs WHERE status = 'queued'
+)
+SELECT (SELECT count(*) FROM queued) AS queued,
+       (SELECT count(*) FROM queued q
+        WHERE EXISTS (SELECT FROM live l WHERE l.kind = 'worker' AND l.project = q.project)
+          AND NOT EXISTS (SELECT FROM live l WHERE l.kind = 'worker' AND l.project = q.project
+                          AND (q.code_hash IS NULL OR l.code_hash = q.code_hash))) AS other_code,
+       (SELECT array_agg(DISTINCT q.project ORDER BY q.project) FROM queued q
+        WHERE NOT EXISTS (SELECT FROM live l WHERE l.kind = 'worker' AND l.project = q.project)) AS unattended,
+       (SELECT count(*) FROM live WHERE kind = 'materializer') AS materializers,
+       (SELECT count(*) FROM inbox) AS unabsorbed,
+       (SELECT array_agg(DISTINCT info ->> 'engine') FROM live WHERE kind = 'worker' AND info ->> 'engine' <> 'ok')
+           AS engine
 
 -- name: asset_names
 -- purpose: every asset with the slug of its producer, null for a source
