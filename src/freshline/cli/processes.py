@@ -9,7 +9,7 @@ import click
 from freshline.cli import output
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
-from freshline.cli.signals import stop_signals
+from freshline.cli.signals import stop_signals, wait_for
 from freshline.settings import Settings
 
 log_option = click.option("--log-format", type=click.Choice(["console", "json"]), help="Default: FRESHLINE_LOG_FORMAT.")
@@ -45,7 +45,7 @@ def materializer(app: App, *, log_format: str | None) -> None:
         service.start()
         output.say("materializer is running; Ctrl-C stops it")
         try:
-            asked.wait()
+            wait_for(asked)
         finally:
             service.stop()
 
@@ -71,7 +71,7 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
         service.start()
         output.say(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
         try:
-            asked.wait()
+            wait_for(asked)
         finally:
             service.stop(grace)
 

@@ -71,7 +71,8 @@ def validate(app: App, *, directory: Path | None, strict: bool, as_json: bool) -
         return
     _warn(project.warnings)
     found = _contents(project)
-    output.say(f"{root} is valid: {len(found['workflows'])} workflows, {len(found['sources'])} sources")
+    counts = ", ".join(_count(len(found[many]), many) for many in ("workflows", "sources"))
+    output.say(f"{root} is valid: {counts}")
 
 
 @command(
@@ -121,9 +122,13 @@ def _apply(store: Store, project: Project, *, baseline: bool) -> bool:
 def _agreed(plan: ApplyPlan, *, yes: bool) -> bool:
     if yes or plan.empty:
         return True
-    if not sys.stdin.isatty():
+    if not _on_a_terminal():
         raise UsageError("there is no terminal to ask on; --yes applies the plan, --dry-run only shows it")
     return click.confirm("Apply this?", err=True)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def show_plan(plan: ApplyPlan) -> None:
@@ -161,6 +166,10 @@ def _contents(project: Project) -> Json:
         "workflows": [one.definition.slug for one in project.workflows],
         "sources": [one.definition.asset_id for one in project.sources],
     }
+
+
+def _count(number: int, many: str) -> str:
+    return f"{number} {many.removesuffix('s') if number == 1 else many}"
 
 
 def _error(error: DefinitionError) -> Json:

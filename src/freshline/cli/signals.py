@@ -13,6 +13,13 @@ from freshline.cli import output
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 KILLED = 128
+WAIT_S = 0.25
+
+
+def wait_for(asked: threading.Event) -> None:
+    """Until the event is set. In short waits: a signal that another thread receives does not wake a long one."""
+    while not asked.wait(WAIT_S):
+        pass
 
 
 @contextmanager

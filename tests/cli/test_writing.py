@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from freshline.cli import run as run_module
+from freshline.services.absorber import Absorber
+from freshline.services.reconciler import Reconciler
+from freshline.store.facade import Store
+from tests.cli.conftest import Freshline
+from tests.waiting import wait_until
+
+
+def settle(store: Store) -> None:
+    """Absorb and decide until nothing is left to do."""
+    absorber, reconciler = Absorber(store), Reconciler(store)
+    while absorber.run_once() or reconciler.run_once():
+        pass
+
+
+class TestInit:
+    """`freshline init`."""
+
+    def test_makes_a_valid_project_once(self, freshline: Freshline, tmp_path: Path) -> None:
+        """What it writes is valid; a second time it refuses and changes nothing."""
+        target = tmp_path / "new"
+        assert "next: cd" in freshline("init", str(target)).stderr
+        assert freshline.json("validate", str(target))["valid"]
+        assert "exists" in freshline("init", str(target), code=1).stderr
+
+
+class TestValidate:
+    """`freshline validate`."""
+
+    def test_a_valid_project(self, freshline: Freshline) -> None:
+        """Says so, with what is in it; no database is needed."""
+        found = freshline.json("validate")
+        assert found == {
+            "valid": True,
+            "errors": [],
+            "warnings": [],
+            "project": "shop",
+            "workflows": ["make-clean", "make-daily"],
+            "sources": ["shop.raw"],
+        }
+        assert "2 workflows, 1 source" in freshline("validate", str(freshline.project)).stderr
+
+    def test_all_errors_at_once_without_a_database(self, freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each error has its file and line; exit code 1; with --json still one document."""
+        monkeypatch.setenv("FRESHLINE_DATABASE_URL", "postgresql://nowhere.invalid/x")
+        for name in ("one", "two"):
+            (freshline.project / "workflows" / f"{name}.yaml").write_text(f"slug: {name}\nsteps: []\nodd: 1\n")
+        text = freshline("validate", code=1).stderr
+        assert "workflows/one.yaml:3" in text
+        assert "workflows/two.yaml:3" in text
+        found = freshline.json("validate", code=1)
+        assert found["valid"] is False
+        assert {"message", "file", "line", "hint", "code"} == found["errors"][0].keys()
+
+    def test_strict_makes_a_warning_an_error(self, freshline: Freshline) -> None:
+        """An input that nobody knows is a warning, with --strict an error."""
+        (freshline.project / "sources" / "raw.yaml").unlink()
+        assert "shop.raw" in freshline.json("validate")["warnings"][0]
+        assert "warning:" in freshline("validate").stderr
+        assert freshline("validate", "--strict", code=1).stdout == ""
+
+
+class TestApply:
+    """`freshline apply`."""
+
+    def test_dry_run_shows_and_changes_nothing(self, freshline: Freshline) -> None:
+        """The plan tells what is added and what will run; nothing is stored."""
+        found = freshline.json("apply", "--dry-run")
+        assert found["added"] == ["make-clean", "make-daily"]
+        assert found["applied"] is False
+        assert {one["slug"] for one in found["willRun"]} == {"make-clean", "make-daily"}
+        text = freshline("apply", "--dry-run").stdout
+        assert "yes: missing" in text
+        assert freshline.json("status")["workflows"] == []
+
+    def test_without_a_terminal_it_wants_a_yes(self, freshline: Freshline) -> None:
+        """Nobody to ask: exit code 2, and what to do."""
+        assert "--yes" in freshline("apply", code=2).stderr
+        assert freshline.json("status")["workflows"] == []
+
+    @pytest.mark.parametrize(("answer", "stored"), [("y\n", 2), ("n\n", 0)])
+    def test_it_asks_on_a_terminal(self, freshline: Freshline, answer: str, stored: int) -> None:
+        """The answer decides."""
+        with patch("freshline.cli.project._on_a_terminal", return_value=True):
+            freshline("apply", stdin=answer)
+        assert len(freshline.json("status")["workflows"]) == stored
+
+    def test_applies_changes_retires_and_then_nothing(self, applied: Freshline) -> None:
+        """Stored once; a changed file changes, a removed file retires, an unchanged project does nothing."""
+        found = applied.json("apply")
+        assert (found["unchanged"], found["applied"]) == (["make-clean", "make-daily"], True)
+        file = applied.project / "workflows" / "w0.yaml"
+        file.write_text(file.read_text().replace("ttl: 1h", "ttl: 2h"))
+        (applied.project / "workflows" / "w1.yaml").unlink()
+        found = applied.json("apply", "--yes")
+        assert (found["changed"], found["retired"]) == (["make-clean"], ["make-daily"])
+        assert [one["slug"] for one in applied.json("status")["workflows"]] == ["make-clean"]
+
+    def test_errors_apply_nothing(self, freshline: Freshline) -> None:
+        """All or nothing."""
+        (freshline.project / "workflows" / "bad.yaml").write_text("slug: bad\n")
+        assert "workflows/bad.yaml" in freshline("apply", "--yes", code=1).stderr
+        assert freshline.json("status")["workflows"] == []
+
+    def test_the_directory_may_be_an_argument(self, freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`freshline apply DIR` names the project too."""
+        monkeypatch.delenv("FRESHLINE_PROJECT")
+        assert freshline.json("apply", str(freshline.project), "--yes")["project"] == "shop"
+
+
+class TestReport:
+    """`freshline report` and `expire`."""
+
+    def test_fields_duplicates_and_late_reports(self, applied: Freshline) -> None:
+        """A report tells what it did; keys and sequences are respected."""
+        first = applied.json("report", "shop.raw", "--version", "v1", "--key", "k1", "--sequence", "5")
+        wanted = {"assetId", "sequence", "dataVersion", "changed", "duplicate", "movedHead", "eventId"}
+        assert wanted <= first.keys()
+        assert (first["sequence"], first["dataVersion"], first["changed"]) == (1, "v1", True)
+        assert "reported before" in applied("report", "shop.raw", "--version", "v1", "--key", "k1").stderr
+        assert "later one is the current" in applied("report", "shop.raw", "--sequence", "4").stderr
+        assert "did not change" in applied("report", "shop.raw", "--version", "v1", "--sequence", "6").stderr
+        assert applied.json("report", "shop.raw", "--payload", '{"path": "x"}')["dataVersion"].startswith("seq:")
+
+    def test_a_produced_asset_cannot_be_reported(self, applied: Freshline) -> None:
+        """Refused with what to do instead."""
+        assert "freshline run make-clean" in applied("report", "shop.clean", code=1).stderr
+
+    def test_expire(self, applied: Freshline) -> None:
+        """Tells when it expires; a source has nothing to expire."""
+        assert applied.json("expire", "shop.clean")["assetId"] == "shop.clean"
+        assert "freshline why shop.clean" in applied("expire", "shop.clean").stderr
+        assert "source" in applied("expire", "shop.raw", code=1).stderr
+
+
+class TestRun:
+    """`freshline run`, `cancel` and `logs`."""
+
+    def test_a_run_is_queued_with_its_parameters(self, applied: Freshline) -> None:
+        """JSON values are JSON, others text; the same key is the same run."""
+        applied("report", "shop.raw")
+        words = ["run", "make-clean", "--param", "n=3", "--param", "day=2013-01-04", "--param", 'l=["a"]']
+        found = applied.json(*words, "--key", "k")
+        assert found["parameters"] == {"n": 3, "day": "2013-01-04", "l": ["a"]}
+        assert (found["status"], found["trigger"]["type"]) == ("queued", "manual")
+        assert applied.json("run", "make-clean", "--key", "k")["id"] == found["id"]
+
+    def test_missing_inputs_are_told(self, applied: Freshline) -> None:
+        """A run that could not read its input is refused with what to do."""
+        assert "freshline report shop.raw" in applied("run", "make-clean", code=1).stderr
+
+    def test_cancel(self, applied: Freshline) -> None:
+        """A queued run ends at once, with the reason stored; ending it again changes nothing."""
+        applied("report", "shop.raw")
+        run_id = applied.json("run", "make-clean")["id"]
+        assert applied.json("cancel", run_id[-8:], "--reason", "wrong day") == {"runId": run_id, "status": "canceled"}
+        assert applied.json("runs")[0]["cancelReason"] == "wrong day"
+        assert "is canceled" in applied("cancel", run_id).stderr
+
+    @pytest.mark.parametrize(("ending", "code"), [("succeeded", 0), ("canceled", 1)])
+    def test_wait_ends_with_the_run(
+        self, applied: Freshline, store: Store, ending: str, code: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The exit code is the run's; a queue without a worker is noted."""
+        monkeypatch.setattr(run_module, "QUEUED_LONG_S", 0)
+        applied("report", "shop.raw")
+
+        def end() -> None:
+            (run,) = wait_until(lambda: store.reader.runs(status="queued"))
+            if ending == "canceled":
+                store.cancel(run["id"])
+                return
+            finish = (
+                "UPDATE runs SET status = 'succeeded', started_at = freshline_now(), attempt = 1,"
+                " finished_at = freshline_now() WHERE id = %s"
+            )
+            with store.database.transaction("test") as connection:
+                connection.execute(finish, [run["id"]])
+
+        ender = threading.Thread(target=end)
+        ender.start()
+        result = applied("run", "make-clean", "--wait", code=code)
+        ender.join()
+        assert ending in result.stderr
+        assert result.stdout == ""
+
+    def test_logs(self, applied: Freshline, store: Store) -> None:
+        """Lines with their step, as text and as JSON; following ends with the run."""
+        applied("report", "shop.raw")
+        run_id = applied.json("run", "make-clean")["id"]
+        assert "printed nothing" in applied("logs", run_id).stderr
+        line = "INSERT INTO run_logs VALUES (%s, 1, 1, 'one', freshline_now(), 'stdout', 'hello [red]')"
+        with store.database.transaction("test") as connection:
+            connection.execute(line, [run_id])
+        store.cancel(run_id)
+        for words in (["logs", run_id[-8:]], ["logs", run_id, "--follow"]):
+            assert "one hello [red]" in applied(*words).stdout
+        (found,) = applied.json("logs", run_id)
+        assert (found["line"], found["stepId"], found["stream"], found["text"]) == (1, "one", "stdout", "hello [red]")
+
+
+class TestPause:
+    """`freshline pause`, `resume` and `reset`."""
+
+    def test_pause_and_resume(self, applied: Freshline) -> None:
+        """The answer is the workflow's status; the end may be a duration or a time."""
+        assert applied.json("pause", "make-clean")["paused"]["until"] is None
+        assert applied.json("pause", "make-clean", "--until", "2h")["paused"]["until"] is not None
+        found = applied.json("pause", "make-clean", "--until", "2999-01-01T00:00:00Z")
+        assert found["paused"]["until"] == "2999-01-01T00:00:00Z"
+        assert "is paused until 2h" in applied("pause", "make-clean", "--until", "2h").stderr
+        assert applied.json("resume", "make-clean")["paused"] is False
+        assert "not paused" in applied("resume", "make-clean").stderr
+
+    def test_a_paused_workflow_is_held(self, applied: Freshline, store: Store) -> None:
+        """The hold that people see is the pause."""
+        applied("report", "shop.raw")
+        applied("pause", "make-clean")
+        settle(store)
+        assert "it is paused" in applied("why", "shop.clean").stdout
+        assert applied.json("status", "shop.clean")["assets"][0]["hold"]["reason"] == "paused"
+
+    def test_reset(self, applied: Freshline, store: Store) -> None:
+        """Failures and breaker are gone."""
+        failing = (
+            "INSERT INTO workflow_partitions (workflow_id, partition_key, failures, failed_at, eligible_at, breaker_at)"
+            " SELECT id, '', 5, now(), now(), now() FROM workflows WHERE slug = 'make-clean'"
+            " ON CONFLICT (workflow_id, partition_key) DO UPDATE SET failures = 5, failed_at = now(),"
+            " eligible_at = now(), breaker_at = now()"
+        )
+        with store.database.transaction("test") as connection:
+            connection.execute(failing)
+        assert applied.json("status", "make-clean")["workflows"][0]["breaker"]["state"] == "open"
+        found = applied.json("reset", "make-clean")
+        assert found["breaker"]["state"] == "closed"
+        assert found["cooldown"] == {"failures": 0, "nextEligibleAt": None}
+        assert "starts anew" in applied("reset", "make-clean").stderr
+
+
+def test_a_report_is_explained_from_cause_to_run(applied: Freshline, store: Store) -> None:
+    """With the real services: the report becomes a decision with evidence and a queued run that `why` explains."""
+    applied("report", "shop.raw", "--version", "v1")
+    settle(store)
+    (run,) = applied.json("runs")
+    assert (run["workflowSlug"], run["trigger"]["reason"]) == ("make-clean", "missing")
+    assert run["inputs"] == [{"assetId": "shop.raw", "dataVersion": "v1", "version": 1}]
+    assert "'shop.clean' was never produced" in applied("why", "shop.clean").stdout
+    assert "'shop.clean' does not exist yet" in applied("why", "shop.daily").stdout
+    states = {one["assetId"]: one["state"] for one in applied.json("status")["assets"]}
+    assert states == {"shop.raw": "source", "shop.clean": "missing", "shop.daily": "missing"}
+    types = [one["type"] for one in applied.json("events")]
+    assert "asset.produced" in types
+    assert "workflow.run.queued" in types
