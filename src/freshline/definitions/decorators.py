@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -121,6 +122,8 @@ def asset(
     }
 
     def declare(function: Function) -> Function:
+        if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
+            raise DefinitionError(f"asset {asset_id!r}: @asset takes a plain function")
         named, blocks = _inputs(inputs or {})
         definition = {**_said(workflow), "steps": [{"id": function.__name__, **_said(step)}]}
         declared = AssetFunction(asset_id, function, _place(function), named, definition, blocks)
@@ -154,8 +157,6 @@ def _inputs(given: Mapping[str, str | Mapping[str, Any]]) -> tuple[dict[str, str
 
 def _refuse_what_cannot_run(declared: AssetFunction) -> None:
     function = declared.function
-    if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
-        raise DefinitionError(f"asset {declared.asset_id!r}: @asset takes a plain function", place=declared.place)
     if function.__qualname__ != function.__name__:
         message = f"{function.__qualname__!r} is inside another function or class; a runner cannot find it there"
         raise DefinitionError(
@@ -171,9 +172,8 @@ def _refuse_what_cannot_run(declared: AssetFunction) -> None:
         raise DefinitionError(f"asset {declared.asset_id!r}: {message}", place=declared.place)
 
 
-def _place(function: Callable[..., Any]) -> Place:
-    code = getattr(function, "__code__", None)
-    return Place(code.co_filename, code.co_firstlineno) if code else Place(str(function))
+def _place(function: FunctionType) -> Place:
+    return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
 
 
 def _said(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,15 +85,29 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _composed(text: str, file: str) -> list[Node]:
     try:
         return _nodes(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = Place(file, mark.line + 1 if mark else None)
-        said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise DefinitionError(f"cannot be read as YAML: {said}", place=where) from None
     except YAMLError as error:
-        raise DefinitionError(f"cannot be read as YAML: {str(error).splitlines()[0]}", place=Place(file)) from None
+        raise _json_error(text, file) or _yaml_error(error, file) from None
     except RecursionError:
         raise DefinitionError(f"is nested deeper than {MAX_DEPTH} levels", place=Place(file)) from None
+
+
+def _yaml_error(error: YAMLError, file: str) -> DefinitionError:
+    if not isinstance(error, MarkedYAMLError):
+        return DefinitionError(f"cannot be read as YAML: {str(error).splitlines()[0]}", place=Place(file))
+    mark = error.problem_mark or error.context_mark
+    said = " ".join(str(part) for part in (error.context, error.problem) if part)
+    return DefinitionError(f"cannot be read as YAML: {said}", place=Place(file, mark.line + 1 if mark else None))
+
+
+def _json_error(text: str, file: str) -> DefinitionError | None:
+    try:
+        if file.endswith(".json"):
+            json.loads(text)
+    except json.JSONDecodeError as error:
+        return DefinitionError(f"cannot be read as JSON: {error.msg}", place=Place(file, error.lineno))
+    except RecursionError:
+        return None
+    return None
 
 
 @lru_cache(maxsize=4)
