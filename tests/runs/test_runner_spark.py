@@ -17,6 +17,7 @@ from freshline.errors import CheckError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped
+from freshline.runs.runner import SPARK_IS_GONE
 from freshline.settings import Settings
 from freshline.spark.tables import verify_staged
 from tests.runs.steps import Bench, source, spark_python, sql
@@ -68,15 +69,16 @@ def stops_spark(ctx):
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One warm runner for all tests; the last ones kill it."""
+    """One warm runner for all tests; the last ones end it."""
     project = tmp_path_factory.mktemp("project")
     (project / "jobs.py").write_text(JOBS)
     (project / "up.csv").write_text("k,v\na,1\na,2\nb,3\n")
     runner = RunnerProcess(project, spark=True, settings=Settings(project=project), code_hash=None)
     runner.start()
     wait_until(lambda: runner.ready or not runner.alive, 120, what="a warm runner")
-    yield Bench(project, runner)
-    runner.kill()
+    shared = Bench(project, runner)
+    yield shared
+    shared.runner.kill()
 
 
 @pytest.fixture
@@ -253,25 +255,29 @@ def test_a_spark_job_can_be_stopped_and_the_session_used_again(bench: Bench) -> 
     assert bench.run(sql("SELECT 1 AS a")).outputs
 
 
-def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
-    """A JVM that is killed in the middle of a step counts as a crash, not as the user's mistake (R12.2)."""
-    runner = another(bench)
-    victim = Bench(bench.project, runner)
-
-    def kill_jvm() -> None:
-        if victim.progress:
-            for pid in jvms(runner.pid):
-                os.kill(pid, signal.SIGKILL)
-
-    with pytest.raises(RunnerDied):
-        victim.run(spark_python("endless"), stop=kill_jvm)
-    assert not runner.alive
-
-
 def test_a_job_that_stops_spark_is_told_and_the_runner_retires(bench: Bench) -> None:
     """The error says what the job did; the runner offers itself for no further step."""
     with pytest.raises(JobFailedError, match=r"do not call spark.stop\(\)"):
         bench.run(spark_python("stops_spark"))
+    assert not bench.runner.alive
+
+
+def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
+    """A JVM that is killed in the middle of a step counts as a crash, not as the user's mistake (R12.2)."""
+    bench.runner = another(bench)
+    assert bench.run(sql("SELECT 1 AS a")).outputs
+    killed: list[int] = []
+
+    def kill_jvm() -> None:
+        if bench.progress and not killed:
+            killed.extend(jvms(bench.runner.pid))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(RunnerDied, match="Spark ended in the middle of the step") as caught:
+        bench.run(spark_python("endless"), stop=kill_jvm)
+    assert caught.value.status == SPARK_IS_GONE
+    assert killed
     assert not bench.runner.alive
 
 

@@ -152,7 +152,7 @@ class Engine:
         """Whether the session can take another step."""
         try:
             stopped = self._classic and self._root.sparkContext._jsc is None  # noqa: SLF001 - there is no public way
-            _ = self._root.version
+            self._root.conf.get("spark.app.name", "")  # a question that is not answered from memory
         except Exception:  # noqa: BLE001 - whatever keeps it from answering
             return Health.GONE
         return Health.STOPPED if stopped else Health.GOOD

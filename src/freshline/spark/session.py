@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -60,6 +61,8 @@ def _configuration(master: str, scratch: Path) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.driver.extraJavaOptions": java,
+        # Without PyArrow every Python function would warn that it does not use it.
+        "spark.sql.execution.pythonUDF.arrow.enabled": "true" if find_spec("pyarrow") else "false",
         **EVERYWHERE,
     }
     return {**settings, **_local(java, scratch)} if master.startswith("local") else settings
