@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from freshline.definitions import names
-from freshline.definitions.base import AsTuple, Model, refuse
+from freshline.definitions.base import AsTuple, FieldError, Model
 from freshline.definitions.checks import Check, Column, Columns
 from freshline.definitions.timing import AutoMaterialize, Freshness, InputFreshness
 
@@ -39,12 +39,14 @@ class Table(Model):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.mode == "merge" and not self.keys:
-            raise refuse("mode", "table mode 'merge' needs 'keys': the columns that identify a row")
+            raise FieldError("mode", "table mode 'merge' needs 'keys': the columns that identify a row")
         if self.mode != "merge" and self.keys:
-            raise refuse("keys", f"'keys' have no effect in table mode {self.mode!r}; use mode 'merge' or remove them")
+            raise FieldError(
+                "keys", f"'keys' have no effect in table mode {self.mode!r}; use mode 'merge' or remove them"
+            )
         for field, columns in (("partitionBy", self.partition_by), ("keys", self.keys)):
             if len({column.lower() for column in columns}) < len(columns):
-                raise refuse(field, f"'{field}' names a column twice: {', '.join(columns)}")
+                raise FieldError(field, f"'{field}' names a column twice: {', '.join(columns)}")
         return self
 
 
@@ -63,7 +65,9 @@ class DataVersion(Model):
     def _fingerprint_only(self) -> Self:
         field = "exclude" if self.exclude else "digits"
         if self.source != "fingerprint" and (self.exclude or self.digits is not None):
-            raise refuse(field, f"'{field}' has no effect with source {self.source!r}; use 'fingerprint' or remove it")
+            raise FieldError(
+                field, f"'{field}' has no effect with source {self.source!r}; use 'fingerprint' or remove it"
+            )
         return self
 
 
@@ -90,7 +94,7 @@ class Produces(Model):
     @model_validator(mode="after")
     def _unpartitioned(self) -> Self:
         if self.partitioning:
-            raise refuse("partitioning", "partitions are not built yet; remove 'partitioning'")
+            raise FieldError("partitioning", "partitions are not built yet; remove 'partitioning'")
         return self
 
 
@@ -112,9 +116,9 @@ class Source(Model):
     def _both_or_none(self) -> Self:
         if (self.format is None) != (self.path is None):
             given, absent = ("format", "path") if self.path is None else ("path", "format")
-            raise refuse(given, f"'{given}' is given without '{absent}'; allowed are both, or none of them")
+            raise FieldError(given, f"'{given}' is given without '{absent}'; allowed are both, or none of them")
         if self.options and self.path is None:
-            raise refuse("options", "'options' have no effect without 'format' and 'path'; add them or remove it")
+            raise FieldError("options", "'options' have no effect without 'format' and 'path'; add them or remove it")
         return self
 
 

@@ -15,7 +15,6 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
 
 from freshline.definitions import duration
 
@@ -46,7 +45,7 @@ class Model(BaseModel):
         return _with_milliseconds(data, spoken) if spoken else data
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         shape = handler.resolve_ref_schema(handler(schema))
         for word in duration_words(cls):
             text = {"type": "string", "pattern": duration.PATTERN, "description": "A duration such as 90s or 1h30m."}
@@ -64,9 +63,12 @@ def known_fields(cls: type[Model]) -> list[str]:
     return [field.alias or name for name, field in cls.model_fields.items()] + duration_words(cls)
 
 
-def refuse(field: str, message: str) -> PydanticCustomError:
-    """An error about `field` of the block under validation, for use in model validators."""
-    return PydanticCustomError("freshline", "{message}", {"message": message, "field": field})
+class FieldError(ValueError):
+    """A mistake in one field of a block, found when the whole block was looked at."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @dataclass(frozen=True, slots=True)

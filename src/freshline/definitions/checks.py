@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from freshline.definitions.base import AsTuple, Model, PositiveMillis, refuse
+from freshline.definitions.base import AsTuple, FieldError, Model, PositiveMillis
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 Columns = Annotated[tuple[Column, ...], AsTuple, Field(min_length=1)]
@@ -33,7 +33,7 @@ class Range(Model):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.min is None and self.max is None:
-            raise refuse("column", "a range needs 'min' or 'max' or both")
+            raise FieldError("column", "a range needs 'min' or 'max' or both")
         if self.min is not None and self.max is not None:
             _ordered(self.min, self.max)
         return self
@@ -77,7 +77,7 @@ class Check(Model):
         kinds = self._given()
         if len(kinds) != 1:
             said = ", ".join(kinds) or "none"
-            raise refuse(
+            raise FieldError(
                 kinds[-1] if kinds else "name", f"a check has exactly one of {', '.join(_KINDS)}; here: {said}"
             )
         return self
@@ -117,6 +117,6 @@ _KINDS: dict[CheckKind, str] = {
 
 def _ordered(low: Bound, high: Bound) -> None:
     if isinstance(low, str) != isinstance(high, str):
-        raise refuse("min", f"'min' is {low!r} and 'max' is {high!r}; allowed are two numbers or two texts")
+        raise FieldError("min", f"'min' is {low!r} and 'max' is {high!r}; allowed are two numbers or two texts")
     if low > high:  # type: ignore[operator]  # both are numbers or both are texts
-        raise refuse("min", f"'min' is {low!r}; allowed is {high!r} (max) or less")
+        raise FieldError("min", f"'min' is {low!r}; allowed is {high!r} (max) or less")

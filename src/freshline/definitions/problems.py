@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from freshline.definitions.base import BadDuration, Model, known_fields
+from freshline.definitions.base import BadDuration, FieldError, Model, known_fields
 from freshline.definitions.names import suggestion
 
 Loc = tuple[str | int, ...]
@@ -95,16 +94,15 @@ def _sentence(sentence: str, allowed: list[str]) -> str:
     return f"{sentence}; allowed are {', '.join(allowed)}" if allowed else sentence
 
 
-def _told(model: type[Model], details: ErrorDetails, data: object) -> tuple[Loc, str, str]:
+def _told(model: type[Model], details: Mapping[str, Any], data: object) -> tuple[Loc, str, str]:
     """Where it is, what is wrong, and what is allowed."""
     loc = _document_loc(details["loc"], data)
     kind, context, value = details["type"], details.get("ctx") or {}, details["input"]
     if isinstance(value, BadDuration):
         return (*loc, value.field), value.message, ""
-    if kind == "freshline":
-        return (*loc, context["field"]), str(context["message"]), ""
     if kind == "value_error":
-        return loc, str(context["error"]), ""
+        wrong = context["error"]
+        return (*loc, wrong.field) if isinstance(wrong, FieldError) else loc, str(wrong), ""
     if kind == "extra_forbidden":
         return loc, _unknown(str(details["loc"][-1]), _blocks_at(model, details["loc"][:-1])), ""
     if kind == "missing":
@@ -116,7 +114,7 @@ def _told(model: type[Model], details: ErrorDetails, data: object) -> tuple[Loc,
     return loc, f"'{_field_name(loc)}' is {show(value)}{unfamiliar}", allowed
 
 
-def _no_such_kind(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+def _no_such_kind(details: Mapping[str, Any], context: Mapping[str, Any]) -> str:
     kinds = ("spark.sql", "spark.python", "python")
     if "tag" not in context:
         return f"field 'kind' is missing; allowed are {', '.join(kinds)}"

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from freshline.definitions import names
 from freshline.definitions.assets import AssetId, Consumes, DataVersion, Produces, Source, Table
-from freshline.definitions.base import AsTuple, Model, PositiveMillis, refuse
+from freshline.definitions.base import AsTuple, FieldError, Model, PositiveMillis
 from freshline.definitions.checks import Accepted, Check, CheckKind, FreshRows, Range
 from freshline.definitions.timing import AutoMaterialize, Backoff, Freshness, InputFreshness, QuietHours, Retry
 
@@ -56,7 +56,9 @@ class SparkSql(Model):
     def _one_way(self) -> Self:
         if (self.sql is None) == (self.outputs is None):
             said = "none" if self.sql is None else "both"
-            raise refuse("outputs" if self.outputs else "kind", f"a spark.sql job has 'sql' or 'outputs'; here: {said}")
+            raise FieldError(
+                "outputs" if self.outputs else "kind", f"a spark.sql job has 'sql' or 'outputs'; here: {said}"
+            )
         return self
 
     def queries(self, step: Step) -> dict[str, str]:

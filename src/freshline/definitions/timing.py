@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from freshline.definitions import cron
-from freshline.definitions.base import AsTuple, Millis, Model, PositiveMillis, refuse
+from freshline.definitions.base import AsTuple, FieldError, Millis, Model, PositiveMillis
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -34,9 +34,9 @@ class Freshness(Model):
     @model_validator(mode="after")
     def _needs(self) -> Self:
         if self.offset_ms is not None and self.cadence_ms is None:
-            raise refuse("offsetMs", "'offsetMs' has no effect without 'cadenceMs'; add 'cadenceMs' or remove it")
+            raise FieldError("offsetMs", "'offsetMs' has no effect without 'cadenceMs'; add 'cadenceMs' or remove it")
         if self.timezone is not None and self.cron is None:
-            raise refuse("timezone", "'timezone' has no effect without 'cron'; add 'cron' or remove it")
+            raise FieldError("timezone", "'timezone' has no effect without 'cron'; add 'cron' or remove it")
         return self
 
 
@@ -65,7 +65,7 @@ class AutoMaterialize(Model):
     def _delays_fit(self) -> Self:
         if self.max_delay_ms is not None and self.max_delay_ms < self.debounce_ms:
             allowed = f"allowed is {self.debounce_ms} (debounceMs) or more"
-            raise refuse("maxDelayMs", f"'maxDelayMs' is {self.max_delay_ms}; {allowed}")
+            raise FieldError("maxDelayMs", f"'maxDelayMs' is {self.max_delay_ms}; {allowed}")
         return self
 
 
@@ -103,7 +103,7 @@ class Backoff(Model):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.base_ms is not None and self.max_ms is not None and self.max_ms < self.base_ms:
-            raise refuse("maxMs", f"'maxMs' is {self.max_ms}; allowed is {self.base_ms} (baseMs) or more")
+            raise FieldError("maxMs", f"'maxMs' is {self.max_ms}; allowed is {self.base_ms} (baseMs) or more")
         return self
 
 
