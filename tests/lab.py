@@ -6,7 +6,7 @@ Whole transactions are its steps. A run's output is a function of the versions t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,7 +124,16 @@ class Lab:
         assert run is not None, "no run is queued"
         return run
 
-    def finish(self, run: ClaimedRun, **versions: str) -> None:
+    def start_of(self, slug: str) -> ClaimedRun:
+        """The queued run of `slug`, which must be there; other runs wait with a worker that hands them back."""
+        others = []
+        while (run := self.start()).slug != slug:
+            others.append(run)
+        for other in others:
+            self.store.hand_back(other.id, other.attempt)
+        return run
+
+    def finish(self, run: ClaimedRun, *, without: Collection[str] = (), **versions: str) -> None:
         """The run succeeds; an output's version is a function of what it read, unless given."""
         read = {asset_id: pin.data_version for asset_id, pin in sorted(run.inputs.items()) if asset_id != run.slug}
         digest = hashlib.sha256(repr((run.slug, read)).encode()).hexdigest()[:8]
@@ -132,6 +141,7 @@ class Lab:
         outputs = [
             StagedOutput(asset_id, step_id, versions.get(asset_id.replace(".", "_"), f"{asset_id}:{digest}"))
             for asset_id, (step_id, _) in produced(definition).items()
+            if asset_id not in without
         ]
         self.store.publish_run(run, outputs)
 
@@ -140,7 +150,7 @@ class Lab:
 
     def work(self, **versions: str) -> list[str]:
         """Settle and execute until nothing is left to do; the slugs that ran, in order."""
-        ran = []
+        ran: list[str] = []
         for _ in range(10_000):
             self.settle()
             run = self.claim()
@@ -152,7 +162,7 @@ class Lab:
 
     def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         with self.database.connection() as connection:
-            return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]
+            return connection.execute(query, parameters).fetchall()
 
     def one(self, query: str, *parameters: Any) -> Any:
         """The first column of the first row."""
@@ -164,11 +174,25 @@ class Lab:
         found = self.rows("SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.id")
         return [run for run in found if slug in {None, run["slug"]}]
 
+    def active(self, slug: str | None = None) -> list[str]:
+        """The slugs of queued and running runs, in order."""
+        return sorted(run["slug"] for run in self.runs(slug) if run["status"] in {"queued", "running"})
+
+    def reads(self, slug: str) -> list[dict[str, str]]:
+        """Which data versions each run of the workflow was pinned to, oldest first."""
+        return [{one: pin["dataVersion"] for one, pin in run["pins"].items()} for run in self.runs(slug)]
+
+    def state(self, slug: str) -> dict[str, Any]:
+        """What is stored about the workflow: its vector, failures, cooldown, breaker."""
+        return self.rows(
+            "SELECT p.* FROM workflow_partitions p JOIN workflows w ON w.id = p.workflow_id WHERE w.slug = %s", slug
+        )[0]
+
     def decision(self, slug: str) -> dict[str, Any]:
         """The last one."""
         return self.rows(
             "SELECT d.* FROM decisions d JOIN workflows w ON w.id = d.workflow_id WHERE w.slug = %s"
-            " ORDER BY d.id DESC LIMIT 1",
+            " ORDER BY d.last_at DESC, d.id DESC LIMIT 1",
             slug,
         )[0]
 

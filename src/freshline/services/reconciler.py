@@ -72,9 +72,16 @@ def judge(graph: Graph, moment: Moment, settings: Settings) -> Verdicts:
             verdicts.done.append(loaded.key)
             continue
         decision = _decide_safely(loaded, walk, moment, settings)
-        run_id = verdicts.add(loaded, decision)
+        decision_id, run_id = verdicts.add(loaded, decision)
         walk.settle(loaded.state.workflow_id, _moving(loaded, decision))
-        _log(loaded, decision, run_id)
+        log.info(
+            "decision",
+            workflow=loaded.state.slug,
+            outcome=decision.outcome,
+            reason=decision.reason,
+            decision=decision_id,
+            run=run_id,
+        )
     return verdicts
 
 
@@ -119,13 +126,3 @@ def _moving(loaded: Loaded, decision: Decision) -> Moving | None:
     if decision.outcome in {Outcome.HOLD, Outcome.ERROR} and decision.blocker_id is None:
         return Moving(decision.reason, decision.blocks_until, cannot_run=decision.blocks_until is None)
     return None
-
-
-def _log(loaded: Loaded, decision: Decision, run_id: str | None) -> None:
-    log.info(
-        "decision",
-        workflow=loaded.state.slug,
-        outcome=decision.outcome,
-        reason=decision.reason,
-        run=run_id,
-    )

@@ -16,7 +16,7 @@ from freshline.decide.times import next_point
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.model.words import EventType, Outcome, Reason
-from freshline.store import catalogue, publication, states
+from freshline.store import catalogue, history, publication, states
 from freshline.store.database import Connection, Database
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -74,7 +74,9 @@ class Materializing:
                 verdicts = judge(graph, moment)
                 verdicts.write(connection)
                 return verdicts
-        except (psycopg.errors.OperationalError, psycopg.InterfaceError):
+        except psycopg.errors.QueryCanceled as error:  # too much at once, so less of it
+            raise BatchError(list(keys), error) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError):
             raise  # the connection or a lock: the whole batch is tried again
         except psycopg.Error as error:
             raise BatchError(list(keys), error) from error
@@ -127,8 +129,12 @@ class Materializing:
             return connection.execute(SQL["stamp_positions"], parameters).rowcount
 
     def prune(self, days: int, batch: int) -> dict[str, int]:
-        """Forget a batch of what is older than the retention."""
+        """Forget a batch of what is older than the retention, and have partitions for the events to come."""
         with self.database.transaction("prune") as connection:
+            if not history.lock(connection):
+                return {}
+            history.make_partitions(connection)
+            history.drop_partitions(connection, days)
             row = connection.execute(SQL["prune"], {"days": days, "batch": batch}).fetchone()
             connection.execute(load("catalogue")["forget_workers"])
         return dict(row or {})

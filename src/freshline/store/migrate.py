@@ -23,6 +23,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import tuple_row
 
 from freshline.errors import DatabaseError, SchemaError, UsageError
 from freshline.store import binaries
@@ -186,11 +187,11 @@ def _status(conn: psycopg.Connection[Any]) -> MigrationStatus:
 
 
 def _applied(conn: psycopg.Connection[Any]) -> dict[int, bool]:
-    with conn.transaction():
-        found = conn.execute("SELECT to_regclass('freshline_migrations')").fetchone()
+    with conn.transaction(), conn.cursor(row_factory=tuple_row) as cursor:
+        found = cursor.execute("SELECT to_regclass('freshline_migrations')").fetchone()
         if found is None or found[0] is None:
             return {}
-        return dict(conn.execute("SELECT version, breaking FROM freshline_migrations").fetchall())
+        return dict(cursor.execute("SELECT version, breaking FROM freshline_migrations").fetchall())
 
 
 def _refuse_newer(found: MigrationStatus) -> None:

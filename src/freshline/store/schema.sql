@@ -412,6 +412,8 @@ CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, par
 
 CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC);
 
+CREATE INDEX decisions_run ON public.decisions USING btree (run_id) WHERE (run_id IS NOT NULL);
+
 CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
 
 CREATE INDEX events_position ON ONLY public.events USING btree ("position") WHERE ("position" IS NOT NULL);
@@ -425,6 +427,8 @@ CREATE INDEX events_default_subject_time_idx ON public.events_default USING btre
 CREATE INDEX events_unstamped ON ONLY public.events USING btree ("time", id) WHERE ("position" IS NULL);
 
 CREATE INDEX events_default_time_id_idx ON public.events_default USING btree ("time", id) WHERE ("position" IS NULL);
+
+CREATE INDEX run_logs_at ON public.run_logs USING btree (at);
 
 CREATE INDEX runs_active ON public.runs USING btree (workflow_id, partition_key) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text]));
 

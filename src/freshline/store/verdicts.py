@@ -37,8 +37,8 @@ class Verdicts:
     repeated: list[str] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
 
-    def add(self, loaded: Loaded, decision: Decision) -> str | None:
-        """Take one decision in; returns the id of the run that it queues."""
+    def add(self, loaded: Loaded, decision: Decision) -> tuple[str, str | None]:
+        """Take one decision in; returns its id, and that of the run that it queues."""
         count("decisions", outcome=decision.outcome, reason=decision.reason)
         decision_id = new_id()
         run_id = self._queue(loaded, decision, decision_id) if decision.run else None
@@ -48,10 +48,10 @@ class Verdicts:
         if decision.superseded:
             self.superseded.append(decision.superseded)
         self._look_again(loaded, decision)
-        self._record(loaded, decision, decision_id, run_id)
+        decision_id = self._record(loaded, decision, decision_id, run_id)
         if decision.outcome is not Outcome.RUN and decision.blocks_until is None:
             self.settled.append(loaded.state.workflow_id)
-        return run_id
+        return decision_id, run_id
 
     def _queue(self, loaded: Loaded, decision: Decision, decision_id: str) -> str:
         run, state, run_id = decision.run, loaded.state, new_id()
@@ -100,11 +100,11 @@ class Verdicts:
             }
         )
 
-    def _record(self, loaded: Loaded, decision: Decision, decision_id: str, run_id: str | None) -> None:
+    def _record(self, loaded: Loaded, decision: Decision, decision_id: str, run_id: str | None) -> str:
         digest = decision.digest
         if loaded.last_decision and loaded.last_decision[1] == digest and run_id is None:
             self.repeated.append(loaded.last_decision[0])
-            return
+            return loaded.last_decision[0]
         self.decisions.append(
             {
                 "id": decision_id,
@@ -118,6 +118,7 @@ class Verdicts:
                 "run_id": run_id or (decision.renewal.run_id if decision.renewal else decision.superseded),
             }
         )
+        return decision_id
 
     def write(self, connection: Connection) -> None:
         """Everything, in one pipeline of a few statements."""

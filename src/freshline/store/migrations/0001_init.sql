@@ -157,6 +157,7 @@ CREATE TABLE run_logs (
     text            text NOT NULL,
     PRIMARY KEY (run_id, line)
 );
+CREATE INDEX run_logs_at ON run_logs (at);
 
 -- One row per workflow partition: what its last success read, and how its failures stand.
 CREATE TABLE workflow_partitions (
@@ -307,6 +308,7 @@ CREATE TABLE decisions (
     CHECK (last_at >= at)
 );
 CREATE INDEX decisions_history ON decisions (workflow_id, partition_key, at DESC);
+CREATE INDEX decisions_run ON decisions (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX decisions_recent ON decisions (at DESC, id DESC);
 
 CREATE TABLE workers (

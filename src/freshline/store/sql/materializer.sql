@@ -329,22 +329,37 @@ WITH mine AS MATERIALIZED (
 UPDATE events e SET position = n.position FROM numbered n WHERE e.time = n.time AND e.id = n.id
 
 -- name: prune
--- purpose: forget what is older than the retention: events, decisions, and finished runs that no snapshot needs
+-- purpose: forget a batch of decisions, of runs that no snapshot came from, of logs, and of events without partition
 WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
 gone_events AS (
-    DELETE FROM events e USING (
-        SELECT time, id FROM events, old WHERE time < old.before AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
+    DELETE FROM events_default e USING (
+        SELECT time, id FROM events_default, old
+         WHERE time < old.before AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
     ) x WHERE (e.time, e.id) = (x.time, x.id) RETURNING 1
 ), gone_decisions AS (
     DELETE FROM decisions d USING (
-        SELECT id FROM decisions, old WHERE last_at < old.before
-           AND NOT EXISTS (SELECT FROM runs r WHERE r.decision_id = decisions.id AND r.status IN ('queued', 'running'))
-         ORDER BY at LIMIT %(batch)s
+        SELECT d.id FROM decisions d, old
+         WHERE d.last_at < old.before
+           AND NOT EXISTS (SELECT FROM runs r WHERE r.id = d.run_id AND r.status IN ('queued', 'running'))
+         ORDER BY d.at LIMIT %(batch)s
     ) x WHERE d.id = x.id RETURNING 1
+), gone_runs AS (
+    DELETE FROM runs r USING (
+        SELECT r.id FROM runs r, old
+         WHERE r.finished_at < old.before AND r.queued_at < old.before
+           AND NOT EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id)
+           AND NOT EXISTS (SELECT FROM decisions d WHERE d.run_id = r.id)
+         ORDER BY r.queued_at LIMIT %(batch)s
+    ) x WHERE r.id = x.id RETURNING 1
 ), gone_logs AS (
     DELETE FROM run_logs l USING (
-        SELECT id FROM runs, old WHERE finished_at < old.before LIMIT %(batch)s
-    ) x WHERE l.run_id = x.id RETURNING 1
+        SELECT l.run_id, l.line FROM run_logs l, old WHERE l.at < old.before LIMIT %(batch)s
+    ) x WHERE (l.run_id, l.line) = (x.run_id, x.line) RETURNING 1
 )
 SELECT (SELECT count(*) FROM gone_events) AS events, (SELECT count(*) FROM gone_decisions) AS decisions,
-       (SELECT count(*) FROM gone_logs) AS logs
+       (SELECT count(*) FROM gone_runs) AS runs, (SELECT count(*) FROM gone_logs) AS logs
+
+-- name: partitions
+-- purpose: the time partitions of the event log, by name
+SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+ WHERE i.inhparent = 'events'::regclass ORDER BY c.relname

@@ -1,0 +1,48 @@
+"""History stays within its limits, and nothing that is still needed goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.lab import MONDAY, laboratory, workflow
+
+
+def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
+    """Events, decisions and failed runs older than the retention are forgotten; heads and their runs stay."""
+    with laboratory(database_url) as lab:
+        lab.apply(workflow("b", "a"))
+        lab.report("a", "1")
+        lab.settle()
+        lab.fail(lab.start())
+        lab.advance(hours=1)
+        assert lab.work() == ["b"]
+        lab.store.stamp_positions(1000)
+        lab.now = MONDAY + timedelta(days=40)
+        while any(lab.store.prune(30, 100).values()):
+            pass
+        assert lab.one("SELECT count(*) FROM events") == 0
+        assert lab.one("SELECT count(*) FROM decisions") == 0
+        assert [run["status"] for run in lab.runs()] == ["succeeded"]
+        assert lab.head("b")["sequence"] == 1
+        lab.report("a", "2")
+        assert lab.work() == ["b"]
+
+
+def test_event_partitions_are_made_ahead_and_dropped_whole(database_url: str) -> None:
+    """There is a partition for each of the next four weeks; a week is dropped when the retention is over."""
+    with laboratory(database_url) as lab:
+        lab.apply(workflow("b", "a"))
+        lab.store.prune(30, 100)
+        names = [row["name"] for row in lab.rows("SELECT relname AS name FROM pg_class WHERE relname LIKE %s", WEEKS)]
+        assert len(names) == 4
+        lab.now = MONDAY + timedelta(days=10)
+        lab.report("a", "1")
+        assert lab.one("SELECT count(*) FROM events_default") == 1  # the definition's, from before
+        lab.store.stamp_positions(1000)
+        lab.now = MONDAY + timedelta(days=60)
+        lab.store.prune(30, 100)
+        assert lab.one("SELECT count(*) FROM events") == 0
+        assert lab.one("SELECT to_regclass('events_week_2026_01_12')") is None
+
+
+WEEKS = "events_week_____\\___\\___"
