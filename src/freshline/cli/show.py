@@ -79,7 +79,7 @@ def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answe
             f"version {snapshot['version']} of {snapshot['assetId']!r} was collected at {snapshot['goneAt']}"
         )
     view = view_of(snapshot["assetId"])
-    text = _one_select(sql) if sql else f'FROM "{view}"'
+    text = _one_select(sql) if sql is not None else f'FROM "{view}"'
     with _connect(warehouse, snapshot["location"], view) as connection:
         return _answer(connection, text, limit)
 

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from freshline.cli.dev import Watched, stamps
+from freshline.cli.signals import KILLED, stop_signals
+from freshline.store.facade import Store
+from tests.cli.conftest import Freshline
+from tests.waiting import wait_until
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(freshline: Freshline, tmp_path: Path) -> Iterator[Start]:
+    """Starts the real program; what is left at the end is killed."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str) -> subprocess.Popen[str]:
+        with (tmp_path / f"process-{len(running)}.txt").open("w") as told:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "freshline.cli.main", *words], stdout=told, stderr=told, text=True
+            )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def told(tmp_path: Path, number: int = 0) -> str:
+    """What a process has printed so far."""
+    return (tmp_path / f"process-{number}.txt").read_text()
+
+
+def states(freshline: Freshline) -> dict[str, str]:
+    """Asset to state."""
+    return {one["assetId"]: one["state"] for one in freshline.json("status")["assets"]}
+
+
+@pytest.mark.process
+def test_materializer_and_worker_do_the_work_and_end_on_sigterm(
+    applied: Freshline, start: Start, tmp_path: Path
+) -> None:
+    """A report becomes one run per descendant; on SIGTERM both leave with 0 and are listed as stopped."""
+    processes = [start("materializer", "--log-format", "json"), start("worker", "--slots", "2", "--grace", "5")]
+    wait_until(lambda: len(applied.json("workers")) == 2, 60)
+    applied("report", "shop.raw", "--version", "v1")
+    fresh = {"shop.raw": "source", "shop.clean": "fresh", "shop.daily": "fresh"}
+    wait_until(lambda: states(applied) == fresh, 60)
+    runs = applied.json("runs")
+    assert sorted(run["workflowSlug"] for run in runs) == ["make-clean", "make-daily"]
+    assert {run["trigger"]["type"] for run in runs} == {"auto-materialize"}
+    assert applied("run", "make-daily", "--wait").exit_code == 0
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    assert [process.wait(30) for process in processes] == [0, 0]
+    assert applied.json("workers") == []
+    assert len(applied.json("workers", "--all")) == 2
+    assert "Traceback" not in told(tmp_path) + told(tmp_path, 1)
+
+
+@pytest.mark.process
+def test_dev_applies_works_watches_and_stops(freshline: Freshline, start: Start, tmp_path: Path) -> None:
+    """One command: applied, refreshed, applied again on a change, kept on a mistake, gone on Ctrl-C."""
+    process = start("dev")
+    wait_until(lambda: len(freshline.json("workers")) == 2, 60)
+    freshline("report", "shop.raw", "--version", "v1")
+    wait_until(lambda: states(freshline).get("shop.daily") == "fresh", 60)
+    file = freshline.project / "workflows" / "w0.yaml"
+    good = file.read_text()
+    file.write_text("slug: [")
+    wait_until(lambda: "the last good definitions stay" in told(tmp_path), 30)
+    file.write_text(good.replace("ttl: 1h", "ttl: 2h"))
+    wait_until(lambda: {one["version"] for one in freshline.json("status")["workflows"]} == {1, 2}, 30)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    text = told(tmp_path)
+    assert "run: 'shop.clean' was never produced" in text
+    assert "asset.produced  shop.daily" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.process
+def test_dev_refuses_a_broken_project(freshline: Freshline, start: Start, tmp_path: Path) -> None:
+    """Nothing good to keep: it says what is wrong and ends with 1."""
+    (freshline.project / "workflows" / "w0.yaml").write_text("slug: [")
+    assert start("dev").wait(60) == 1
+    assert "workflows/w0.yaml" in told(tmp_path)
+
+
+class TestSignals:
+    """The first signal asks, the second one kills."""
+
+    def test_the_first_one_sets_the_event_and_handlers_are_put_back(self) -> None:
+        """SIGTERM and SIGINT both ask; afterwards everything is as before."""
+        before = signal.getsignal(signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with stop_signals() as asked:
+                os.kill(os.getpid(), number)
+                assert asked.wait(5)
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_the_second_one_ends_the_process(self) -> None:
+        """A stop that hangs can be ended."""
+        code = (
+            "import os, signal\nfrom freshline.cli.signals import stop_signals\n"
+            "with stop_signals():\n os.kill(os.getpid(), signal.SIGTERM); os.kill(os.getpid(), signal.SIGTERM)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert done.returncode == KILLED + signal.SIGTERM
+
+
+class TestWatched:
+    """The files that `dev` watches."""
+
+    def test_looks_only_at_what_defines_something(self, project: Path) -> None:
+        """Definitions and code count; the private directory, caches and data do not."""
+        before = stamps(project)
+        for name in (".freshline/x.yaml", "__pycache__/x.py", "data/x.csv"):
+            (project / name).parent.mkdir(exist_ok=True)
+            (project / name).write_text("x")
+        assert stamps(project) == before
+        (project / "jobs.py").write_text("x = 1\n")
+        assert stamps(project) != before
+
+    def test_applies_once_per_change(self, store: Store, project: Path) -> None:
+        """No change, no apply; a change, one apply."""
+        watched = Watched(store, project)
+        watched.apply()
+        assert watched.look() is False
+        (project / "workflows" / "w1.yaml").unlink()
+        assert watched.look() is True
+        assert watched.look() is False
+        assert [one["slug"] for one in store.reader.status()["workflows"]] == ["make-clean"]
+
+
+def test_logs_follow_a_run_to_its_end(applied: Freshline, store: Store) -> None:
+    """Lines that come while following are printed, and it ends with the run."""
+    applied("report", "shop.raw")
+    run_id = applied.json("run", "make-clean")["id"]
+
+    def work() -> None:
+        line = "INSERT INTO run_logs VALUES (%s, %s, 1, 'one', freshline_now(), 'stderr', 'line')"
+        for number in range(3):
+            with store.database.transaction("test") as connection:
+                connection.execute(line, [run_id, number])
+        store.cancel(run_id)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    lines = applied("logs", run_id, "--follow", "--json").stdout.splitlines()
+    worker.join()
+    assert len(lines) == 3

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from freshline.cli.main import COMMANDS
+from freshline.cli.reference import reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def test_the_page_is_what_the_help_says() -> None:
+    """`python -m freshline.cli.reference > docs/cli.md` was run after the last change of a help text."""
+    assert PAGE.read_text() == reference()
+
+
+def test_every_command_is_on_the_page() -> None:
+    """Also the parts of `db`."""
+    text = PAGE.read_text()
+    for name in [*COMMANDS, "db upgrade", "db status", "db stop"]:
+        assert f"## freshline {name}\n" in text

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.cli.conftest import Freshline
+from tests.rows import NOW, Rows
+
+ROWS = """
+SELECT * FROM (VALUES
+    (1, 'JFK', 1.5::double, 12.30::decimal(9, 2), date '2013-01-01', [1, 2], {'a': 1}, 'x'::blob),
+    (2, '[bold]LGA', 'nan'::double, NULL, NULL, [], {'a': NULL}, NULL)
+) AS t (id, origin, delay, cost, day, list, struct, bytes)
+"""
+
+
+@pytest.fixture
+def table(rows: Rows, project: Path) -> Rows:
+    """The asset flights.clean with two versions, the first one in two directories."""
+    base = project / ".freshline" / "warehouse" / "flights.clean" / "data"
+    for name in ("run-1-1", "run-2-1"):
+        (base / name).mkdir(parents=True)
+        duckdb.sql(f"COPY ({ROWS}) TO '{base}/{name}/part-0.parquet'")
+    rows.workflow("make", ["flights.clean"])
+    both = {"format": "parquet", "paths": ["flights.clean/data/run-1-1", "flights.clean/data/run-2-1"]}
+    rows.snapshot("flights.clean", "v1", 1, location=both, rows=4, bytes=100)
+    one = {"format": "parquet", "paths": ["flights.clean/data/run-2-1"], "files": {"part-0.parquet": 1}}
+    rows.snapshot("flights.clean", "v2", 2, location=one, rows=2, bytes=50)
+    return rows
+
+
+def source(rows: Rows, location: Any, **columns: Any) -> None:
+    """A source with this location."""
+    rows.source("raw")
+    rows.snapshot("raw", "r1", location=location, **columns)
+
+
+def test_the_current_version_as_a_table_and_as_json(freshline: Freshline, table: Rows) -> None:
+    """Rows as they are; what JSON has no word for becomes text or null."""
+    text = freshline("show", "flights.clean")
+    assert "[bold]LGA" in text.stdout
+    assert "version 2" in text.stderr
+    found = freshline.json("show", "flights.clean")
+    assert (found["assetId"], found["version"], found["dataVersion"]) == ("flights.clean", 2, "v2")
+    assert found["columns"][0] == {"name": "id", "type": "INTEGER"}
+    first, second = found["rows"]
+    assert (first["cost"], first["day"], first["list"], first["bytes"]) == ("12.30", "2013-01-01", [1, 2], "eA==")
+    assert second["delay"] is None
+    assert found["truncated"] is False
+
+
+def test_an_older_version_reads_all_its_directories(freshline: Freshline, table: Rows) -> None:
+    """A version is exactly its directories."""
+    assert len(freshline.json("show", "flights.clean", "--version", "1")["rows"]) == 4
+
+
+def test_limit_says_that_there_is_more(freshline: Freshline, table: Rows) -> None:
+    """Cut rows are told."""
+    found = freshline.json("show", "flights.clean", "--limit", "1")
+    assert (len(found["rows"]), found["truncated"]) == (1, True)
+    assert "there are more" in freshline("show", "flights.clean", "--limit", "1").stderr
+
+
+def test_a_query_over_the_view(freshline: Freshline, table: Rows) -> None:
+    """The view is named like the asset, with underscores."""
+    query = "SELECT count(*) AS n, max(id) AS top FROM flights_clean"
+    assert freshline.json("show", "flights.clean", "--sql", query)["rows"] == [{"n": 2, "top": 2}]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("COPY flights_clean TO '{root}/stolen.csv'", "one SELECT"),
+        ("COPY flights_clean TO '{data}/stolen.csv'", "one SELECT"),
+        ("SELECT 1; SELECT 2", "one SELECT"),
+        ("SET enable_external_access = true", "one SELECT"),
+        ("ATTACH '{root}/x.db'", "one SELECT"),
+        ("INSTALL httpfs", "one SELECT"),
+        ("DROP VIEW flights_clean", "one SELECT"),
+        ("EXPLAIN ANALYZE COPY flights_clean TO '{root}/stolen.csv'", "one SELECT"),
+        ("", "one SELECT"),
+        ("SELEC 1", "no query"),
+        ("SELECT * FROM read_text('{root}/freshline.toml')", "disabled"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
+        ("SELECT * FROM '{data}/../../../other.parquet'", "disabled"),
+        ("SELECT * FROM 'https://example.com/x.parquet'", "disabled"),
+        ("SELECT nothing FROM flights_clean", "nothing"),
+    ],
+)
+def test_a_query_can_only_read_this_version(freshline: Freshline, table: Rows, query: str, message: str) -> None:
+    """No writing, no other files, no network, no settings; each is wrong usage with a sentence."""
+    data = freshline.project / ".freshline" / "warehouse" / "flights.clean" / "data" / "run-2-1"
+    before = sorted(data.rglob("*"))
+    result = freshline("show", "flights.clean", "--sql", query.format(root=freshline.project, data=data), code=2)
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert sorted(data.rglob("*")) == before
+    assert not (freshline.project / "stolen.csv").exists()
+
+
+def test_a_source_file(freshline: Freshline, rows: Rows) -> None:
+    """The declared file of a source is read as it is, with the options that DuckDB finds by itself."""
+    path = freshline.project / "it's.csv"
+    path.write_text("id,name\n1,ann\n2,bob\n")
+    source(rows, {"format": "csv", "path": str(path), "options": {"header": "true"}})
+    assert freshline.json("show", "raw")["rows"] == [{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}]
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ({"format": "avro", "path": "/x"}, "'avro' cannot be shown"),
+        ({"format": "parquet", "path": "s3://bucket/x"}, "does not use the network"),
+        ({"format": "parquet", "path": "/nowhere/x.parquet"}, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_shown_is_explained(freshline: Freshline, rows: Rows, location: Any, message: str) -> None:
+    """Formats, places and files that are not there."""
+    source(rows, location)
+    code = 1 if "nowhere" in location["path"] else 2
+    assert message in freshline("show", "raw", code=code).stderr
+
+
+def test_a_collected_version_is_told(freshline: Freshline, rows: Rows) -> None:
+    """Its files are gone, and when."""
+    source(rows, {"format": "parquet", "path": "/x"}, gone_at=NOW)
+    assert "was collected" in freshline("show", "raw", code=1).stderr
+
+
+def test_without_a_table_the_payload_is_shown(freshline: Freshline, rows: Rows) -> None:
+    """Reports and data kept elsewhere have a payload; it cannot be queried."""
+    source(rows, None, payload={"path": "x"})
+    assert json.loads(freshline("show", "raw").stdout) == {"path": "x"}
+    assert freshline.json("show", "raw")["payload"] == {"path": "x"}
+    assert "only a payload" in freshline("show", "raw", "--sql", "SELECT 1", code=2).stderr
+
+
+def test_an_asset_that_was_never_produced(freshline: Freshline, rows: Rows) -> None:
+    """Says so, and where the reason is."""
+    rows.workflow("make", ["a"])
+    assert "freshline why a" in freshline("show", "a", code=1).stderr
