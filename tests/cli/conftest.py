@@ -56,7 +56,7 @@ class Freshline:
     def __call__(self, *words: str, code: int = 0, stdin: str | None = None) -> Result:
         """The result of a call that ends with `code`."""
         result = self._runner.invoke(cli, list(words), input=stdin, catch_exceptions=True)
-        assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception!r}"
+        assert result.exit_code == code, f"{words} {result.exit_code}: {result.output} {result.exception!r}"
         return result
 
     def json(self, *words: str, code: int = 0) -> Any:

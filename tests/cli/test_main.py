@@ -11,13 +11,11 @@ from freshline.cli.failures import told
 from freshline.cli.main import COMMANDS, cli
 from tests.cli.conftest import Freshline
 
-NAMES = list(COMMANDS)
 
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_command_has_help_with_examples(freshline: Freshline, name: str) -> None:
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help_with_examples(tmp_path: Path, name: str) -> None:
     """The help of each command explains it and shows calls of it."""
-    text = freshline(name, "--help").stdout
+    text = Freshline(tmp_path)(name, "--help").stdout
     assert "Examples:" in text
     assert f"freshline {name}" in text.split("Examples:")[1]
 
@@ -105,63 +103,62 @@ def test_bad_settings_are_wrong_usage(freshline: Freshline, monkeypatch: pytest.
     assert "FRESHLINE_POLL_MS is 'soon'" in freshline("status", code=2).stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["runs", "--limit", "0"],
-        ["runs", "--limit", "100001"],
-        ["runs", "--status", "odd"],
-        ["runs", "--after", "zz"],
-        ["events", "--after", "zz"],
-        ["decisions", "--after", "zz"],
-        ["decisions", "--workflow", "a", "--asset", "b"],
-        ["runs", "--follow", "--after", "aaaaaa"],
-        ["decisions", "--follow", "--after", "aaaaaa"],
-        ["graph", "--format", "png"],
-        ["report", "shop.raw", "--payload", "{bad"],
-        ["report", "shop.raw", "--sequence", "-1"],
-        ["run", "make-clean", "--param", "noequals"],
-        ["run", "make-clean", "--param", "=1"],
-        ["pause", "make-clean", "--until", "yesterday"],
-        ["pause", "make-clean", "--until", "2001-01-01"],
-        ["show", "shop.clean", "--version", "0"],
-        ["worker", "--slots", "0"],
-        ["apply", "--baseline", "then"],
-        ["logs", "short"],
-        ["cancel", "short"],
-    ],
-)
-def test_bad_values_are_wrong_usage(applied: Freshline, words: list[str]) -> None:
+BAD_VALUES = [
+    ["runs", "--limit", "0"],
+    ["runs", "--limit", "100001"],
+    ["runs", "--status", "odd"],
+    ["runs", "--after", "zz"],
+    ["events", "--after", "zz"],
+    ["decisions", "--after", "zz"],
+    ["decisions", "--workflow", "a", "--asset", "b"],
+    ["runs", "--follow", "--after", "aaaaaa"],
+    ["decisions", "--follow", "--after", "aaaaaa"],
+    ["graph", "--format", "png"],
+    ["report", "shop.raw", "--payload", "{bad"],
+    ["report", "shop.raw", "--sequence", "-1"],
+    ["run", "make-clean", "--param", "noequals"],
+    ["run", "make-clean", "--param", "=1"],
+    ["pause", "make-clean", "--until", "yesterday"],
+    ["pause", "make-clean", "--until", "2001-01-01"],
+    ["show", "shop.clean", "--version", "0"],
+    ["worker", "--slots", "0"],
+    ["apply", "--baseline", "then"],
+    ["logs", "short"],
+    ["cancel", "short"],
+]
+
+UNKNOWN = [
+    (["status", "shop.claen"], "did you mean 'shop.clean'"),
+    (["why", "make-cleam"], "did you mean 'make-clean'"),
+    (["why-not", "shop.dayly"], "did you mean 'shop.daily'"),
+    (["graph", "shop.rav"], "did you mean 'shop.raw'"),
+    (["runs", "--workflow", "make-dayly"], "did you mean 'make-daily'"),
+    (["decisions", "--asset", "shop.dayly"], "did you mean 'shop.daily'"),
+    (["show", "shop.claen"], "did you mean 'shop.clean'"),
+    (["report", "shop.rav"], "did you mean 'shop.raw'"),
+    (["expire", "shop.claen"], "did you mean 'shop.clean'"),
+    (["run", "make-cleam"], "did you mean 'make-clean'"),
+    (["pause", "make-cleam"], "did you mean 'make-clean'"),
+    (["resume", "make-cleam"], "did you mean 'make-clean'"),
+    (["reset", "make-cleam"], "did you mean 'make-clean'"),
+    (["logs", "aaaaaaaa"], "freshline runs"),
+    (["cancel", "aaaaaaaa"], "freshline runs"),
+]
+
+
+def test_bad_values_are_wrong_usage(applied: Freshline) -> None:
     """Exit code 2, a sentence on stderr, nothing on stdout, no traceback."""
-    result = applied(*words, code=2)
-    assert result.stdout == ""
-    assert "rror" in result.stderr
-    assert "Traceback" not in result.stderr
+    for words in BAD_VALUES:
+        result = applied(*words, code=2)
+        assert result.stdout == "", words
+        assert "rror" in result.stderr, words
+        assert "Traceback" not in result.stderr, words
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        (["status", "shop.claen"], "did you mean 'shop.clean'"),
-        (["why", "make-cleam"], "did you mean 'make-clean'"),
-        (["why-not", "shop.dayly"], "did you mean 'shop.daily'"),
-        (["graph", "shop.rav"], "did you mean 'shop.raw'"),
-        (["runs", "--workflow", "make-dayly"], "did you mean 'make-daily'"),
-        (["decisions", "--asset", "shop.dayly"], "did you mean 'shop.daily'"),
-        (["show", "shop.claen"], "did you mean 'shop.clean'"),
-        (["report", "shop.rav"], "did you mean 'shop.raw'"),
-        (["expire", "shop.claen"], "did you mean 'shop.clean'"),
-        (["run", "make-cleam"], "did you mean 'make-clean'"),
-        (["pause", "make-cleam"], "did you mean 'make-clean'"),
-        (["resume", "make-cleam"], "did you mean 'make-clean'"),
-        (["reset", "make-cleam"], "did you mean 'make-clean'"),
-        (["logs", "aaaaaaaa"], "freshline runs"),
-        (["cancel", "aaaaaaaa"], "freshline runs"),
-    ],
-)
-def test_unknown_names_are_answered_with_the_nearest(applied: Freshline, words: list[str], hint: str) -> None:
+def test_unknown_names_are_answered_with_the_nearest(applied: Freshline) -> None:
     """Exit code 1, what does not exist, and what was probably meant."""
-    assert hint in applied(*words, code=1).stderr
+    for words, hint in UNKNOWN:
+        assert hint in applied(*words, code=1).stderr, words
 
 
 class TestFailures:

@@ -54,10 +54,10 @@ def test_materializer_and_worker_do_the_work_and_end_on_sigterm(
 ) -> None:
     """A report becomes one run per descendant; on SIGTERM both leave with 0 and are listed as stopped."""
     processes = [start("materializer", "--log-format", "json"), start("worker", "--slots", "2", "--grace", "5")]
-    wait_until(lambda: len(applied.json("workers")) == 2, 60)
+    wait_until(lambda: len(applied.json("workers")) == 2, 60, what="two processes")
     applied("report", "shop.raw", "--version", "v1")
     fresh = {"shop.raw": "source", "shop.clean": "fresh", "shop.daily": "fresh"}
-    wait_until(lambda: states(applied) == fresh, 60)
+    wait_until(lambda: states(applied) == fresh, 60, what="everything fresh")
     runs = applied.json("runs")
     assert sorted(run["workflowSlug"] for run in runs) == ["make-clean", "make-daily"]
     assert {run["trigger"]["type"] for run in runs} == {"auto-materialize"}
