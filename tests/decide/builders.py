@@ -1,0 +1,215 @@
+"""Sentences about one workflow: `given().input("a", head="2", read="1").output("b").at("09:00").decides("run", ...)`.
+
+Every step returns a new scenario. Times are written "09:00" and mean Monday, 5 January 2026, in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
+from typing import Any
+
+from freshline.decide import Decision, decide
+from freshline.decide.causes import Cause, find_cause
+from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
+from freshline.model.state import (
+    ActiveRun,
+    Blocker,
+    Canceled,
+    Expiry,
+    Failures,
+    Head,
+    Input,
+    Output,
+    Pending,
+    State,
+    Version,
+)
+from freshline.model.words import ExpiryReason, RunStatus, TriggerType, When
+
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+MINUTE, HOUR = 60_000, 3_600_000
+JOB = "job-1"
+
+
+def clock(moment: str | datetime) -> datetime:
+    """Monday at that time."""
+    return moment if isinstance(moment, datetime) else datetime.combine(MONDAY, time.fromisoformat(moment), UTC)
+
+
+def maybe(moment: str | datetime | None) -> datetime | None:
+    """The same, for what may be absent."""
+    return None if moment is None else clock(moment)
+
+
+def version(name: str, sequence: int | None = None) -> Version:
+    """Data version "3" has the sequence number 3, unless told otherwise."""
+    return Version(int(name) if sequence is None else sequence, name)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A policy, a state and a moment, under construction."""
+
+    policy: Policy
+    state: State
+    now: datetime
+
+    def input(
+        self,
+        asset_id: str,
+        head: str | None = "1",
+        read: str | None = None,
+        *,
+        triggers: bool = True,
+        max_age_ms: int | None = None,
+        at: str | datetime = "08:30",
+        first: str | datetime | None = None,
+        sequence: int | None = None,
+        run_id: str | None = None,
+        events: tuple[str, ...] = (),
+    ) -> Scenario:
+        """It consumes the asset, whose head is `head`; the last success read `read`. `at`: of the last snapshot."""
+        consumed = None if read is None else version(read)
+        current = None
+        if head is not None:
+            here = version(head, sequence)
+            current = Head(here.sequence, here.data_version, clock(at), run_id)
+        pending = None
+        if head is not None and head != read:
+            pending = Pending(clock(first or at), clock(at), max(1, len(events)), events)
+        known = InputPolicy(asset_id, triggers=triggers, max_age_ms=max_age_ms)
+        return self.auto(inputs=(*self.policy.inputs, known)).facts(
+            inputs=(*self.state.inputs, Input(asset_id, current, consumed, pending))
+        )
+
+    def output(
+        self,
+        asset_id: str,
+        head: str | None = "1",
+        *,
+        expired: str | datetime | None = None,
+        reason: str = "ttl",
+        enabled: bool = True,
+        optional: bool = False,
+        event: str | None = None,
+    ) -> Scenario:
+        """It produces the asset; `expired` says when its freshness ran out."""
+        current = None if head is None else Head(int(head), head, clock("08:00"))
+        expiry = None if expired is None else Expiry(clock(expired), ExpiryReason(reason), event)
+        known = OutputPolicy(asset_id, enabled=enabled, optional=optional, freshness=Freshness())
+        return self.auto(outputs=(*self.policy.outputs, known)).facts(
+            outputs=(*self.state.outputs, Output(asset_id, current, expiry))
+        )
+
+    def auto(self, **fields: Any) -> Scenario:
+        """With these fields of the policy."""
+        return replace(self, policy=replace(self.policy, **fields))
+
+    def facts(self, **fields: Any) -> Scenario:
+        """With these facts in the state."""
+        return replace(self, state=replace(self.state, **fields))
+
+    def at(self, moment: str | datetime) -> Scenario:
+        """Look at this time."""
+        return replace(self, now=clock(moment))
+
+    def all_of_them(self) -> Scenario:
+        """`when: all`."""
+        return self.auto(when=When.ALL)
+
+    def never_ran(self) -> Scenario:
+        """There was no success yet."""
+        return self.facts(succeeded_at=None, succeeded_fingerprint=None)
+
+    def redefined(self) -> Scenario:
+        """The job is another one than that of the last success."""
+        return self.facts(job_fingerprint="job-2")
+
+    def active(
+        self,
+        status: str = "running",
+        pins: Mapping[str, str] | None = None,
+        *,
+        trigger: TriggerType = TriggerType.AUTO,
+        attempt: int | None = None,
+        definition: int = 1,
+    ) -> Scenario:
+        """A run is queued or running, on these data versions."""
+        number = attempt if attempt is not None else int(status == "running")
+        pinned = {asset_id: version(one) for asset_id, one in (pins or {}).items()}
+        return self.facts(active=ActiveRun("run-1", RunStatus(status), trigger, number, definition, pinned))
+
+    def paused(self, until: str | None = None) -> Scenario:
+        """A user paused it."""
+        return self.facts(paused=True, paused_until=maybe(until))
+
+    def failed(
+        self,
+        count: int = 1,
+        at: str | datetime = "08:59",
+        *,
+        eligible: str | datetime | None = None,
+        breaker: str | datetime | None = None,
+        probed: Mapping[str, str] | None = None,
+    ) -> Scenario:
+        """The last runs failed; the last one had read `probed`."""
+        return self.facts(failures=Failures(count, clock(at), maybe(eligible), maybe(breaker), probed))
+
+    def canceled(self, pins: Mapping[str, str], *, definition: int = 1, expired: str | None = None) -> Scenario:
+        """A user canceled a run on these versions."""
+        return self.facts(canceled=Canceled(definition, pins, maybe(expired)))
+
+    def quiet(self, start: str, end: str, *, zone: str = "UTC", days: tuple[int, ...] = tuple(range(7))) -> Scenario:
+        """No run starts in these hours."""
+        return self.auto(quiet_hours=(*self.policy.quiet_hours, QuietHours(start, end, days, zone)))
+
+    def blocked(
+        self, number: int = 7, motion: str = "running", until: str | None = None, *, cannot_run: bool = False
+    ) -> Scenario:
+        """An ancestor is in motion that could make a run read a mix."""
+        one = Blocker(number, f"w{number}", motion, maybe(until), cannot_run)
+        return self.facts(blockers=(*self.state.blockers, one))
+
+    def decide(self) -> Decision:
+        """What is decided."""
+        return decide(self.policy, self.state, self.now)
+
+    def cause(self) -> Cause | None:
+        """Why it should run."""
+        return find_cause(self.policy, self.state)
+
+    def decides(self, outcome: str, reason: str) -> Decision:
+        """The decision, which must be this one."""
+        decision = self.decide()
+        assert (decision.outcome, decision.reason) == (outcome, reason), decision
+        return decision
+
+
+def given(**policy: Any) -> Scenario:
+    """An automatic workflow that succeeded at 08:00 and has nothing to read or make yet; it is 09:00."""
+    backoff = Backoff(base_ms=2 * MINUTE, max_ms=30 * MINUTE)
+    state = State(
+        workflow_id=1,
+        slug="w",
+        partition_key="",
+        version=1,
+        job_fingerprint=JOB,
+        applied_at=clock("07:00"),
+        succeeded_fingerprint=JOB,
+        succeeded_at=clock("08:00"),
+    )
+    return Scenario(
+        Policy(**{"declared": True, "automatic": True, "backoff": backoff, **policy}), state, clock("09:00")
+    )
+
+
+def stale(**policy: Any) -> Scenario:
+    """Its input `a` moved from "1" to "2" at 08:30."""
+    return given(**policy).input("a", head="2", read="1").output("b")
+
+
+def fresh(**policy: Any) -> Scenario:
+    """It read the current version of its input `a`."""
+    return given(**policy).input("a", head="1", read="1").output("b")
