@@ -49,8 +49,10 @@ def _cadence(period_ms: int, offset_ms: int, after: datetime) -> datetime:
 
 
 def _cron(expression: str, timezone: str, after: datetime) -> datetime:
-    found: datetime = next(CronSim(expression, after.astimezone(ZoneInfo(timezone))))
-    return found.astimezone(UTC)
+    """In the hour that a clock change repeats, CronSim begins with times that are over: they are left out."""
+    times: Iterator[datetime] = CronSim(expression, after.astimezone(ZoneInfo(timezone)))
+    found = (one.astimezone(UTC) for one in times)
+    return next(one for one in found if one > after)
 
 
 def quiet_until(windows: tuple[QuietHours, ...], now: datetime) -> datetime | None:
