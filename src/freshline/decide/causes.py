@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from freshline.model.policy import Policy
 from freshline.model.state import Input, Output, State
-from freshline.model.words import Reason
+from freshline.model.words import Reason, When
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The first cause that holds. `base` is what lies under a retry. `since`: when the need arose (R4.5)."""
+    """The first cause that holds. `base` is what lies under a retry. `since`: when the need arose (R4.5).
+
+    `expired`: the output whose freshness ran out last, also where an earlier cause came first: the run serves it too.
+    """
 
     reason: Reason
     base: Reason
@@ -28,10 +31,17 @@ class Cause:
 
 def find_cause(policy: Policy, state: State) -> Cause | None:
     """The first of missing, retry, definition-changed, upstream-update, expired; None: up to date."""
-    base = _missing(policy, state) or _definition(state) or _upstream(policy, state) or _expired(policy, state)
-    if base is None or base.reason is Reason.MISSING or state.failures.count == 0:
-        return base
-    return Cause(Reason.RETRY, base.base, base.asset_id, base.since, base.expired)
+    expired = _expired_outputs(policy, state)
+    base = (
+        _missing(policy, state)
+        or _definition(state)
+        or (None if expired and behind(policy, state) else _upstream(policy, state))
+        or _expired(expired)
+    )
+    if base is None:
+        return None
+    retried = state.failures.count > 0 and base.reason is not Reason.MISSING
+    return replace(base, reason=Reason.RETRY if retried else base.reason, expired=expired[-1] if expired else None)
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
@@ -43,6 +53,11 @@ def triggers(policy: Policy, state: State) -> list[Input]:
     """Inputs that may cause a run."""
     names = {i.asset_id for i in policy.inputs if i.triggers}
     return [i for i in state.inputs if i.asset_id in names]
+
+
+def behind(policy: Policy, state: State) -> list[str]:
+    """What `when: all` still waits for: as long as there is something, an update is no cause beside another (R1.4)."""
+    return [i.asset_id for i in triggers(policy, state) if not i.newer] if policy.when is When.ALL else []
 
 
 def first_change(state: State) -> datetime | None:
@@ -77,12 +92,18 @@ def _upstream(policy: Policy, state: State) -> Cause | None:
     return Cause(Reason.UPSTREAM_UPDATE, Reason.UPSTREAM_UPDATE, _target(state), since)
 
 
-def _expired(policy: Policy, state: State) -> Cause | None:
+def _expired_outputs(policy: Policy, state: State) -> list[Output]:
+    """Those whose expiry causes a run (R2.4), the earliest first."""
     enabled = {o.asset_id for o in policy.outputs if o.enabled}
-    for output in state.outputs:
-        if output.asset_id in enabled and output.expired is not None:
-            return Cause(Reason.EXPIRED, Reason.EXPIRED, output.asset_id, output.expired.at, output)
-    return None
+    found = [(o.expired.at, o) for o in state.outputs if o.expired is not None and o.asset_id in enabled]
+    return [output for _, output in sorted(found, key=lambda one: one[0])]
+
+
+def _expired(outputs: list[Output]) -> Cause | None:
+    since = next((o.expired.at for o in outputs if o.expired is not None), None)
+    if since is None:
+        return None
+    return Cause(Reason.EXPIRED, Reason.EXPIRED, outputs[-1].asset_id, since)
 
 
 def _target(state: State) -> str:

@@ -23,14 +23,12 @@ REPEATS_ALLOWED = 2
 def decide(policy: Policy, state: State, now: datetime) -> Decision:
     """What to do about one workflow partition at one moment."""
     if not policy.declared:
-        return Decision(Outcome.SKIP, Reason.NOT_AUTO)
+        return Decision(Outcome.SKIP, Reason.NOT_AUTO, superseded=_replaceable(state))
     if not policy.automatic:
         return Decision(Outcome.SKIP, Reason.POLICY_OFF, superseded=_replaceable(state))
-    missing = [i.asset_id for i in state.inputs if i.head is None]
-    if missing:
-        evidence = {"missing": missing}
-        return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_look=patience(state, now))
     cause = find_cause(policy, state)
+    if any(i.head is None for i in state.inputs):
+        return _input_missing(policy, state, cause, now)
     if cause is None:
         superseded = _replaceable(state)
         evidence = _evidence(policy, state, None) | ({"superseded": superseded} if superseded else {})
@@ -41,6 +39,14 @@ def decide(policy: Policy, state: State, now: datetime) -> Decision:
     if holds:
         return _held(policy, state, cause, holds, now)
     return _run(policy, state, cause, now)
+
+
+def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datetime) -> Decision:
+    evidence: dict[str, Any] = {"missing": [i.asset_id for i in state.inputs if i.head is None]}
+    also = [hold.reason for hold in find_holds(policy, state, cause, now)] if cause else []
+    if also:
+        evidence["alsoHeldBy"] = also
+    return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_look=patience(state, now))
 
 
 def _replaceable(state: State) -> str | None:
@@ -111,7 +117,7 @@ def _repeated(state: State, cause: Cause, now: datetime) -> Decision:
 
 def signature(state: State, cause: Cause) -> str:
     """Identifies a cause with the versions that it would run on."""
-    expired = cause.expired.expired if cause.expired else None
+    expired = cause.expired.expired if cause.expired and cause.base is Reason.EXPIRED else None
     versions = {i.asset_id: i.head.data_version for i in state.inputs if i.head}
     return digest([cause.base, cause.asset_id, state.job_fingerprint, versions, iso(expired.at) if expired else None])
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from freshline.decide.causes import Cause, first_change, triggers
+from freshline.decide.causes import Cause, behind, first_change, triggers
 from freshline.decide.decision import iso
 from freshline.decide.times import milliseconds, quiet_until
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, State
-from freshline.model.words import ExpiryReason, Reason
+from freshline.model.words import Reason
 
 SHORT_LOOK = timedelta(seconds=1)
 LONGEST_WAIT_LOOK = timedelta(seconds=30)
@@ -64,6 +64,8 @@ def patience(state: State, now: datetime) -> datetime:
 def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
     """How long to wait for ancestors (R4.5)."""
     start = (first_change(state) if cause.by_input else None) or cause.since
+    if state.succeeded_at is None:
+        start = max(start, state.applied_at)  # what the inputs did before it was there has kept nobody waiting
     return start + milliseconds(policy.max_wait_ms)
 
 
@@ -118,7 +120,7 @@ def _canceled(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hol
         return None
     heads = {i.asset_id: i.head.data_version for i in state.inputs if i.head is not None}
     expired = cause.expired.expired if cause.expired else None
-    if expired is not None and (expired.reason is ExpiryReason.MANUAL or expired.at != canceled.expired_at):
+    if expired is not None and (canceled.expired_at is None or expired.at > canceled.expired_at):
         return None
     if dict(canceled.pins) != heads:
         return None
@@ -142,12 +144,10 @@ def _too_old(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
 
 
 def _waiting_for_all(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
-    if policy.when != "all" or cause.base is not Reason.UPSTREAM_UPDATE:
+    late = behind(policy, state)
+    if cause.base is not Reason.UPSTREAM_UPDATE or not late:
         return None
-    behind = [i.asset_id for i in triggers(policy, state) if not i.newer]
-    if not behind:
-        return None
-    return Hold(Reason.WAITING_FOR_ALL, patience(state, now), evidence={"waitingFor": behind})
+    return Hold(Reason.WAITING_FOR_ALL, patience(state, now), evidence={"waitingFor": late})
 
 
 def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
@@ -161,9 +161,10 @@ def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datet
 
 
 def _debouncing(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
-    """Counts from the last unconsumed snapshot, `maxDelayMs` from the first (R5.4)."""
+    """Counts from the last unconsumed snapshot, `maxDelayMs` from the first (R5.4). An expiry does not wait for it."""
     pending = [i.pending for i in triggers(policy, state) if i.pending is not None]
-    if policy.debounce_ms == 0 or cause.base is not Reason.UPSTREAM_UPDATE or not pending:
+    only_update = cause.base is Reason.UPSTREAM_UPDATE and cause.expired is None
+    if policy.debounce_ms == 0 or not only_update or not pending:
         return None
     until = max(p.last_at for p in pending) + milliseconds(policy.debounce_ms)
     if policy.max_delay_ms is not None:
