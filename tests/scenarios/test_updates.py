@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
 from tests.lab import Lab, workflow
+
+MINUTE = 60_000
 
 
 def test_one_report_runs_each_descendant_once(lab: Lab) -> None:
@@ -15,4 +21,324 @@ def test_one_report_runs_each_descendant_once(lab: Lab) -> None:
     lab.report("a", "2")
     assert lab.work() == ["b", "c", "d"]
     assert [run["trigger"]["reason"] for run in lab.runs()[3:]] == ["upstream-update"] * 3
+
+
+def test_a_source_that_is_faster_than_a_chain_keeps_every_level_busy(lab: Lab) -> None:
+    """Scenario 0, R4.2: while the source changes all the time, every level runs at its own pace."""
+    lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("d", "c"))
+    for version in range(12):
+        lab.report("a", str(version))
+        lab.settle()
+        lab.advance(seconds=10)
+        # Each round finishes one run of each level that has one, and the source has moved in the meantime.
+        for run in [run for _ in range(3) if (run := lab.claim())]:
+            lab.report("a", f"{version} during {run.slug}")
+            lab.finish(run)
+    assert {slug: len(lab.runs(slug)) for slug in "bcd"} == {"b": 12, "c": 11, "d": 10}
+    assert not any(run["mixed"] for run in lab.runs())
+
+
+def test_an_update_before_the_start_is_read_by_the_queued_run(lab: Lab) -> None:
+    """Scenario 1a, R6.3: a queued run that the materializer sees again takes the new version in; no follow-up."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    second = lab.report("a", "2")
+    lab.settle()
+    [run] = lab.runs("b")
+    assert run["pins"]["a"] == {"sequence": 2, "dataVersion": "2"}
+    assert lab.reason("b") == "in-flight"
+    assert lab.decision("b")["evidence"]["renewed"] is True
+    assert second["eventId"] in run["trigger"]["eventIds"]
+    assert run["trigger"]["upstream"][0]["to"] == "2"
+    assert lab.work() == ["b"]
+    assert lab.state("b")["vector"]["a"]["dataVersion"] == "2"
+
+
+def test_an_update_that_nobody_saw_before_the_start_gets_a_follow_up(lab: Lab) -> None:
+    """Scenario 1a: the run starts on its pins; what came between queueing and start is not lost."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    lab.report("a", "2")
+    run = lab.start()
+    assert run.inputs["a"].data_version == "1"
+    lab.settle()
+    lab.finish(run)
+    assert lab.work() == ["b"]
+    assert lab.reads("b") == [{"a": "1"}, {"a": "2"}]
+
+
+@pytest.mark.parametrize("updates", [1, 3])
+@pytest.mark.parametrize("seen", [True, False], ids=["seen-during-the-run", "seen-with-its-end"])
+def test_updates_during_a_run_get_one_follow_up(lab: Lab, updates: int, seen: bool) -> None:
+    """Scenarios 1b, 1c and 2: one follow-up that reads all of them; then nothing more."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    run = lab.start()
+    for number in range(updates):
+        lab.advance(seconds=1)
+        lab.report("a", f"1.{number}")
+        if seen:
+            lab.settle()
+            assert lab.reason("b") == "in-flight"
+    lab.finish(run)
+    assert lab.work() == ["b"]
+    assert lab.reads("b") == [{"a": "1"}, {"a": f"1.{updates - 1}"}]
+    assert len(lab.runs("b")[1]["trigger"]["eventIds"]) == updates
+    assert lab.work() == []
+
+
+def test_many_sources_of_one_workflow_are_one_run(lab: Lab) -> None:
+    """Scenario 3: 130 sources change within seconds; the debounced workflow runs once and has read them all."""
+    sources = [f"s{number}" for number in range(130)]
+    lab.apply(workflow("b", list(sources), auto={"onUpstreamUpdate": True, "debounceMs": 10_000}))
+    for name in sources:
+        lab.report(name, "1")
+    assert lab.work() == ["b"], "missing does not wait for the debounce (R5.4)"
+    for name in sources:
+        lab.report(name, "2")
+        lab.advance(seconds=0.1)
+        if name.endswith("5"):
+            lab.settle()
+    assert lab.work() == []
+    assert lab.reason("b") == "debouncing"
+    lab.advance(seconds=10)
+    assert lab.work() == ["b"]
+    assert set(lab.reads("b")[1].values()) == {"2"}
+    assert len(lab.runs("b")[1]["trigger"]["eventIds"]) == 40, "evidence is bounded"
+
+
+def test_a_debounce_ends_with_its_longest_delay(lab: Lab) -> None:
+    """Scenario 4: updates every 2 s for ever, debounce 10 s, max delay 60 s: a run every 60 s."""
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "debounceMs": 10_000, "maxDelayMs": 60_000}))
+    lab.report("a", "0")
+    assert lab.work() == ["b"]
+    starts = []
+    for tick in range(1, 151):
+        lab.advance(seconds=2)
+        lab.report("a", str(tick))
+        if lab.work():
+            starts.append(2 * tick)
+    # The first change after each run opens the next minute.
+    assert starts == [62, 124, 186, 248]
+
+
+def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
+    """Scenario 5, R8.3: a pause ends the queued run, holds updates, and one run catches up after it."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    lab.store.pause("b")
+    lab.settle()
+    [queued] = lab.runs("b")
+    assert (queued["status"], queued["cancel_reason"]) == ("canceled", "paused")
+    assert lab.reason("b") == "paused"
+    for version in "234":
+        lab.report("a", version)
+    assert lab.work() == []
     assert lab.forgotten() == 0
+    lab.store.resume("b")
+    assert lab.work() == ["b"]
+    assert lab.reads("b")[-1] == {"a": "4"}
+    assert lab.work() == []
+
+
+def test_a_pause_with_an_end_ends_by_itself(lab: Lab) -> None:
+    """R8.3: nobody has to resume a pause that has an end, and it is looked at exactly then."""
+    lab.apply(workflow("b", "a"))
+    lab.store.pause("b", lab.now + timedelta(hours=1))
+    lab.report("a", "1")
+    assert lab.work() == []
+    lab.advance(minutes=59)
+    assert lab.work() == []
+    lab.advance(minutes=1)
+    assert lab.work() == ["b"]
+
+
+def test_quiet_hours_keep_what_is_pending(lab: Lab) -> None:
+    """Scenario 5: updates in quiet hours lead to one run when they end."""
+    lab.apply(workflow("b", "a", quietHours=[{"from": "08:00", "to": "10:00"}]))
+    for version in "123":
+        lab.report("a", version)
+        assert lab.work() == []
+        lab.advance(minutes=15)
+    assert lab.reason("b") == "quiet-hours"
+    lab.advance(minutes=15)
+    assert lab.work() == ["b"]
+    assert lab.reads("b") == [{"a": "3"}]
+
+
+def test_a_cooldown_keeps_what_is_pending(lab: Lab) -> None:
+    """Scenario 5, promise 5: updates in a cooldown do not shorten it and are all read by the retry."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    lab.fail(lab.start())
+    for version in "234":
+        lab.advance(seconds=30)
+        lab.report("a", version)
+        assert lab.work() == []
+    assert lab.reason("b") == "cooling-down"
+    lab.advance(minutes=1)
+    assert lab.work() == ["b"]
+    assert lab.reads("b")[-1] == {"a": "4"}
+
+
+def test_an_open_breaker_keeps_what_is_pending(lab: Lab) -> None:
+    """Scenario 5, R7.3: new data lets one probe through after maxMs; its success closes the breaker."""
+    backoff = {"baseMs": MINUTE, "maxMs": 10 * MINUTE, "budget": 2}
+    lab.apply(workflow("b", "a", backoff=backoff))
+    lab.report("a", "1")
+    for _ in range(2):
+        lab.settle()
+        lab.fail(lab.start())
+        lab.advance(minutes=3)
+    lab.report("a", "2")
+    assert lab.work() == []
+    assert lab.reason("b") == "breaker-open"
+    lab.advance(minutes=8)
+    assert lab.work() == ["b"]
+    assert lab.reads("b")[-1] == {"a": "2"}
+    assert [len(lab.events(f"materializer.breaker.{what}")) for what in ("opened", "closed")] == [1, 1]
+
+
+def test_a_reapplied_definition_still_fires(lab: Lab) -> None:
+    """Scenario 7: changed policy, the same definition again, a renamed field: an update between them is not lost."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.report("a", "2")
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "priority": 3}))
+    assert lab.work() == ["b"], "policy edits cause no run of their own"
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "priority": 3}))
+    assert lab.work() == []
+    lab.report("a", "3")
+    lab.settle()
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "priority": 4}))
+    assert [run["status"] for run in lab.runs("b")] == ["succeeded", "succeeded", "canceled"]
+    assert lab.work() == ["b"]
+    lab.apply(workflow("b", "a", entrypoint="jobs:other"))
+    assert lab.work() == ["b"]
+    assert lab.runs("b")[-1]["trigger"]["reason"] == "definition-changed"
+    assert lab.reads("b")[-1] == {"a": "3"}
+
+
+def test_a_definition_that_changes_while_its_run_runs_is_run_again(lab: Lab) -> None:
+    """Promise 1: a run of the old definition finishes, and the new one runs afterwards, on what came meanwhile."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    run = lab.start()
+    lab.report("a", "2")
+    lab.apply(workflow("b", "a", entrypoint="jobs:other"))
+    lab.settle()
+    assert lab.reason("b") == "in-flight"
+    lab.finish(run)
+    assert lab.work() == ["b"]
+    assert [run["version"] for run in lab.runs("b")] == [1, 2]
+    assert lab.reads("b")[-1] == {"a": "2"}
+
+
+def test_a_report_with_a_known_key_is_ignored(lab: Lab) -> None:
+    """Scenario 8: the same report delivered twice is one update."""
+    lab.apply(workflow("b", "a"))
+    first = lab.report("a", key="k1")
+    again = lab.report("a", key="k1")
+    assert (first["duplicate"], again["duplicate"]) == (False, True)
+    assert again["eventId"] == first["eventId"]
+    assert again["dataVersion"] == "seq:1"
+    assert lab.work() == ["b"]
+    lab.report("a", key="k1")
+    assert lab.work() == []
+    assert len(lab.events("asset.produced")) == 2
+
+
+def test_a_late_report_is_recorded_and_moves_nothing(lab: Lab) -> None:
+    """Scenario 8, R3.3: with `sequence` the order of the producer counts, not that of arrival."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "new", sequence=7)
+    assert lab.work() == ["b"]
+    late = lab.report("a", "old", sequence=6)
+    assert (late["movedHead"], late["changed"]) == (False, False)
+    assert lab.work() == []
+    assert lab.head("a")["data_version"] == "new"
+    lab.report("a", "newer", sequence=8)
+    assert lab.work() == ["b"]
+    assert lab.reads("b") == [{"a": "new"}, {"a": "newer"}]
+
+
+def test_a_late_report_is_no_pending_change(lab: Lab) -> None:
+    """R4.5, R5.4: waits and delays count from the first real change, not from a late report before it."""
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "debounceMs": 10_000, "maxDelayMs": 60_000}))
+    lab.report("a", "1", sequence=2)
+    assert lab.work() == ["b"]
+    lab.report("a", "0", sequence=1)
+    lab.advance(minutes=5)
+    lab.report("a", "2", sequence=3)
+    assert lab.work() == []
+    assert lab.reason("b") == "debouncing"
+    assert lab.decision("b")["evidence"]["until"] == (lab.now + timedelta(seconds=10)).isoformat().replace(
+        "+00:00", "Z"
+    )
+    lab.advance(seconds=10)
+    assert lab.work() == ["b"]
+
+
+def test_an_update_that_was_taken_back_needs_no_run(lab: Lab) -> None:
+    """R6.3: a queued run whose cause is gone ends as superseded; nothing runs."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.report("a", "2")
+    lab.settle()
+    lab.report("a", "1")
+    assert lab.work() == []
+    assert [(run["status"], run["cancel_reason"]) for run in lab.runs("b")] == [
+        ("succeeded", None),
+        ("canceled", "superseded"),
+    ]
+    assert lab.reason("b") == "up-to-date"
+    assert len(lab.events("workflow.run.canceled")) == 1
+
+
+def test_a_run_that_was_begun_keeps_its_pins(lab: Lab) -> None:
+    """R6.3: a run that was handed back goes on with what its first steps read; the update gets a run of its own."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    run = lab.start()
+    lab.store.hand_back(run.id, run.attempt)
+    lab.report("a", "2")
+    assert lab.work() == ["b", "b"]
+    assert lab.reads("b") == [{"a": "1"}, {"a": "2"}]
+    assert [run["attempt"] for run in lab.runs("b")] == [2, 1]
+
+
+def test_equal_decisions_are_counted(lab: Lab) -> None:
+    """R5.5: the same answer again and again is one row with a count."""
+    lab.apply(workflow("b", "a x"))
+    lab.report("a", "1")
+    lab.settle()
+    for _ in range(5):
+        lab.advance(minutes=11)
+        lab.settle()
+    assert lab.one("SELECT count(*) FROM decisions") == 1
+    decision = lab.decision("b")
+    assert (decision["reason"], decision["outcome"]) == ("input-missing", "hold")
+    assert decision["count"] >= 6
+    assert decision["last_at"] == lab.now
+    assert decision["evidence"] == {"missing": ["x"]}
+
+
+def test_an_unversioned_report_always_changes(lab: Lab) -> None:
+    """Scenario 33, R3.3: without a version every report counts; an equal version does not."""
+    lab.apply(workflow("b", "a"))
+    for _ in range(2):
+        lab.report("a")
+        assert lab.work() == ["b"]
+    lab.report("a", "v")
+    assert lab.work() == ["b"]
+    assert lab.report("a", "v")["changed"] is False
+    assert lab.work() == []

@@ -84,8 +84,11 @@ def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renew
     pins = pins_of(state)
     if run_id is None or run is None or run.version != state.version or dict(run.pins) == pins:
         return None
-    waits, _ = split_blockers(policy, state, cause, now)
-    return None if waits else Renewal(run_id, pins, signature(state, cause))
+    waits, passed = split_blockers(policy, state, cause, now)
+    if waits:
+        return None
+    trigger = _trigger(policy, state, cause)
+    return Renewal(run_id, trigger, pins, signature(state, cause), mixed=bool(passed))
 
 
 def _run(policy: Policy, state: State, cause: Cause, now: datetime) -> Decision:

@@ -27,11 +27,13 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A queued run that reads newer heads when it starts (R6.3)."""
+    """A queued run that reads newer heads when it starts, and says so (R6.3)."""
 
     run_id: str
+    trigger: Mapping[str, Any]
     pins: Mapping[str, Version]
     cause: str
+    mixed: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -46,15 +46,18 @@ def read_stored(connection: Connection) -> Stored:
 
 
 def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Stored, *, baseline: bool) -> None:
-    """Store a plan: considerations are locked first, then runs, then the rest (R10.2, R11.2)."""
+    """Store a plan. Considerations first, which keeps reconcilers off; then runs, assets, partitions (R10.2, R11.2)."""
     touched = [stored.workflows[slug]["id"] for slug in (*plan.changed, *plan.added) if slug in stored.workflows]
     retired = [stored.workflows[slug]["id"] for slug in plan.retired]
-    connection.execute(SQL["lock_considerations"], {"workflows": touched + retired})
-    connection.execute(SQL["cancel_queued"], {"workflows": touched + retired, "reason": "definition-changed"})
+    # All rows that an absorber could note at the same time are locked here, in key order, or made.
+    connection.execute(SQL["consider"], {"workflows": touched + retired})
+    ending = {"workflows": touched + retired, "reason": "definition-changed", "code_hash": project.code_hash}
+    connection.execute(SQL["cancel_queued"], ending)
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
     loaded = [one for one in project.workflows if one.definition.slug in {*plan.added, *plan.changed}]
     ids = _save_workflows(connection, project, loaded, stored)
     _save_assets(connection, project, loaded, touched + retired)
+    healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()
     connection.execute(SQL["retire_workflows"], {"workflows": retired})
     _take_baseline(connection, loaded, ids, force=baseline)
     _set_clocks(connection, ids)
@@ -63,7 +66,7 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     connection.execute(SQL["drop_considerations"], {"workflows": retired})
     connection.execute(SQL["consider"], {"workflows": ids})
     connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
-    _tell(connection, plan)
+    _tell(connection, plan, healed)
     connection.execute(SQL["bump_epoch"])
 
 
@@ -90,9 +93,7 @@ def _save_workflows(
         )
     saved = connection.execute(SQL["save_workflows"], {"rows": Jsonb(rows)}).fetchall()
     connection.execute(SQL["save_versions"], {"rows": Jsonb(rows)})
-    ids = sorted(row["id"] for row in saved)
-    connection.execute(SQL["heal_partitions"], {"workflows": ids})
-    return ids
+    return sorted(row["id"] for row in saved)
 
 
 def _save_assets(
@@ -168,7 +169,7 @@ def _set_clocks(connection: Connection, ids: list[int]) -> None:
     connection.execute(SQL["drop_timers"])
 
 
-def _tell(connection: Connection, plan: ApplyPlan) -> None:
+def _tell(connection: Connection, plan: ApplyPlan, healed: Sequence[Mapping[str, Any]]) -> None:
     changes = [
         *(("added", slug) for slug in plan.added),
         *(("changed", slug) for slug in plan.changed),
@@ -183,4 +184,18 @@ def _tell(connection: Connection, plan: ApplyPlan) -> None:
         }
         for change, slug in changes
     ]
+    events.extend(
+        {
+            "id": new_id(),
+            "type": EventType.BREAKER_CLOSED,
+            "subject": row["slug"],
+            "data": {
+                "workflowSlug": row["slug"],
+                "workflowId": row["workflow_id"],
+                "partitionKey": row["partition_key"],
+                "by": "definition",
+            },
+        }
+        for row in healed
+    )
     connection.execute(load("runs")["append_events"], {"events": Jsonb(events)})

@@ -113,7 +113,7 @@ class Executing:
             with self.database.transaction("publish_run") as connection:
                 row = _fence(connection, run.id, run.attempt)
                 who = _publisher(run, row, publish_parameters=publish_parameters)
-                published = publication.publish(connection, who, Policy.from_json(row["policy"]), outputs)
+                published = publication.publish(connection, who, outputs)
                 names = [one.row["asset_id"] for one in published]
                 unchanged = sum(not one.row["changed"] for one in published)
                 closed = _record_success(connection, run, row, avoided=unchanged)
@@ -147,8 +147,9 @@ class Executing:
     def hand_back(self, run_id: str, attempt: int) -> None:
         """The worker leaves: anybody may go on with the run, on the same pins."""
         with self.database.transaction("hand_back") as connection:
-            _fence(connection, run_id, attempt)
-            connection.execute(SQL["return_run"], {"run": run_id, "crashes": 0})
+            row = _fence(connection, run_id, attempt)
+            if not _ended_instead(connection, row, attempt):
+                connection.execute(SQL["return_run"], {"run": run_id, "crashes": 0})
 
     def rescue(self, batch: int) -> int:
         """Free the runs of workers that stopped renewing; one that kills its workers again and again has failed."""
@@ -173,9 +174,9 @@ class Executing:
 
     def _rescue(self, connection: Connection, lost: Row) -> None:
         row = _fence(connection, lost["id"], lost["attempt"])
-        if lost["canceled"]:
-            end_canceled(connection, row, lost["attempt"], "canceled by a user")
-        elif lost["crashes"] + 1 >= self.settings.poison:
+        if _ended_instead(connection, row, lost["attempt"]):
+            return
+        if lost["crashes"] + 1 >= self.settings.poison:
             times = lost["crashes"] + 1
             text = (
                 f"its worker was lost {times} times while it ran; it is not tried again by itself before the cooldown"
@@ -298,6 +299,17 @@ def _record_failure(connection: Connection, row: Row, settings: Settings) -> boo
     return bool(found and found["opened"])
 
 
+def _ended_instead(connection: Connection, row: Row, attempt: int) -> bool:
+    """Whether a run that lost its worker ends, because a user wants that or because nobody has its code any more."""
+    if row["cancel_at"] is not None:
+        end_canceled(connection, row, attempt, "canceled by a user")
+    elif row["outdated"]:
+        _cancel(connection, row, attempt, "definition-changed")
+    else:
+        return False
+    return True
+
+
 def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) -> None:
     """A user ended the run: an automatic one is not asked for again with these versions (R5.3)."""
     if row["trigger_type"] == TriggerType.AUTO:
@@ -309,6 +321,10 @@ def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) ->
         }
         parameters = {"workflow": row["workflow_id"], "partition": row["partition_key"], "canceled": Jsonb(canceled)}
         connection.execute(SQL["record_canceled"], parameters)
+    _cancel(connection, row, attempt, reason)
+
+
+def _cancel(connection: Connection, row: Row, attempt: int, reason: str) -> None:
     _end(connection, row, RunStatus.CANCELED, reason=reason)
     event = _run_event(row, attempt, EventType.RUN_CANCELED, reason=reason)
     connection.execute(SQL["append_events"], {"events": Jsonb([event])})

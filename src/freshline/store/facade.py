@@ -81,7 +81,8 @@ class Store(Materializing, Executing):
         partition_key: str = "",
     ) -> dict[str, Any]:
         """The outside changed a source asset (R3.3). A duplicate `key` changes nothing."""
-        _check_report(partition_key, payload)
+        _refuse_partition(partition_key)
+        _check_payload(payload)
         report = {"version": version, "key": key, "sequence": sequence, "payload": payload}
         while True:
             try:
@@ -115,6 +116,7 @@ class Store(Materializing, Executing):
 
     def expire(self, asset_id: str, partition_key: str = "") -> dict[str, Any]:
         """As if the asset's freshness had run out."""
+        _refuse_partition(partition_key)
         with self.database.transaction("expire") as connection:
             asset = _asset(connection, asset_id)
             if asset["producer_id"] is None:
@@ -132,10 +134,13 @@ class Store(Materializing, Executing):
         partition_key: str = "",
     ) -> str:
         """Queue a manual run on the heads of this moment (R6.5). The same `key` returns the same run."""
+        _refuse_partition(partition_key)
         run_id = new_id()
         with self.database.transaction("request_run") as connection:
             workflow = _workflow(connection, slug)
             known = connection.execute(SQL["requested"], {"key": key}).fetchone() if key else None
+            if known and known["slug"] != slug:
+                raise ConflictError(f"the key {key!r} was used for a run of workflow '{known['slug']}'; choose another")
             if known:
                 return str(known["id"])
             trigger = {
@@ -177,11 +182,14 @@ class Store(Materializing, Executing):
     def pause(self, slug: str, until: datetime | None = None) -> None:
         """No automatic run of the workflow starts until then; queued ones end, what they were for stays pending."""
         with self.database.transaction("pause") as connection:
-            workflow = _workflow(connection, slug)
+            workflow = _workflow(connection, slug, "workflow")
+            # Like apply: a reconciler that is deciding about it is let finish, so that what it queues is seen here.
+            connection.execute(SQL["consider"], {"workflows": [workflow["id"]]})
+            ending = {"workflows": [workflow["id"]], "reason": "paused", "code_hash": None}
+            connection.execute(SQL["cancel_queued"], ending)
             connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
-            connection.execute(SQL["cancel_queued"], {"workflows": [workflow["id"]], "reason": "paused"})
             connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
-        self.database.ring("events")
+        self.database.ring("events", "considerations")
 
     def resume(self, slug: str) -> None:
         """Automatic runs of the workflow start again."""
@@ -234,8 +242,8 @@ def _asset(connection: Connection, asset_id: str) -> dict[str, Any]:
     return row
 
 
-def _workflow(connection: Connection, slug: str) -> dict[str, Any]:
-    row = connection.execute(SQL["lock_workflow"], {"slug": slug}).fetchone()
+def _workflow(connection: Connection, slug: str, query: str = "lock_workflow") -> dict[str, Any]:
+    row = connection.execute(SQL[query], {"slug": slug}).fetchone()
     if row is None:
         raise NotFoundError(f"there is no workflow '{slug}'", hint=_hint(connection, "workflow_names", slug))
     return row
@@ -273,13 +281,15 @@ def _report_row(
     sequence = (head["last_sequence"] if head else 0) + 1
     data_version = report["version"] or f"seq:{sequence}"
     given, last = report["sequence"], head["report_sequence"] if head else None
+    late = given is not None and last is not None and given < last
     return {
         "asset_id": asset["id"],
         "partition_key": partition_key,
         "sequence": sequence,
         "data_version": data_version,
-        "changed": head is None or head["data_version"] != data_version,
-        "late": given is not None and last is not None and given < last,
+        # A late report moves no head: it must not count as a change that is pending (R4.5, R5.4).
+        "changed": not late and (head is None or head["data_version"] != data_version),
+        "late": late,
         "location": _location(asset["declaration"].get("location"), report["payload"]),
         "produced_at": moment["now"].isoformat(),
         "payload": report["payload"],
@@ -297,9 +307,12 @@ def _location(declared: Mapping[str, Any] | None, payload: Any) -> dict[str, Any
     return {"format": "parquet", **(declared or {}), "path": str(path)}
 
 
-def _check_report(partition_key: str, payload: Any) -> None:
+def _refuse_partition(partition_key: str) -> None:
     if partition_key:
         raise UsageError(f"partition key {partition_key!r} is refused: partitions are not built yet; leave it out")
+
+
+def _check_payload(payload: Any) -> None:
     size = len(json.dumps(payload))
     if size > MOST_PAYLOAD:
         raise UsageError(f"the payload has {size} bytes; allowed are {MOST_PAYLOAD}; put the data into a file")

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
+import structlog
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
@@ -23,6 +24,7 @@ from freshline.store.queries import load
 from freshline.store.states import Key, Moment
 from freshline.store.verdicts import Verdicts
 
+log = structlog.get_logger("freshline.store")
 SQL = load("materializer")
 RELAY_LOCK = 0x66726573_02
 Judge = Callable[[Graph, Moment], Verdicts]
@@ -31,7 +33,7 @@ Judge = Callable[[Graph, Moment], Verdicts]
 class BatchError(Exception):
     """A batch of considerations could not be decided or written; the service halves it (R11.3)."""
 
-    def __init__(self, keys: Sequence[Key], cause: Exception) -> None:
+    def __init__(self, keys: Sequence[Key], cause: Exception | str) -> None:
         super().__init__(str(cause))
         self.keys = keys
 
@@ -70,8 +72,7 @@ class Materializing:
                 keys = _claim(connection, batch, only)
                 if not keys:
                     return None
-                graph, moment = self._look(connection, keys)
-                verdicts = judge(graph, moment)
+                verdicts = self._judge(connection, judge, keys)
                 verdicts.write(connection)
                 return verdicts
         except psycopg.errors.QueryCanceled as error:  # too much at once, so less of it
@@ -80,6 +81,15 @@ class Materializing:
             raise  # the connection or a lock: the whole batch is tried again
         except psycopg.Error as error:
             raise BatchError(list(keys), error) from error
+
+    def _judge(self, connection: Connection, judge: Judge, keys: Mapping[Key, int]) -> Verdicts:
+        """A stored state that cannot be read, or not be decided, must not hold up the rest of the batch (R11.3)."""
+        try:
+            return judge(*self._look(connection, keys))
+        except psycopg.Error:
+            raise
+        except Exception as error:
+            raise BatchError(list(keys), f"{type(error).__name__}: {error}") from error
 
     def _look(self, connection: Connection, keys: Mapping[Key, int]) -> tuple[Graph, Moment]:
         """The graph and a state of the same epoch; definitions that were applied meanwhile mean another look."""
@@ -96,10 +106,10 @@ class Materializing:
             keys = _claim(connection, 1, [key])
             if not keys:
                 return
-            moment = states.read(connection, keys)
-            verdicts = Verdicts(moment.now)
-            for loaded in moment.loaded:
-                verdicts.add(loaded, failed_evaluation(error, loaded.state.looks, moment.now))
+            now, bare = states.read_bare(connection, keys)
+            verdicts = Verdicts(now)
+            for loaded in bare:
+                verdicts.add(loaded, failed_evaluation(error, loaded.state.looks, now))
             verdicts.write(connection)
 
     def fire_timers(self, batch: int) -> int:
@@ -125,8 +135,11 @@ class Materializing:
     def stamp_positions(self, batch: int) -> int:
         """Give committed events their positions; only one process at a time does, the others do nothing."""
         with self.database.transaction("stamp_positions") as connection:
-            parameters = {"key": RELAY_LOCK, "batch": batch}
-            return connection.execute(SQL["stamp_positions"], parameters).rowcount
+            # In a statement of its own: what the last holder stamped must be visible to the next one.
+            mine = connection.execute(SQL["lock_relay"], {"key": RELAY_LOCK}).fetchone()
+            if not mine or not mine["locked"]:
+                return 0
+            return connection.execute(SQL["stamp_positions"], {"batch": batch}).rowcount
 
     def prune(self, days: int, batch: int) -> dict[str, int]:
         """Forget a batch of what is older than the retention, and have partitions for the events to come."""
@@ -184,5 +197,10 @@ def _fire(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _freshness(row: Mapping[str, Any]) -> Freshness:
     if row["policy"] is None:
         return Freshness()
-    outputs = Policy.from_json(row["policy"]).outputs
+    try:
+        outputs = Policy.from_json(row["policy"]).outputs
+    except Exception:
+        # The timers of others must fire; this workflow's own error shows when it is decided (promise 10).
+        log.exception("policy_unreadable", workflow=row["slug"])
+        return Freshness()
     return next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())

@@ -5,7 +5,7 @@ It only appends and updates its own rows: snapshots, heads, events, timers, vect
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -51,7 +51,7 @@ class Published:
     recovered: dict[str, Any] | None
 
 
-def publish(connection: Connection, who: Publisher, policy: Policy, outputs: Iterable[StagedOutput]) -> list[Published]:
+def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> list[Published]:
     """Append snapshots and move the heads of what the workflow still owns (R10.2)."""
     partition = who.partition_key
     owned = {
@@ -62,11 +62,27 @@ def publish(connection: Connection, who: Publisher, policy: Policy, outputs: Ite
     names = [output.asset_id for output in kept]
     connection.execute(SQL["lock_heads"], {"assets": names, "partition": partition})
     sources = _sources(connection, who)
+    policy = _policy(connection, who.workflow_id)
     declared = {output.asset_id: output.freshness for output in policy.outputs}
     published = [_output(who, one, owned[one.asset_id], declared, sources) for one in kept]
     append(connection, published)
-    arm(connection, [timer for one in published for timer in one.timers])
+    left_out = {output.asset_id for output in policy.outputs if output.optional} & owned.keys() - set(names)
+    arm(connection, [*(timer for one in published for timer in one.timers), *_restarted(who, declared, left_out)])
     return published
+
+
+def _policy(connection: Connection, workflow_id: int) -> Policy:
+    row = connection.execute(SQL["policy"], {"workflow": workflow_id}).fetchone()
+    assert row is not None  # noqa: S101 - the run refers to it
+    return Policy.from_json(row["policy"])
+
+
+def _restarted(who: Publisher, declared: Mapping[str, Freshness], left_out: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """An optional output that the job left out is as fresh as one that it made (R7.4)."""
+    for asset_id in sorted(left_out):
+        freshness = declared[asset_id]
+        key = {"asset_id": asset_id, "partition_key": who.partition_key}
+        yield from timers(key, freshness, who.now, expires_at(freshness, who.now))
 
 
 def append(connection: Connection, published: Sequence[Published], *, late: bool = False) -> None:

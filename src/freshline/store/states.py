@@ -56,6 +56,35 @@ def read(connection: Connection, keys: Mapping[Key, int]) -> Moment:
     return Moment(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded)
 
 
+def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[Loaded]]:
+    """The time, and what a failed decision needs: nothing of it can be unreadable."""
+    arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
+    rows = connection.execute(SQL["load_bare"], arrays).fetchall()
+    return rows[0]["now"], [_bare(row, keys) for row in rows]
+
+
+def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
+    state = State(
+        workflow_id=row["workflow_id"],
+        slug=row["slug"],
+        partition_key=row["partition_key"],
+        version=row["version"],
+        job_fingerprint=row["job_fingerprint"],
+        applied_at=row["applied_at"],
+        looks=keys[row["workflow_id"], row["partition_key"]],
+    )
+    decision = row["last_decision"]
+    return Loaded(
+        policy=Policy(declared=False, automatic=False),
+        state=state,
+        project=row["project"],
+        code_hash=None,
+        needs_spark=False,
+        retired=False,
+        last_decision=(decision["id"], decision["digest"]) if decision else None,
+    )
+
+
 def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
     """The strongest motion of each workflow: one that has no end, then the latest end, then those that cannot run."""
     motion: dict[int, Moving] = {}

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
-from freshline.decide import Decision
+from freshline.decide import Decision, Renewal
 from freshline.model.words import Outcome
 from freshline.store.database import Connection
 from freshline.store.ids import new_id
@@ -43,8 +43,7 @@ class Verdicts:
         decision_id = new_id()
         run_id = self._queue(loaded, decision, decision_id) if decision.run else None
         if decision.renewal:
-            pins = {asset_id: pin.as_json() for asset_id, pin in decision.renewal.pins.items()}
-            self.renewals.append({"id": decision.renewal.run_id, "pins": pins, "cause": decision.renewal.cause})
+            self.renewals.append(_renewal(decision.renewal, decision_id))
         if decision.superseded:
             self.superseded.append(decision.superseded)
         self._look_again(loaded, decision)
@@ -102,9 +101,11 @@ class Verdicts:
 
     def _record(self, loaded: Loaded, decision: Decision, decision_id: str, run_id: str | None) -> str:
         digest = decision.digest
-        if loaded.last_decision and loaded.last_decision[1] == digest and run_id is None:
-            self.repeated.append(loaded.last_decision[0])
-            return loaded.last_decision[0]
+        last = loaded.last_decision
+        # A decision that a run refers to has a row of its own.
+        if last and last[1] == digest and run_id is None and decision.renewal is None:
+            self.repeated.append(last[0])
+            return last[0]
         self.decisions.append(
             {
                 "id": decision_id,
@@ -137,3 +138,14 @@ class Verdicts:
     def _each(connection: Connection, name: str, rows: Sequence[object], **parameters: Any) -> None:
         if rows:
             connection.execute(SQL[name], parameters)
+
+
+def _renewal(renewal: Renewal, decision_id: str) -> dict[str, Any]:
+    return {
+        "id": renewal.run_id,
+        "trigger": {**renewal.trigger, "decisionId": decision_id},
+        "pins": {asset_id: pin.as_json() for asset_id, pin in renewal.pins.items()},
+        "cause": renewal.cause,
+        "mixed": renewal.mixed,
+        "decision_id": decision_id,
+    }

@@ -42,17 +42,13 @@ SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id
 INSERT INTO projects (name, code_hash, applied_at) VALUES (%(name)s, %(code_hash)s, freshline_now())
 ON CONFLICT (name) DO UPDATE SET code_hash = excluded.code_hash, applied_at = excluded.applied_at
 
--- name: lock_considerations
--- purpose: keep reconcilers off the workflows that change, before their runs are touched
-SELECT workflow_id FROM considerations WHERE workflow_id = ANY (%(workflows)s)
- ORDER BY workflow_id, partition_key FOR UPDATE
-
 -- name: cancel_queued
--- purpose: end queued automatic runs; what they were for stays pending
+-- purpose: end queued automatic runs; what they were for stays pending. Manual ones end if nobody has their code
 WITH ended AS (
     UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = %(reason)s
      WHERE id IN (SELECT id FROM runs WHERE workflow_id = ANY (%(workflows)s) AND status = 'queued'
-                     AND trigger_type = 'auto-materialize' ORDER BY workflow_id, partition_key FOR UPDATE)
+                     AND (trigger_type = 'auto-materialize' OR code_hash <> %(code_hash)s)
+                   ORDER BY workflow_id, partition_key, id FOR UPDATE)
     RETURNING id, workflow_id, partition_key, trigger
 )
 INSERT INTO events (id, time, type, subject, data)
@@ -93,7 +89,7 @@ UPDATE workflows SET retired_at = freshline_now() WHERE id = ANY (%(workflows)s)
 -- name: release_assets
 -- purpose: assets of changed and retired workflows have no owner until the new definitions claim them
 UPDATE assets SET producer_id = NULL, step_id = NULL
- WHERE id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s) ORDER BY id FOR UPDATE)
+ WHERE id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s) ORDER BY id FOR NO KEY UPDATE)
 
 -- name: save_assets
 -- purpose: assets that are produced, declared as sources, or only consumed
@@ -128,10 +124,18 @@ SELECT r.asset_id, w.id, r.triggers, r.declaration
  ORDER BY r.asset_id, w.id
 
 -- name: heal_partitions
--- purpose: a new definition version closes the breaker and ends the cooldown (R7.3)
-UPDATE workflow_partitions
-   SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL, cause_repeats = 0
- WHERE workflow_id = ANY (%(workflows)s) AND (failures > 0 OR canceled IS NOT NULL OR cause_repeats > 0)
+-- purpose: a new definition version closes the breaker and ends the cooldown; returns whose breaker was open (R7.3)
+WITH before AS MATERIALIZED (
+    SELECT workflow_id, partition_key, breaker_at FROM workflow_partitions
+     WHERE workflow_id = ANY (%(workflows)s) AND (failures > 0 OR canceled IS NOT NULL OR cause_repeats > 0)
+     ORDER BY workflow_id, partition_key FOR UPDATE
+), healed AS (
+    UPDATE workflow_partitions p
+       SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL, cause_repeats = 0
+      FROM before b WHERE (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
+)
+SELECT b.workflow_id, w.slug, b.partition_key FROM before b JOIN workflows w ON w.id = b.workflow_id
+ WHERE b.breaker_at IS NOT NULL ORDER BY b.workflow_id
 
 -- name: take_baseline
 -- purpose: accept what is there as fresh: the heads become the vector (R1.2, R8.2)
@@ -233,8 +237,12 @@ VALUES (%(asset)s, %(partition)s, 'expiry', freshline_now(), 'manual')
 ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = 'manual'
 RETURNING due_at
 
--- name: lock_workflow
+-- name: workflow
 -- purpose: one workflow that is not retired
+SELECT id, slug FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL
+
+-- name: lock_workflow
+-- purpose: the same, locked
 SELECT id, slug, policy, version FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL FOR NO KEY UPDATE
 
 -- name: pause
@@ -269,7 +277,7 @@ SELECT e.asset_id, h.sequence, h.data_version FROM edges e
 
 -- name: requested
 -- purpose: a manual run that was asked for with the same key
-SELECT id::text FROM runs WHERE request_key = %(key)s
+SELECT r.id::text, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.request_key = %(key)s
 
 -- name: register_worker
 -- purpose: a process announces itself, and again with every heartbeat

@@ -195,6 +195,18 @@ SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT jsonb_agg(jsonb_build_array(workflow_id, kind, until, cannot_run)) FROM motion) AS motion,
        (SELECT jsonb_agg(state) FROM states) AS states
 
+-- name: load_bare
+-- purpose: just enough about workflows whose state cannot be read or decided, to say so
+SELECT w.id AS workflow_id, w.slug, b.partition_key, w.version, w.job_fingerprint, w.applied_at, w.project,
+       (SELECT to_jsonb(d) FROM (
+            SELECT x.id, x.digest FROM decisions x
+             WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
+             ORDER BY x.at DESC, x.id DESC LIMIT 1) d) AS last_decision,
+       (SELECT freshline_now()) AS now
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS b (workflow_id, partition_key)
+  JOIN workflows w ON w.id = b.workflow_id
+ ORDER BY w.id, b.partition_key
+
 -- name: queue_runs
 -- purpose: the automatic runs of a batch, in key order, and their events
 WITH new AS (
@@ -216,8 +228,10 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workfl
 
 -- name: renew_runs
 -- purpose: move the pins of queued runs to the new heads, unless a worker has begun meanwhile (R6.3)
-UPDATE runs r SET pins = n.pins, cause = n.cause
-  FROM jsonb_to_recordset(%(renewals)s) AS n (id uuid, pins jsonb, cause text)
+UPDATE runs r
+   SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, decision_id = n.decision_id
+  FROM jsonb_to_recordset(%(renewals)s) AS n (
+        id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, decision_id uuid)
  WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
 
 -- name: supersede_runs
@@ -299,8 +313,11 @@ WITH stale AS (
       LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
       LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = '' AND t.kind = 'expiry'
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
-     WHERE (h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean AND p.succeeded_at IS NULL)
-        OR t.expired_at IS NOT NULL
+      LEFT JOIN LATERAL (SELECT (o ->> 'enabled')::boolean AS enabled, (o ->> 'optional')::boolean AS optional
+                           FROM jsonb_array_elements(w.policy -> 'outputs') o WHERE o ->> 'asset_id' = a.id) d ON true
+     WHERE (h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean
+            AND NOT (d.optional AND p.succeeded_at IS NOT NULL))
+        OR (t.expired_at IS NOT NULL AND d.enabled)
         OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
 )
 INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
@@ -316,13 +333,14 @@ SELECT s.workflow_id, '', freshline_now(), 2, freshline_now()
 ON CONFLICT DO NOTHING
 RETURNING workflow_id
 
+-- name: lock_relay
+-- purpose: one relay at a time
+SELECT pg_try_advisory_xact_lock(%(key)s) AS locked
+
 -- name: stamp_positions
--- purpose: give committed events their place in the order that outside consumers follow; one relay at a time
-WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(%(key)s) AS locked
-), batch AS MATERIALIZED (
-    SELECT time, id FROM events WHERE position IS NULL AND (SELECT locked FROM mine)
-     ORDER BY time, id LIMIT %(batch)s
+-- purpose: give committed events their place in the order that outside consumers follow
+WITH batch AS MATERIALIZED (
+    SELECT time, id FROM events WHERE position IS NULL ORDER BY time, id LIMIT %(batch)s
 ), numbered AS MATERIALIZED (
     SELECT time, id, nextval('event_positions') AS position FROM (SELECT * FROM batch ORDER BY time, id) b
 )

@@ -68,8 +68,10 @@ RETURNING r.id::text, r.cancel_at IS NOT NULL AS cancel
 -- name: lock_run
 -- purpose: the fence: a write of a run begins by locking it under its token; no row: another attempt owns it
 SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.cause, r.version, r.cancel_at,
-       w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now
-  FROM runs r JOIN workflows w ON w.id = r.workflow_id
+       w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now,
+       -- Workers take only runs of their own code (R10.3): with a project's old code a run would wait for ever.
+       coalesce(r.code_hash <> p.code_hash, false) AS outdated
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id JOIN projects p ON p.name = r.project
  WHERE r.id = %(run)s AND r.attempt = %(attempt)s AND r.status = 'running'
    FOR UPDATE OF r
 
@@ -104,6 +106,10 @@ SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_versi
  WHERE a.producer_id = %(workflow)s
  ORDER BY a.id
    FOR SHARE OF a
+
+-- name: policy
+-- purpose: the workflow's policy, read when its assets are locked: apply may have changed the freshness while we waited
+SELECT policy FROM workflows WHERE id = %(workflow)s
 
 -- name: lock_heads
 -- purpose: heads in key order
@@ -212,7 +218,7 @@ UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progres
 
 -- name: lost_runs
 -- purpose: runs whose worker did not renew its lease
-SELECT r.id::text, r.attempt, r.crashes, r.cancel_at IS NOT NULL AS canceled FROM runs r
+SELECT r.id::text, r.attempt, r.crashes FROM runs r
  WHERE r.status = 'running' AND r.lease_until < (SELECT freshline_now())
  ORDER BY r.lease_until LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 

@@ -1,0 +1,389 @@
+"""Failures (scenarios 16 to 22): backoff holds, breakers open once, nothing is published by mistake."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from freshline.decide import Decision
+from freshline.errors import ConflictError, FencedError, NotFoundError
+from freshline.model.policy import Policy
+from freshline.model.state import State
+from freshline.services import reconciler
+from tests.lab import Lab, workflow
+
+MINUTE = 60_000
+
+
+def queued(lab: Lab, **more: object) -> None:
+    lab.apply(workflow("b", "a", **more))
+    lab.report("a", "1")
+    lab.settle()
+
+
+def test_an_asset_that_always_fails_is_tried_rarely(lab: Lab) -> None:
+    """Scenario 16, R7.3: new data every half hour and nothing but failures: budget + T/maxMs + 1 runs, one event."""
+    hours = 15
+    queued(lab, backoff={"baseMs": MINUTE, "maxMs": 180 * MINUTE, "budget": 3})
+    begin = lab.now
+    while lab.now < begin + timedelta(hours=hours):
+        lab.report("a", lab.now.isoformat())
+        lab.settle()
+        run = lab.claim()
+        if run:
+            lab.fail(run)
+            lab.settle()
+        lab.advance(minutes=30)
+    assert 3 < len(lab.runs("b")) <= 3 + hours / 3 + 1
+    assert len(lab.events("materializer.breaker.opened")) == 1
+    assert lab.events("materializer.breaker.closed") == []
+
+
+def test_an_unreachable_engine_opens_no_breaker(lab: Lab) -> None:
+    """Scenario 16, R7.1: what is not the workflow's fault is not counted."""
+    queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
+    for _ in range(10):
+        run = lab.start()
+        lab.store.fail_run(run.id, run.attempt, {"code": "engine", "message": "Spark is away"}, counts=False)
+        lab.settle()
+    assert lab.events("materializer.breaker.opened") == []
+    assert lab.state("b")["failures"] == 0
+    assert lab.work() == ["b"]
+
+
+def test_a_cooldown_survives_everything_and_ends_by_itself(lab: Lab) -> None:
+    """Scenario 17, promise 5: no run before the cooldown ends, then a retry without any new event; it doubles."""
+    queued(lab)
+    lab.fail(lab.start())
+    lab.settle()
+    assert lab.reason("b") == "cooling-down"
+    first = lab.state("b")["eligible_at"]
+    assert timedelta(minutes=2) <= first - lab.now <= timedelta(minutes=2.2)
+    lab.now = first - timedelta(seconds=1)
+    assert lab.work() == []
+    lab.now = first
+    lab.settle()
+    run = lab.start()
+    assert run.trigger["reason"] == "missing"
+    lab.fail(run)
+    second = lab.state("b")["eligible_at"]
+    assert timedelta(minutes=4) <= second - lab.now <= timedelta(minutes=4.4)
+    lab.now = second
+    assert lab.work() == ["b"]
+    assert lab.state("b")["failures"] == 0
+    lab.report("a", "2")
+    lab.settle()
+    lab.fail(lab.start())
+    lab.now = lab.state("b")["eligible_at"]
+    lab.settle()
+    assert lab.start().trigger["reason"] == "retry"
+
+
+def test_a_failed_refresh_does_not_end_a_ttl_loop(lab: Lab) -> None:
+    """Scenario 17: after a failure the next refresh comes by itself."""
+    lab.apply(workflow("b", "a", freshness={"ttlMs": 10 * MINUTE}))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.advance(minutes=10)
+    lab.settle()
+    lab.fail(lab.start())
+    assert lab.work() == []
+    lab.advance(minutes=3)
+    assert lab.work() == ["b"]
+    lab.advance(minutes=10)
+    assert lab.work() == ["b"]
+
+
+def test_a_failure_counts_once(lab: Lab) -> None:
+    """Scenario 18: a second report of one failure, and a late one after a newer success, change nothing."""
+    queued(lab)
+    run = lab.start()
+    lab.fail(run)
+    with pytest.raises(FencedError):
+        lab.fail(run)
+    assert lab.state("b")["failures"] == 1
+    lab.advance(minutes=3)
+    assert lab.work() == ["b"]
+    with pytest.raises(FencedError):
+        lab.fail(run)
+    assert lab.state("b")["failures"] == 0
+    assert len(lab.events("workflow.run.failed")) == 1
+
+
+def test_a_canceled_run_is_not_asked_for_again(lab: Lab) -> None:
+    """Scenario 19, R5.3: the same versions stay canceled until a version, the definition or a reset differs."""
+    queued(lab)
+    assert lab.store.cancel(str(lab.runs("b")[0]["id"])) == "canceled"
+    assert lab.work() == []
+    assert lab.reason("b") == "canceled"
+    lab.advance(hours=3)
+    assert lab.work() == []
+    lab.report("a", "2")
+    assert lab.work() == ["b"]
+
+
+def test_a_reset_lets_a_canceled_run_come_back(lab: Lab) -> None:
+    """R5.3: `reset` ends `canceled`, at once."""
+    queued(lab)
+    lab.store.cancel(str(lab.runs("b")[0]["id"]))
+    assert lab.work() == []
+    lab.store.reset("b")
+    assert lab.work() == ["b"]
+
+
+def test_a_running_run_is_canceled_through_its_worker(lab: Lab) -> None:
+    """R5.3: the worker hears of it with its heartbeat, ends the run, and nothing is published."""
+    queued(lab)
+    run = lab.start()
+    held = [{"id": run.id, "attempt": run.attempt}]
+    assert lab.store.renew_leases(held) == {run.id: False}
+    assert lab.store.cancel(run.id) == "running"
+    assert lab.store.renew_leases(held) == {run.id: True}
+    lab.store.cancel_running(run.id, run.attempt)
+    assert lab.store.renew_leases(held) == {}
+    assert lab.work() == []
+    assert lab.runs("b")[0]["status"] == "canceled"
+    assert lab.rows("SELECT * FROM heads WHERE asset_id = 'b'") == []
+
+
+def test_a_canceled_run_of_a_dead_worker_ends(lab: Lab) -> None:
+    """R5.3, promise 9: nobody has to live for a cancellation to take effect."""
+    queued(lab)
+    run = lab.start()
+    lab.store.cancel(run.id)
+    lab.advance(seconds=16)
+    assert lab.store.rescue(10) == 1
+    assert lab.runs("b")[0]["status"] == "canceled"
+    assert lab.work() == []
+    assert lab.reason("b") == "canceled"
+
+
+def test_a_canceled_run_that_is_handed_back_ends(lab: Lab) -> None:
+    """R5.3: a worker that leaves does not bring a canceled run back into the queue."""
+    queued(lab)
+    run = lab.start()
+    lab.store.cancel(run.id)
+    lab.store.hand_back(run.id, run.attempt)
+    assert lab.runs("b")[0]["status"] == "canceled"
+    assert lab.work() == []
+
+
+def test_canceling_what_is_over_or_unknown(lab: Lab) -> None:
+    """A finished run stays as it is; an unknown one is an error that says where to look."""
+    queued(lab)
+    run = lab.start()
+    lab.finish(run)
+    assert lab.store.cancel(run.id) == "succeeded"
+    with pytest.raises(NotFoundError, match="freshline runs"):
+        lab.store.cancel("00000000-0000-7000-8000-000000000000")
+
+
+def test_a_recovered_parent_rearms_its_child(lab: Lab) -> None:
+    """Scenario 19: a child of a failed parent runs when the parent recovers."""
+    lab.apply(workflow("b", "a"), workflow("c", "b"))
+    lab.report("a", "1")
+    lab.settle()
+    lab.fail(lab.start())
+    lab.settle()
+    assert lab.reason("c") == "input-missing"
+    lab.advance(minutes=3)
+    assert lab.work() == ["b", "c"]
+
+
+def test_a_failed_run_publishes_nothing(lab: Lab) -> None:
+    """Scenario 20: outputs that were staged before the failure stay invisible."""
+    queued(lab)
+    run = lab.start()
+    lab.store.begin_step(run.id, run.attempt, "work", 1)
+    lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=[])
+    lab.fail(run)
+    assert lab.rows("SELECT * FROM snapshots WHERE asset_id = 'b'") == []
+    assert [event["subject"] for event in lab.events("asset.produced")] == ["a"]
+
+
+def test_a_poisonous_run_fails_after_five_workers(lab: Lab) -> None:
+    """Scenario 21, R12.2: a run that kills its workers has a finite number of attempts, and then its cooldown."""
+    queued(lab)
+    for _ in range(5):
+        lab.start()
+        lab.advance(seconds=16)
+        assert lab.store.rescue(10) == 1
+    [run] = lab.runs("b")
+    assert (run["status"], run["error"]["code"], run["attempt"]) == ("failed", "poison", 5)
+    assert lab.work() == []
+    assert lab.reason("b") == "cooling-down"
+
+
+def test_lost_leases_and_hand_backs_are_no_failures(lab: Lab) -> None:
+    """R7.1, R12.2: a lost worker is not counted as a failure, a hand-back not even as a crash."""
+    queued(lab)
+    for _ in range(10):
+        run = lab.start()
+        lab.store.hand_back(run.id, run.attempt)
+    lab.start()
+    lab.advance(seconds=16)
+    lab.store.rescue(10)
+    assert lab.runs("b")[0]["crashes"] == 1
+    assert lab.work() == ["b"]
+    assert lab.state("b")["failures"] == 0
+
+
+def test_a_broken_policy_stays_in_its_own_workflow(lab: Lab) -> None:
+    """Scenario 22, promise 10: a definition that cannot be read is a visible failed decision; the others run."""
+    lab.apply(*(workflow(slug, "a") for slug in "bcdef"))
+    lab.rows("UPDATE workflows SET policy = '{}' WHERE slug = 'd' RETURNING 1")
+    lab.report("a", "1")
+    assert sorted(lab.work()) == ["b", "c", "e", "f"]
+    decision = lab.decision("d")
+    assert (decision["outcome"], decision["reason"]) == ("error", "evaluation-failed")
+    assert "when" in decision["evidence"]["error"]
+    lab.advance(minutes=20)
+    assert lab.work() == []
+    assert lab.one("SELECT count(*) FROM decisions WHERE outcome = 'error'") == 1, "it is counted, not repeated"
+    lab.apply(*(workflow(slug, "a", auto={"onUpstreamUpdate": True, "priority": 1}) for slug in "bcdef"))
+    assert lab.work() == ["d"], "a new definition heals it"
+
+
+def test_a_broken_policy_does_not_stop_timers(lab: Lab) -> None:
+    """Scenario 22: the timers of other assets fire, and the broken one is told as well."""
+    definitions = [workflow(slug, "a", freshness={"ttlMs": MINUTE}) for slug in "bc"]
+    lab.apply(*definitions)
+    lab.report("a", "1")
+    lab.work()
+    lab.rows("UPDATE workflows SET policy = '{}' WHERE slug = 'b' RETURNING 1")
+    lab.advance(minutes=1)
+    assert lab.work() == ["c"]
+    assert lab.reason("b") == "evaluation-failed"
+
+
+def test_an_evaluation_that_raises_stays_in_its_own_workflow(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 22: an error while deciding is stored with its text, has its own backoff, and heals by itself."""
+    lab.apply(workflow("b", "a"), workflow("c", "a"))
+    real = reconciler.decide
+
+    def decide(policy: Policy, state: State, now: object) -> Decision:
+        if state.slug == "b":
+            raise ZeroDivisionError("planted")
+        return real(policy, state, now)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reconciler, "decide", decide)
+        lab.report("a", "1")
+        assert lab.work() == ["c"]
+        assert lab.decision("b")["evidence"] == {"error": "ZeroDivisionError: planted"}
+        assert lab.forgotten() == 0
+    lab.advance(seconds=30)
+    assert lab.work() == ["b"]
+
+
+def test_a_success_that_leaves_its_cause_is_an_error_and_no_loop(lab: Lab) -> None:
+    """R1.5: a workflow whose success never brings its output is stopped after two repetitions."""
+    lab.apply(workflow("b", "a", outputs=["b", "never"]))
+    lab.report("a", "1")
+    for _ in range(3):
+        lab.settle()
+        lab.finish(lab.start(), without={"never"})
+    assert lab.work() == []
+    assert lab.reason("b") == "evaluation-failed"
+
+
+def test_an_optional_output_may_be_left_out(lab: Lab) -> None:
+    """R7.4: it is not missing afterwards, and its freshness clock restarts."""
+    definition = workflow("b", "a", outputs=["b", "extra"], freshness={"ttlMs": 10 * MINUTE})
+    definition["steps"][0]["produces"][1]["optional"] = True
+    lab.apply(definition)
+    lab.report("a", "1")
+    for _ in range(4):
+        lab.settle()
+        lab.finish(lab.start(), without={"extra"})
+        lab.settle()
+        assert lab.active() == []
+        assert lab.reason("b") == "up-to-date"
+        due = lab.rows("SELECT asset_id, due_at, expired_at FROM timers ORDER BY asset_id")
+        assert [(row["asset_id"], row["due_at"] - lab.now, row["expired_at"]) for row in due] == [
+            ("b", timedelta(minutes=10), None),
+            ("extra", timedelta(minutes=10), None),
+        ]
+        lab.advance(minutes=10)
+    assert [run["trigger"]["reason"] for run in lab.runs("b")] == ["missing", *["expired"] * 3]
+
+
+def test_a_manual_run_ignores_holds_and_its_success_counts(lab: Lab) -> None:
+    """R6.5: it is pinned when requested, comes first, closes the breaker, and what it read is handled."""
+    queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
+    lab.fail(lab.start())
+    lab.settle()
+    assert len(lab.events("materializer.breaker.opened")) == 1
+    lab.store.pause("b")
+    lab.report("a", "2")
+    run_id = lab.store.request_run("b", {"day": 3})
+    lab.report("a", "3")
+    lab.settle()
+    run = lab.start()
+    assert (run.id, run.trigger["type"], dict(run.parameters)) == (run_id, "manual", {"day": 3})
+    assert run.inputs["a"].data_version == "2"
+    lab.finish(run)
+    assert len(lab.events("materializer.breaker.closed")) == 1
+    lab.settle()
+    lab.store.resume("b")
+    assert lab.work() == ["b"]
+    assert lab.reads("b")[-1] == {"a": "3"}
+
+
+def test_a_manual_failure_is_not_counted(lab: Lab) -> None:
+    """R7.1: manual runs neither cool a workflow down nor open its breaker."""
+    queued(lab)
+    assert lab.work() == ["b"]
+    lab.store.request_run("b")
+    lab.fail(lab.start())
+    assert lab.state("b")["failures"] == 0
+
+
+def test_a_request_with_a_known_key_is_the_same_run(lab: Lab) -> None:
+    """A repeated request returns the first run; the key of another workflow's run is refused."""
+    lab.apply(workflow("b", "a"), workflow("c", "a"))
+    lab.report("a", "1")
+    lab.work()
+    first = lab.store.request_run("b", key="k")
+    assert lab.store.request_run("b", key="k") == first
+    with pytest.raises(ConflictError, match="'k'"):
+        lab.store.request_run("c", key="k")
+    assert lab.work() == ["b"]
+
+
+def test_a_manual_run_without_data_is_refused(lab: Lab) -> None:
+    """An input that has no data yet is named, with what to do."""
+    lab.apply(workflow("b", "a"))
+    with pytest.raises(ConflictError, match="'a' has no data yet"):
+        lab.store.request_run("b")
+
+
+def test_automatic_runs_wait_for_a_manual_one(lab: Lab) -> None:
+    """R6.4: at most one run of a workflow runs; the automatic one follows if something is still stale."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.work()
+    lab.store.request_run("b")
+    lab.report("a", "2")
+    lab.settle()
+    assert lab.reason("b") == "in-flight"
+    assert lab.work() == ["b", "b"]
+    assert [run["trigger_type"] for run in lab.runs("b")] == ["auto-materialize", "manual", "auto-materialize"]
+
+
+@pytest.mark.parametrize("how", ["reset", "definition"])
+def test_a_reset_or_a_new_definition_closes_the_breaker(lab: Lab, how: str) -> None:
+    """R7.3: failures are forgotten, the closing is told once, and the workflow runs at once."""
+    queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
+    lab.fail(lab.start())
+    lab.settle()
+    assert lab.reason("b") == "breaker-open"
+    if how == "reset":
+        lab.store.reset("b")
+    else:
+        lab.apply(workflow("b", "a", backoff={"budget": 3}))
+    assert lab.work() == ["b"]
+    assert len(lab.events("materializer.breaker.closed")) == 1
+    lab.store.reset("b")
+    assert len(lab.events("materializer.breaker.closed")) == 1
