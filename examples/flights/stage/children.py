@@ -1,0 +1,86 @@
+"""The processes of the demo: real `freshline` commands, started and stopped by nobody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+STOP_S = 20.0
+SHOWN = 15  # lines of a log that are told when its process has died
+FRESHLINE = [sys.executable, "-m", "freshline.cli.main"]
+
+
+class Failed(Exception):
+    """The demo cannot go on; the text says why."""
+
+
+def environment(project: Path) -> dict[str, str]:
+    """Our own, without settings that would lead the demo to another database, warehouse or Spark."""
+    foreign = ("FRESHLINE_", "ASSET_MATERIALIZER_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**kept, "FRESHLINE_PROJECT": str(project)}
+
+
+def call(project: Path, *arguments: str) -> None:
+    """Run one command to its end; its answer goes where ours go."""
+    sys.stdout.flush()
+    command = [*FRESHLINE, *arguments]
+    done = subprocess.run(command, env=environment(project), stderr=subprocess.STDOUT, timeout=120, check=False)
+    if done.returncode:
+        raise Failed(f"`freshline {' '.join(arguments)}` ended with {done.returncode}")
+
+
+class Children:
+    """Long-running commands; on leaving the block all of them are stopped, politely first."""
+
+    def __init__(self, project: Path) -> None:
+        self._environment = environment(project)
+        self._logs = project / "logs"
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *arguments: str) -> int:
+        """Start `freshline NAME`; what it says goes to a log file. The process id."""
+        self._logs.mkdir(exist_ok=True)
+        with self._log(name).open("ab") as log:
+            # A session of its own: Ctrl-C comes to us, and we stop the others in order.
+            self._running[name] = subprocess.Popen(
+                [*FRESHLINE, name, *arguments],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self._running[name].pid
+
+    def check(self) -> None:
+        """Refuse to go on without one of them."""
+        for name, child in self._running.items():
+            if child.poll() is not None:
+                last = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()[-SHOWN:]
+                told = "\n".join(f"    {line}" for line in last)
+                raise Failed(f"the {name} ended by itself with {child.returncode}; its log ends with\n{told}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for child in self._running.values():
+            child.send_signal(signal.SIGTERM)
+        for child in self._running.values():
+            try:
+                child.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        self._running.clear()
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"

@@ -1,0 +1,140 @@
+"""What each update led to: counted and timed from what the store has kept, with the database's clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from freshline.cli.words import duration, parse_time
+from freshline.store.reader import Reader
+
+Json = dict[str, Any]
+EVERYTHING = 100_000
+
+
+@dataclass(frozen=True)
+class Wave:
+    """An update: what arrived, which sources were reported, and when the first of them was."""
+
+    title: str
+    sources: tuple[str, ...]
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an update led to. `fresh`: per refreshed workflow the seconds from the report to its publication."""
+
+    wave: Wave
+    succeeded: int
+    failed: int
+    retried: int
+    timed: int
+    avoided: int
+    identical: int
+    held: Counter[str]
+    queued: float | None
+    fresh: tuple[float, ...]
+
+    @property
+    def runs(self) -> int:
+        """All runs that the update led to."""
+        return self.succeeded + self.failed
+
+
+def outcomes(reader: Reader, waves: list[Wave]) -> list[Outcome]:
+    """All waves. One ends where the next one begins: the demo waits until everything is fresh."""
+    runs = [one for one in reader.runs(EVERYTHING) if one["status"] in {"succeeded", "failed"}]
+    decisions = reader.decisions(EVERYTHING)
+    edges = reader.graph()["edges"]
+    ends = [*(wave.since for wave in waves[1:]), None]
+    return [
+        _outcome(wave, _within(runs, "queuedAt", wave, end), _within(decisions, "at", wave, end), edges)
+        for wave, end in zip(waves, ends, strict=True)
+    ]
+
+
+def levels(graph: Json) -> dict[str, int]:
+    """How many workflows lie between an asset and the farthest source: 1 for those that read sources alone."""
+    parents = {one["assetId"]: one["consumes"] for one in graph["assets"] if not one["source"]}
+
+    def level(asset: str) -> int:
+        return 1 + max((level(parent) for parent in parents[asset]), default=0) if asset in parents else 0
+
+    return {asset: level(asset) for asset in parents}
+
+
+def summary_rows(found: list[Outcome]) -> Iterable[list[str]]:
+    """The table at the end, a line per update."""
+    for one in found:
+        yield [
+            one.wave.title,
+            str(one.runs),
+            str(one.failed or "-"),
+            str(one.held.total() or "-"),
+            str(one.avoided or "-"),
+            "-" if one.queued is None else f"{1000 * one.queued:.0f} ms",
+            duration(median(one.fresh)) if one.fresh else "-",
+            duration(max(one.fresh)) if one.fresh else "-",
+        ]
+
+
+def summary_sentences(found: list[Outcome]) -> Iterable[str]:
+    """What the table says as a whole, and what it does not say."""
+    held: Counter[str] = sum((one.held for one in found), Counter())
+    later = [seconds for one in found[1:] for seconds in one.fresh]
+    slowest = [max(one.fresh) for one in found[1:] if one.fresh]
+    runs, failed = sum(one.runs for one in found), sum(one.failed for one in found)
+    retried, timed = sum(one.retried for one in found), sum(one.timed for one in found)
+    yield f"{runs} runs for {len(found)} updates, {failed} failed, {retried} came by itself after a failure"
+    yield f"{timed} more runs because a TTL ran out, whatever the updates did"
+    yield f"{held.total()} times held: " + (", ".join(f"{reason} {n}" for reason, n in held.most_common()) or "never")
+    avoided, identical = sum(one.avoided for one in found), sum(one.identical for one in found)
+    yield f"{avoided} runs avoided: {identical} outputs came out identical, so what reads them did not run"
+    if later:
+        yield "from report to fresh, after the first update: " + _spread(later)
+        yield "from report to all fresh: " + _spread(slowest)
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"p50 {duration(median(seconds))}, max {duration(max(seconds))}"
+
+
+def _outcome(wave: Wave, runs: list[Json], decisions: list[Json], edges: list[Json]) -> Outcome:
+    caused = [one for one in runs if one["trigger"].get("reason") != "expired"]
+    good = [one for one in caused if one["status"] == "succeeded"]
+    ran = {one["workflowSlug"] for one in caused}
+    return Outcome(
+        wave=wave,
+        succeeded=len(good),
+        failed=len(caused) - len(good),
+        retried=sum(one["trigger"].get("reason") == "retry" for one in good),
+        timed=len(runs) - len(caused),
+        avoided=len(_below(wave.sources, edges) - ran),
+        identical=sum(one["result"]["unchanged"] for one in good),
+        held=Counter(one["reason"] for one in decisions if one["outcome"] == "hold"),
+        queued=min(((parse_time(one["queuedAt"]) - wave.since).total_seconds() for one in caused), default=None),
+        fresh=tuple({one["workflowSlug"]: _seconds(wave, one) for one in reversed(good)}.values()),
+    )
+
+
+def _seconds(wave: Wave, run: Json) -> float:
+    return (parse_time(run["finishedAt"]) - wave.since).total_seconds()
+
+
+def _within(entries: list[Json], field: str, wave: Wave, end: datetime | None) -> list[Json]:
+    times = ((one, parse_time(one[field])) for one in entries)
+    return [one for one, at in times if at >= wave.since and (end is None or at < end)]
+
+
+def _below(sources: Iterable[str], edges: list[Json]) -> set[str]:
+    """All workflows that a change of the sources may lead to."""
+    follow = [edge for edge in edges if edge["triggers"]]
+    reached = set(sources)
+    while more := {edge["to"] for edge in follow if edge["from"] in reached} - reached:
+        reached |= more
+    return {edge["workflowSlug"] for edge in follow if edge["from"] in reached}

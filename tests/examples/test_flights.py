@@ -1,0 +1,159 @@
+"""The example of `make demo`: what it has to show is in it, and it plays through."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from freshline.definitions.project import Project, load_project
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "flights"
+Parents = dict[str, set[str]]
+
+
+@pytest.fixture(scope="module")
+def project() -> Project:
+    """The example, as `validate --strict` reads it."""
+    return load_project(EXAMPLE, strict=True)
+
+
+@pytest.fixture(scope="module")
+def parents(project: Project) -> Parents:
+    """What each produced asset is made from."""
+    return {
+        produced.asset_id: {consumed.asset_id for consumed in step.consumes}
+        for workflow in project.workflows
+        for step in workflow.definition.steps
+        for produced in step.produces
+    }
+
+
+@pytest.fixture(scope="module")
+def deliveries() -> ModuleType:
+    """The module that plays the outside world."""
+    spec = importlib.util.spec_from_file_location("flights_deliveries", EXAMPLE / "deliveries.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_project_is_valid_without_a_warning(project: Project):
+    """Whoever starts from the example starts from something that `validate --strict` has nothing to say about."""
+    assert project.warnings == ()
+
+
+def test_it_has_eight_assets_over_four_levels(parents: Parents):
+    """The graph is deep and wide enough to show a wave."""
+
+    def level(asset: str) -> int:
+        return 1 + max(map(level, parents[asset])) if asset in parents else 0
+
+    assert len(parents) >= 8
+    assert max(map(level, parents)) >= 4
+
+
+def test_it_has_a_diamond(parents: Parents):
+    """Some asset has two inputs that stem from one produced asset, and neither of which stems from the other."""
+
+    def above(asset: str) -> set[str]:
+        return {asset}.union(*map(above, parents.get(asset, ())))
+
+    def meet(one: str, other: str) -> bool:
+        apart = one not in above(other) and other not in above(one)
+        return apart and bool(above(one) & above(other) & parents.keys())
+
+    assert any(meet(one, other) for inputs in parents.values() for one in inputs for other in inputs)
+
+
+def test_it_shows_every_kind_of_job_and_policy(project: Project):
+    """SQL, Python on Spark, plain Python, a TTL, priorities, checks, and a failure that is retried as a new run."""
+    steps = [step for workflow in project.workflows for step in workflow.definition.steps]
+    assert {step.job.kind for step in steps} == {"spark.sql", "spark.python", "python"}
+    outputs = [output for step in steps for output in step.produces]
+    assert any(output.freshness and output.freshness.ttl_ms for output in outputs)
+    assert any(output.checks for output in outputs)
+    assert len({workflow.policy.priority for workflow in project.workflows}) > 2
+    (fragile,) = [one for one in project.workflows if one.definition.backoff]
+    assert fragile.policy.backoff.base_ms == 3000
+    assert [step.retry.max_attempts for step in fragile.definition.steps if step.retry] == [1]
+
+
+def test_a_delivery_is_never_written_again(deliveries: ModuleType, tmp_path: Path):
+    """A version that was reported stays as it was, whatever arrives later: runs are pinned to it."""
+    outside = deliveries.Deliveries(tmp_path)
+    first, second = date(2013, 2, 8), date(2013, 2, 9)
+    flights, weather = outside.arrive([first])
+    before = _content(flights.path)
+    more, _ = outside.arrive([second])
+    outside.arrive_again(first)
+    assert _content(flights.path) == before
+    assert sorted(_content(more.path)) == ["2013-02-08.csv", "2013-02-09.csv"]
+    assert outside.days() == [first, second]
+    assert (weather.asset, weather.version) == ("weather.raw", "delivery-1")
+
+
+def test_a_day_that_arrives_again_has_the_same_flights(deliveries: ModuleType, tmp_path: Path):
+    """The update that changes nothing does change the file: the cutoff is one by content, not by bytes."""
+    outside = deliveries.Deliveries(tmp_path)
+    day = date(2013, 2, 9)
+    once, again = outside.arrive([day])[0], outside.arrive_again(day)
+    before, after = _rows(once.path / f"{day}.csv"), _rows(again.path / f"{day}.csv")
+    assert len(after) > len(before) > 500
+    assert set(after) == set(before)
+
+
+@pytest.mark.full
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(900)
+def test_the_demo_plays_through(tmp_path: Path):
+    """It ends by itself with everything fresh, one failure retried by itself and one wave cut off early."""
+    command = [sys.executable, str(EXAMPLE / "demo.py"), "--dir", str(tmp_path / "flights"), "--deadline", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+    said = done.stdout
+    assert done.returncode == 0, said + done.stderr
+    assert re.search(r"failed +carriers-scorecard .*rating service", said)
+    assert re.search(r"run +carriers-scorecard +tried again after a failure", said)
+    assert re.search(r"same +flights\.clean +came out identical", said)
+    assert said.count("all 11 assets are fresh") == 6
+    assert re.search(r"\d+ runs for 6 updates, 1 failed, 1 came by itself", said)
+    assert re.search(r"[1-9]\d* runs avoided: 2 outputs came out identical", said)
+    assert re.search(r"carriers\.scorecard +fresh", said)
+    assert _leftovers(tmp_path) == []
+
+
+def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path):
+    """A directory with something in it is refused with a sentence, and left as it is."""
+    (tmp_path / "mine.txt").write_text("mine")
+    command = [sys.executable, str(EXAMPLE / "demo.py"), "--dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert f"{tmp_path} is not empty" in done.stdout.replace("\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def _content(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+def _rows(file: Path) -> list[tuple[str, ...]]:
+    with file.open(newline="", encoding="utf-8") as rows:
+        return [tuple(row) for row in csv.reader(rows)]
+
+
+def _leftovers(directory: Path) -> list[str]:
+    """Processes that still have to do with the directory."""
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [command.decode(errors="replace") for command in commands if str(directory).encode() in command]
