@@ -1,0 +1,60 @@
+"""docs/architecture.md says what the code is."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from tests.docs.pages import ARCHITECTURE, ROOT, code, codes
+
+SOURCES = sorted((ROOT / "src" / "freshline").rglob("*.py"))
+
+
+def test_the_layers_are_those_that_the_linter_enforces() -> None:
+    """The list of parts and import-linter's contract name the same layers in the same order."""
+    (parts,) = ARCHITECTURE.blocks("text")
+    shown = [line.split()[0] for line in parts.splitlines()]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    assert shown == [layer.removeprefix("freshline.") for layer in reversed(layers)]
+
+
+def test_every_layer_exists_and_every_module_has_its_place() -> None:
+    """No part of the package is left out: it is a layer, or one of the two modules beside them."""
+    (parts,) = ARCHITECTURE.blocks("text")
+    package = ROOT / "src" / "freshline"
+    found = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__", "failpoints", "counters"} == {line.split()[0] for line in parts.splitlines()}
+
+
+def test_the_pure_layers_are_those_that_the_linter_keeps_pure() -> None:
+    """The sentence about purity names the source modules of the second contract."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (pure,) = [contract["source_modules"] for contract in contracts if contract["type"] == "forbidden"]
+    *first, last = [f"`{module.removeprefix('freshline.')}`" for module in pure]
+    assert f"{', '.join(first)} and {last} are pure" in ARCHITECTURE.prose
+
+
+def test_the_table_of_transactions_is_complete() -> None:
+    """Every named transaction in the code has one row, and every row a transaction."""
+    named = [name for path in SOURCES for name in re.findall(r'\.transaction\(\s*"(\w+)"', path.read_text("utf-8"))]
+    assert sorted(code(row[0]) for row in ARCHITECTURE.table("Transactions")) == sorted(set(named))
+
+
+def test_the_table_of_tables_is_complete() -> None:
+    """Every table of the schema has its place, and no other."""
+    dump = (ROOT / "src" / "freshline" / "store" / "schema.sql").read_text(encoding="utf-8")
+    made = set(re.findall(r"CREATE TABLE (?:public\.)?(\w+)", dump))
+    shown = [name for row in ARCHITECTURE.table("Tables") for name in codes(row[0])]
+    assert sorted(shown) == sorted(made - {"events_default"})  # a partition of events
+
+
+def test_services_are_all_named() -> None:
+    """Each service of the materializer is linked where the way of an update is told."""
+    services = {path.stem for path in (ROOT / "src" / "freshline" / "services").glob("*.py")}
+    links = set(re.findall(r"src/freshline/services/(\w+)\.py", ARCHITECTURE.text))
+    assert services - {"__init__", "service", "materializer"} == links
