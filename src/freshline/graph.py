@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+Root = str | int  # a source, or a workflow that reads nothing
+
 
 class Graph:
     """Assets and workflows of one definitions epoch. What a workflow reads of its own output is no edge (R1.3)."""
@@ -26,12 +28,14 @@ class Graph:
         inputs: dict[int, list[str]] = defaultdict(list)
         consumers: dict[str, list[int]] = defaultdict(list)
         for asset_id, workflow_id in edges:
+            if self._producers.get(asset_id) == workflow_id:
+                continue
             inputs[workflow_id].append(asset_id)
             consumers[asset_id].append(workflow_id)
         self._inputs = {workflow_id: tuple(sorted(ids)) for workflow_id, ids in inputs.items()}
         self._consumers = {asset_id: tuple(sorted(ids)) for asset_id, ids in consumers.items()}
         self._levels: dict[int, int] = {}
-        self._roots: dict[str, frozenset[str]] = {}
+        self._roots: dict[str, frozenset[Root]] = {}
 
     def inputs(self, workflow_id: int) -> tuple[str, ...]:
         """The assets that it reads, in order."""
@@ -53,16 +57,13 @@ class Graph:
         """The workflows that make its inputs."""
         for asset_id in self.inputs(workflow_id):
             producer = self._producers.get(asset_id)
-            if producer is not None and producer != workflow_id:
+            if producer is not None:
                 yield producer
 
     def level(self, workflow_id: int) -> int:
         """0 for workflows that read only sources, else one more than the highest parent."""
-        return self._fold(workflow_id)
-
-    def _fold(self, start: int) -> int:
         levels = self._levels
-        stack = [start]
+        stack = [workflow_id]
         while stack:
             current = stack[-1]
             if current in levels:
@@ -74,12 +75,13 @@ class Graph:
             else:
                 levels[current] = 1 + max((levels[parent] for parent in self.parents(current)), default=-1)
                 stack.pop()
-        return levels[start]
+        return levels[workflow_id]
 
-    def roots(self, asset_id: str) -> frozenset[str]:
-        """Where the asset's data comes from: sources, and outputs of workflows that read nothing.
+    def roots(self, asset_id: str) -> frozenset[Root]:
+        """Where the asset's data comes from: sources by name, and workflows that read nothing by number.
 
         Ancestors are closed upwards, so two assets have an ancestor in common exactly when they share a root.
+        Not the outputs of such a workflow: they are of one generation too.
         """
         roots = self._roots
         stack = [asset_id]
@@ -94,11 +96,12 @@ class Graph:
             if missing:
                 stack.extend(missing)
                 continue
-            roots[current] = frozenset().union(*(roots[upper] for upper in above)) if above else frozenset({current})
+            here: Root = current if producer is None else producer
+            roots[current] = frozenset().union(*(roots[upper] for upper in above)) if above else frozenset({here})
             stack.pop()
         return roots[asset_id]
 
-    def origins(self, workflow_id: int) -> frozenset[str]:
+    def origins(self, workflow_id: int) -> frozenset[Root]:
         """The roots of everything that the workflow reads."""
         return frozenset().union(*(self.roots(asset_id) for asset_id in self.inputs(workflow_id)))
 

@@ -178,7 +178,7 @@ class World:
         return [self.origin_of[pin.data_version] for pin in run.pins.values()]
 
     def reads_a_mix(self, run: Run) -> bool:
-        """Whether two inputs stem from different generations of one origin; a mix that came in from above is no news."""
+        """Whether two inputs stem from different generations of one origin; inputs that are a mix do not count."""
         read = [g for g in self.generations(run) if all(len(found) == 1 for found in g.values())]
         origins = {origin for g in read for origin in g}
         return any(len({g[origin] for g in read if origin in g}) > 1 for origin in origins)

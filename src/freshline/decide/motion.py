@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 
 from freshline.graph import Graph
 from freshline.model.state import Blocker
 
 MOST_BLOCKERS = 20
+FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,13 @@ class Walk:
         if not above:
             return ()
         inputs = None if changed is None else tuple(changed)
-        found = (x for x in sorted(above) if inputs is None or self._could_mix(x, inputs))
-        return tuple(self._blocker(x) for x, _ in zip(found, range(MOST_BLOCKERS), strict=False))
+        found = (x for x in sorted(above, key=self._order) if inputs is None or self._could_mix(x, inputs))
+        return tuple(self._blocker(x) for x in islice(found, MOST_BLOCKERS))
+
+    def _order(self, workflow_id: int) -> tuple[bool, bool, datetime, int]:
+        """Whom to wait for first: a cut at the end must not lose an active one behind those that cannot run."""
+        moving = self._motion[workflow_id]
+        return moving.cannot_run, moving.until is not None, moving.until or FIRST, workflow_id
 
     def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
         origins = self._graph.origins(ancestor)
