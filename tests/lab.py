@@ -115,8 +115,8 @@ class Lab:
                 return
         raise AssertionError("it does not settle")
 
-    def claim(self, *, code: str = CODE, name: str = "lab", worker: str | None = None) -> ClaimedRun | None:
-        return self.store.claim_run(Claimant(worker or self.worker, name, code, spark=True))
+    def claim(self, *, code: str = CODE, name: str = "lab", spark: bool = True) -> ClaimedRun | None:
+        return self.store.claim_run(Claimant(self.worker, name, code, spark=spark))
 
     def claimant(self, worker: str) -> Claimant:
         return Claimant(worker, "lab", CODE, spark=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
-from freshline.decide import Decision
+from freshline.decide import Decision, decide
 from freshline.errors import ConflictError, FencedError, NotFoundError
 from freshline.model.policy import Policy
 from freshline.model.state import State
@@ -16,7 +17,8 @@ from tests.lab import Lab, workflow
 MINUTE = 60_000
 
 
-def queued(lab: Lab, **more: object) -> None:
+def queued(lab: Lab, **more: Any) -> None:
+    """The first run of b is in the queue."""
     lab.apply(workflow("b", "a", **more))
     lab.report("a", "1")
     lab.settle()
@@ -260,15 +262,14 @@ def test_a_broken_policy_does_not_stop_timers(lab: Lab) -> None:
 def test_an_evaluation_that_raises_stays_in_its_own_workflow(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scenario 22: an error while deciding is stored with its text, has its own backoff, and heals by itself."""
     lab.apply(workflow("b", "a"), workflow("c", "a"))
-    real = reconciler.decide
 
-    def decide(policy: Policy, state: State, now: object) -> Decision:
+    def raising(policy: Policy, state: State, now: datetime) -> Decision:
         if state.slug == "b":
             raise ZeroDivisionError("planted")
-        return real(policy, state, now)  # type: ignore[arg-type]
+        return decide(policy, state, now)
 
     with monkeypatch.context() as patched:
-        patched.setattr(reconciler, "decide", decide)
+        patched.setattr(reconciler, "decide", raising)
         lab.report("a", "1")
         assert lab.work() == ["c"]
         assert lab.decision("b")["evidence"] == {"error": "ZeroDivisionError: planted"}

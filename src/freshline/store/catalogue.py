@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -14,7 +15,7 @@ from freshline.definitions.schema import workflow_json
 from freshline.definitions.steps import external_inputs, produced
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
-from freshline.model.words import EventType
+from freshline.model.words import EventType, ExpiryReason
 from freshline.store.database import Connection
 from freshline.store.ids import new_id
 from freshline.store.planning import ApplyPlan, Stored
@@ -60,9 +61,9 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()
     connection.execute(SQL["retire_workflows"], {"workflows": retired})
     _take_baseline(connection, loaded, ids, force=baseline)
-    _set_clocks(connection, ids)
     if baseline:
         connection.execute(SQL["clear_expiry"], {"workflows": ids})
+    _set_clocks(connection, ids, baseline=baseline)
     connection.execute(SQL["drop_considerations"], {"workflows": retired})
     connection.execute(SQL["consider"], {"workflows": ids})
     connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
@@ -142,31 +143,50 @@ def _take_baseline(connection: Connection, loaded: Sequence[LoadedWorkflow], ids
     connection.execute(SQL["take_baseline"], {"workflows": [row["id"] for row in rows], "force": False})
 
 
-def _set_clocks(connection: Connection, ids: list[int]) -> None:
+def _set_clocks(connection: Connection, ids: list[int], *, baseline: bool) -> None:
     """Timers follow the new freshness; cron and cadence timers exist from apply on (R8.1)."""
     now = connection.execute(SQL["now"]).fetchone()
     assert now is not None  # noqa: S101 - it is one value
-    due, gone = [], []
+    due: list[dict[str, Any]] = []
+    gone: list[dict[str, Any]] = []
     for row in connection.execute(SQL["asset_clocks"], {"workflows": ids}).fetchall():
         policy = Policy.from_json(row["policy"])
         freshness = next((o.freshness for o in policy.outputs if o.asset_id == row["asset_id"]), Freshness())
-        key = {"asset_id": row["asset_id"], "partition_key": row["partition_key"]}
-        produced_at = row["produced_at"]
-        expired = row["expired_at"] is not None
-        fresh = produced_at is not None and not expired
-        expiry = expires_at(freshness, produced_at) if fresh else next_point(freshness, now["now"])
-        if expiry:
-            due.append({**key, "kind": "expiry", "due_at": expiry[0].isoformat(), "reason": expiry[1]})
-        elif not expired or freshness == Freshness():
-            gone.append({**key, "kind": "expiry"})
-        if freshness.max_age_ms is not None and produced_at is not None:
-            overdue = produced_at + milliseconds(freshness.max_age_ms)
-            due.append({**key, "kind": "overdue", "due_at": overdue.isoformat(), "reason": "max-age"})
-        else:
-            gone.append({**key, "kind": "overdue"})
+        for clock in (_expiry_clock(row, freshness, now["now"], baseline=baseline), _overdue_clock(row, freshness)):
+            if clock is not None:
+                (due if clock["due_at"] else gone).append(clock)
     connection.execute(SQL["set_due"], {"timers": Jsonb(due)})
-    connection.execute(load("runs")["disarm_timers"], {"timers": Jsonb(gone)})
+    connection.execute(SQL["unset_due"], {"timers": Jsonb(gone)})
     connection.execute(SQL["drop_timers"])
+
+
+def _expiry_clock(
+    row: Mapping[str, Any], freshness: Freshness, now: datetime, *, baseline: bool
+) -> dict[str, Any] | None:
+    """When it runs out next. A user's `expire` that was not carried out yet stays as it is."""
+    if row["reason"] == ExpiryReason.MANUAL:
+        return None
+    produced_at = now if baseline and row["produced_at"] else row["produced_at"]
+    fresh = produced_at is not None and row["expired_at"] is None
+    expiry = expires_at(freshness, produced_at) if fresh else next_point(freshness, now)
+    # Without any promise nothing is late; what a user has expired still is.
+    forget = freshness == Freshness() and row["expired_reason"] != ExpiryReason.MANUAL
+    return _clock(row, "expiry", *(expiry or (None, None)), forget=forget)
+
+
+def _overdue_clock(row: Mapping[str, Any], freshness: Freshness) -> dict[str, Any] | None:
+    if freshness.max_age_ms is None or row["produced_at"] is None:
+        return _clock(row, "overdue", None, None, forget=True)
+    if row["overdue_at"] is not None:
+        return None  # told already, once per incident (R8.4)
+    return _clock(row, "overdue", row["produced_at"] + milliseconds(freshness.max_age_ms), "max-age")
+
+
+def _clock(
+    row: Mapping[str, Any], kind: str, due: datetime | None, reason: str | None, *, forget: bool = False
+) -> dict[str, Any]:
+    key = {"asset_id": row["asset_id"], "partition_key": row["partition_key"], "kind": kind}
+    return {**key, "due_at": due.isoformat() if due else None, "reason": reason, "forget": forget}
 
 
 def _tell(connection: Connection, plan: ApplyPlan, healed: Sequence[Mapping[str, Any]]) -> None:

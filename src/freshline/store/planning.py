@@ -10,7 +10,7 @@ from typing import Any
 from freshline.definitions.project import LoadedWorkflow, Project
 from freshline.definitions.schema import workflow_json
 from freshline.definitions.steps import external_inputs, produced
-from freshline.errors import ConflictError, DefinitionError, DefinitionErrors
+from freshline.errors import ConflictError, DefinitionError, DefinitionErrors, Place
 from freshline.graph import find_cycle
 from freshline.model.words import Reason
 
@@ -88,7 +88,8 @@ def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, *, baselin
         plan.changed.append(slug)
         plan.changes[slug] = _differences(loaded, row)
     reason = _will_run(loaded, stored, row)
-    if reason and not baseline:
+    # A baseline accepts what is there; what is missing is not there.
+    if reason and not (baseline and reason != Reason.MISSING):
         plan.will_run.append({"slug": slug, "reason": reason})
 
 
@@ -155,17 +156,34 @@ def _slug_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
 def _asset_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
     by_case = {asset_id.lower(): asset_id for asset_id in stored.assets}
     errors = []
-    for loaded in project.workflows:
-        for asset_id in produced(loaded.definition):
-            row = stored.assets.get(asset_id)
-            if row and row["producer"] and row["project"] != project.name:
-                text = f"asset '{asset_id}' is produced by workflow '{row['producer']}' of project '{row['project']}'"
-                errors.append(DefinitionError(text, place=loaded.place, hint="an asset has one producer"))
-            known = by_case.get(asset_id.lower(), asset_id)
-            if known != asset_id:
-                text = f"asset '{asset_id}' differs from the stored asset '{known}' only in case"
-                errors.append(DefinitionError(text, place=loaded.place, hint=f"use '{known}'"))
+    for asset_id, (place, consumed) in _places(project).items():
+        row = stored.assets.get(asset_id)
+        known = by_case.get(asset_id.lower(), asset_id)
+        if known != asset_id:
+            text = f"asset '{asset_id}' differs from the stored asset '{known}' only in case"
+            errors.append(DefinitionError(text, place=place, hint=f"use '{known}'"))
+        if row is None or consumed:
+            continue
+        if row["producer"] and row["project"] != project.name:
+            text = f"asset '{asset_id}' is produced by workflow '{row['producer']}' of project '{row['project']}'"
+            errors.append(DefinitionError(text, place=place, hint="an asset has one producer"))
+        elif row["source_project"] not in {None, project.name}:
+            text = f"source '{asset_id}' is declared by project '{row['source_project']}'"
+            errors.append(DefinitionError(text, place=place, hint="it has to be removed there first"))
     return errors
+
+
+def _places(project: Project) -> dict[str, tuple[Place, bool]]:
+    """Every asset of the project with where it is declared, or else only consumed."""
+    found: dict[str, tuple[Place, bool]] = {}
+    for loaded in project.workflows:
+        for item in external_inputs(loaded.definition):
+            found.setdefault(item.asset_id, (loaded.place, True))
+    for source in project.sources:
+        found[source.definition.asset_id] = (source.place, False)
+    for loaded in project.workflows:
+        found |= dict.fromkeys(produced(loaded.definition), (loaded.place, False))
+    return found
 
 
 def _successors(project: Project, stored: Stored) -> dict[str, set[str]]:

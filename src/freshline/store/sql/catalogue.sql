@@ -155,18 +155,18 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
                               ELSE p.job_fingerprint END
 
 -- name: clear_expiry
--- purpose: with the baseline, expired assets count as fresh until their next time
-UPDATE timers SET expired_at = NULL, expired_reason = NULL, event_id = NULL
- WHERE kind = 'expiry' AND expired_at IS NOT NULL AND due_at IS NOT NULL
-   AND asset_id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s))
+-- purpose: with the baseline, what is there counts as fresh; its clocks are set anew
+DELETE FROM timers WHERE kind = 'expiry' AND asset_id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s))
 
 -- name: asset_clocks
 -- purpose: when the assets of these workflows were produced, to set their timers anew
-SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.expired_at
+SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.reason, t.expired_at, t.expired_reason,
+       o.expired_at AS overdue_at
   FROM assets a
   JOIN workflows w ON w.id = a.producer_id
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
   LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = '' AND t.kind = 'expiry'
+  LEFT JOIN timers o ON o.asset_id = a.id AND o.partition_key = '' AND o.kind = 'overdue'
  WHERE a.producer_id = ANY (%(workflows)s)
  ORDER BY a.id
 
@@ -182,6 +182,19 @@ SELECT asset_id, partition_key, kind, due_at, reason
         asset_id text, partition_key text, kind text, due_at timestamptz, reason text)
  ORDER BY asset_id, partition_key, kind
 ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = excluded.reason
+
+-- name: unset_due
+-- purpose: clocks that have no next time; an asset that is expired stays so, unless nothing is promised any more
+WITH gone AS (
+    SELECT * FROM jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, kind text, forget boolean)
+), kept AS (
+    UPDATE timers t SET due_at = NULL, reason = NULL FROM gone n
+     WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
+       AND NOT n.forget AND t.expired_at IS NOT NULL
+)
+DELETE FROM timers t USING gone n
+ WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
+   AND (n.forget OR t.expired_at IS NULL)
 
 -- name: consider
 -- purpose: look at these workflows

@@ -1,0 +1,265 @@
+"""Time (scenarios 30 to 32): timers are durable, never early, and miss no day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.lab import Lab, workflow
+
+HOUR = 3_600_000
+
+
+def due(lab: Lab, asset_id: str = "b", kind: str = "expiry") -> datetime:
+    """When the asset's timer fires."""
+    found: datetime = lab.one("SELECT due_at FROM timers WHERE asset_id = %s AND kind = %s", asset_id, kind)
+    return found
+
+
+def test_a_ttl_refreshes_again_and_again(lab: Lab) -> None:
+    """Promise 8: a TTL expires after the production, never early, and each refresh starts it anew."""
+    lab.apply(workflow("b", "a", freshness={"ttlMs": HOUR}))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    for _ in range(3):
+        lab.advance(minutes=59)
+        assert lab.work() == []
+        lab.advance(minutes=1)
+        assert lab.work() == ["b"]
+    run = lab.runs("b")[-1]
+    assert run["trigger"]["reason"] == "expired"
+    assert run["trigger"]["expiry"]["reason"] == "ttl"
+    assert len(lab.events("asset.expired")) == 3
+    assert str(lab.events("asset.expired")[-1]["id"]) in run["trigger"]["eventIds"]
+
+
+def test_missed_times_collapse_into_one(lab: Lab) -> None:
+    """Promise 8, R8.1: after a long night one late refresh; the grid stays where it was."""
+    lab.apply(workflow("b", freshness={"cadenceMs": HOUR, "offsetMs": 600_000}))
+    assert lab.work() == ["b"]
+    assert due(lab) == datetime(2026, 1, 5, 9, 10, tzinfo=UTC)
+    lab.advance(hours=10)
+    assert lab.work() == ["b"]
+    assert due(lab) == datetime(2026, 1, 5, 19, 10, tzinfo=UTC)
+    assert len(lab.events("asset.expired")) == 1
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("month", [3, 10])
+def test_a_daily_job_runs_once_a_day_over_clock_changes(lab: Lab, zone: str, month: int) -> None:
+    """Scenario 30: one run on the 23-hour day and one on the 25-hour day, at 02:30 or the next time there is."""
+    lab.now = datetime(2026, month, 1, 12, tzinfo=UTC)
+    lab.apply(workflow("b", freshness={"cron": "30 2 * * *", "timezone": zone}))
+    assert lab.work() == ["b"]
+    days = []
+    for _ in range(36):
+        lab.now = due(lab)
+        assert lab.work() == ["b"]
+        days.append(lab.now.astimezone(ZoneInfo(zone)).date())
+    assert days == [days[0] + timedelta(days=number) for number in range(36)]
+
+
+def test_a_timer_far_in_the_future_neither_fires_nor_overflows(lab: Lab) -> None:
+    """Scenario 30: 400 days are 400 days."""
+    lab.apply(workflow("b", freshness={"ttlMs": 400 * 24 * HOUR}))
+    assert lab.work() == ["b"]
+    assert due(lab) == lab.now + timedelta(days=400)
+    lab.advance(days=399)
+    assert lab.work() == []
+    lab.advance(days=1)
+    assert lab.work() == ["b"]
+
+
+def test_a_first_run_needs_no_event(lab: Lab) -> None:
+    """Scenario 31: an asset that was never produced runs when its inputs exist, whenever it was declared."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.apply(workflow("b", "a"), workflow("c", "a b"), workflow("d"))
+    assert sorted(lab.work()) == ["c", "d"]
+    assert {run["trigger"]["reason"] for run in lab.runs()} == {"missing"}
+
+
+def test_on_missing_false_waits_for_the_next_change(lab: Lab) -> None:
+    """R8.2: with `onMissing: false` the heads at apply count as read."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.work()
+    quiet = workflow("c", "a", auto={"onUpstreamUpdate": True, "onMissing": False})
+    lab.apply(workflow("b", "a"), quiet)
+    assert lab.work() == []
+    lab.report("a", "2")
+    assert sorted(lab.work()) == ["b", "c"]
+
+
+def test_a_report_beside_the_baseline_is_a_change(lab: Lab) -> None:
+    """R8.2: an input that comes into being after apply is a change, even the first version of it."""
+    lab.apply(workflow("c", "a", auto={"onUpstreamUpdate": True, "onMissing": False}))
+    assert lab.work() == []
+    assert lab.reason("c") == "input-missing"
+    lab.report("a", "1")
+    assert lab.work() == ["c"]
+
+
+def test_the_baseline_accepts_what_is_there(lab: Lab) -> None:
+    """R1.2: `--baseline now` runs nothing for what changed or expired; what is missing still runs; then all goes on."""
+    lab.apply(workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "a"))
+    lab.report("a", "1")
+    lab.work()
+    lab.report("a", "2")
+    lab.advance(hours=2)
+    lab.settle()
+    changed = workflow("b", "a", freshness={"ttlMs": HOUR}, entrypoint="jobs:new")
+    plan = lab.apply(changed, workflow("c", "a", entrypoint="jobs:new"), workflow("n"), baseline=True)
+    assert [one["slug"] for one in plan.will_run] == ["n"]
+    assert lab.work() == ["n"]
+    lab.advance(minutes=59)
+    assert lab.work() == []
+    lab.advance(minutes=1)
+    assert lab.work() == ["b"], "the clock of what was accepted begins with its acceptance"
+    lab.report("a", "3")
+    assert sorted(lab.work()) == ["b", "c"]
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_an_expiry_during_a_run_needs_no_other_run(lab: Lab, status: str) -> None:
+    """Scenario 32: a run that is queued or running when the asset expires brings the refresh."""
+    lab.apply(workflow("b", "a", freshness={"ttlMs": HOUR}))
+    lab.report("a", "1")
+    lab.work()
+    lab.advance(minutes=59)
+    lab.report("a", "2")
+    lab.settle()
+    run = lab.start() if status == "running" else None
+    lab.advance(minutes=2)
+    lab.settle()
+    assert lab.reason("b") == "in-flight"
+    lab.finish(run or lab.start())
+    assert lab.work() == []
+    assert due(lab) == lab.now + timedelta(hours=1)
+
+
+def test_a_user_may_expire_an_asset(lab: Lab) -> None:
+    """Design 7: `expire` is as if the freshness had run out, also without any freshness; one run, told as manual."""
+    lab.apply(workflow("b", "a"), workflow("c", "b"))
+    lab.report("a", "1")
+    lab.work()
+    lab.store.expire("b")
+    assert lab.work() == ["b"]
+    assert lab.runs("b")[-1]["trigger"]["expiry"]["reason"] == "manual"
+    assert lab.work() == []
+
+
+@pytest.mark.parametrize("fired", [True, False], ids=["fired", "not-yet-fired"])
+def test_an_apply_does_not_forget_a_manual_expiry(lab: Lab, fired: bool) -> None:
+    """Promise 1: a definition that changes between `expire` and its run does not swallow it."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.work()
+    lab.store.pause("b")
+    lab.store.expire("b")
+    if fired:
+        lab.settle()
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "priority": 1}))
+    lab.settle()
+    lab.store.resume("b")
+    assert lab.work() == ["b"]
+    assert lab.runs("b")[-1]["trigger"]["reason"] == "expired"
+
+
+def test_an_asset_without_a_block_expires_and_runs_nothing(lab: Lab) -> None:
+    """R2.4: `asset.expired` is told with or without a block; it causes a run only with an enabled one."""
+    told = {"assetId": "a", "autoMaterialize": {"onUpstreamUpdate": True}}
+    lab.apply(workflow("b", [told], auto=None, freshness={"ttlMs": HOUR}))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.advance(hours=2)
+    assert lab.work() == []
+    assert len(lab.events("asset.expired")) == 1
+    assert lab.forgotten() == 0
+
+
+def test_freshness_edits_move_the_timers(lab: Lab) -> None:
+    """R1.2, R8.1: a new TTL counts from the production, a removed one never fires, a grid begins at once."""
+    lab.apply(workflow("b", freshness={"ttlMs": HOUR}))
+    lab.work()
+    produced = lab.now
+    lab.advance(minutes=10)
+    lab.apply(workflow("b", freshness={"ttlMs": 2 * HOUR}))
+    assert due(lab) == produced + timedelta(hours=2)
+    lab.apply(workflow("b"))
+    assert lab.rows("SELECT * FROM timers") == []
+    lab.apply(workflow("b", freshness={"cadenceMs": HOUR}))
+    assert due(lab) == datetime(2026, 1, 5, 10, tzinfo=UTC)
+    assert lab.work() == []
+    lab.apply(workflow("b", freshness={"ttlMs": HOUR // 6}))
+    assert lab.work() == ["b"], "by the new promise it is too old already"
+
+
+def test_an_edit_of_the_freshness_leaves_no_old_point_behind(lab: Lab) -> None:
+    """R8.1: an expired asset keeps waiting for its run; the grid that it had before the edit is gone."""
+    lab.apply(workflow("b", freshness={"cadenceMs": HOUR}))
+    lab.work()
+    lab.store.pause("b")
+    lab.advance(hours=1)
+    lab.settle()
+    lab.apply(workflow("b", freshness={"ttlMs": 24 * HOUR}))
+    lab.advance(hours=3)
+    lab.settle()
+    assert len(lab.events("asset.expired")) == 1
+    lab.store.resume("b")
+    assert lab.work() == ["b"]
+
+
+def test_an_overdue_asset_is_told_once_and_recovers(lab: Lab) -> None:
+    """R8.4: `maxAgeMs` runs nothing, tells once per incident, whatever is applied meanwhile, and tells the end."""
+    lab.apply(workflow("b", "a", freshness={"maxAgeMs": HOUR}))
+    lab.report("a", "1")
+    lab.work()
+    lab.advance(hours=2)
+    assert lab.work() == []
+    assert len(lab.events("asset.overdue")) == 1
+    lab.apply(workflow("b", "a", freshness={"maxAgeMs": HOUR}, auto={"onUpstreamUpdate": True, "priority": 7}))
+    lab.work()
+    assert len(lab.events("asset.overdue")) == 1
+    lab.report("a", "2")
+    assert lab.work() == ["b"]
+    assert len(lab.events("asset.recovered")) == 1
+    lab.advance(hours=2)
+    lab.work()
+    assert len(lab.events("asset.overdue")) == 2
+
+
+def test_a_minimum_interval_counts_from_the_last_start(lab: Lab) -> None:
+    """R5.1: `minIntervalMs` holds updates and lets one run catch up."""
+    lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "minIntervalMs": HOUR}))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.advance(minutes=30)
+    lab.report("a", "2")
+    assert lab.work() == []
+    assert lab.reason("b") == "min-interval"
+    lab.advance(minutes=30)
+    assert lab.work() == ["b"]
+
+
+def test_a_wait_for_ancestors_survives_a_restart(lab: Lab) -> None:
+    """R4.5: the deadline counts from the change as it is stored, not from when somebody began to wait."""
+    short = {"onUpstreamUpdate": True, "maxWaitMs": HOUR}
+    lab.apply(workflow("b", "a"), workflow("c", "a"), workflow("d", "b c", auto=short))
+    lab.report("a", "1")
+    lab.work()
+    lab.report("a", "2")
+    lab.settle()
+    lab.finish(lab.start_of("b"))
+    lab.settle()
+    stuck = lab.start_of("c")
+    lab.advance(minutes=30)
+    lab.rows("UPDATE considerations SET looks = 0, not_before = %s RETURNING 1", lab.now)
+    lab.settle()
+    assert lab.reason("d") == "waiting-for-upstream"
+    lab.advance(minutes=30)
+    lab.store.renew_leases([{"id": stuck.id, "attempt": stuck.attempt}])
+    assert lab.work() == ["d"]

@@ -1,0 +1,241 @@
+"""Workers (scenarios 23, 25, 39): any number of them make one run, and who lost a run changes nothing."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from freshline.errors import FencedError
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.services.reconciler import Reconciler
+from tests.lab import CODE, Lab, workflow
+
+ERROR = {"code": "job", "message": "boom"}
+WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {
+    "begin_step": lambda lab, run: lab.store.begin_step(run.id, run.attempt, "work", 9),
+    "finish_step": lambda lab, run: lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=[]),
+    "append_logs": lambda lab, run: lab.store.append_logs(
+        run.id, run.attempt, [{"step_id": "work", "stream": "log", "text": "late"}]
+    ),
+    "publish_run": lambda lab, run: lab.store.publish_run(run, [StagedOutput("b", "work", "zombie")]),
+    "fail_run": lambda lab, run: lab.store.fail_run(run.id, run.attempt, ERROR),
+    "cancel_running": lambda lab, run: lab.store.cancel_running(run.id, run.attempt),
+    "hand_back": lambda lab, run: lab.store.hand_back(run.id, run.attempt),
+}
+STATE = (
+    "runs",
+    "run_steps",
+    "run_logs",
+    "snapshots",
+    "heads",
+    "events",
+    "inbox",
+    "timers",
+    "considerations",
+    "decisions",
+    "workflow_partitions",
+)
+
+
+def everything(lab: Lab) -> dict[str, list[str]]:
+    """All rows of all tables that a run could touch."""
+    return {table: [row["r"] for row in lab.rows(f"SELECT t::text AS r FROM {table} t ORDER BY 1")] for table in STATE}
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_any_number_of_materializers_make_one_run(lab: Lab, count: int) -> None:
+    """Scenario 23, promise 2: one event, many absorbers and reconcilers with random delays: one run per workflow."""
+    lab.apply(*(workflow(slug, "a") for slug in "bcde"))
+    lab.settle()
+    for version in range(4):
+        lab.report("a", str(version))
+        begin, errors = threading.Barrier(count), []
+
+        def materialize(seed: int, begin: threading.Barrier = begin, errors: list[Exception] = errors) -> None:
+            pause, reconciler = random.Random(seed), Reconciler(lab.store)  # noqa: S311 - delays
+            begin.wait()
+            try:
+                for _ in range(6):
+                    threading.Event().wait(pause.random() / 200)
+                    lab.store.absorb(pause.choice([1, 100]))
+                    reconciler.run_once()
+            except Exception as error:  # noqa: BLE001 - the test fails on it
+                errors.append(error)
+
+        threads = [threading.Thread(target=materialize, args=(10 * version + n,)) for n in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        lab.settle()
+        assert lab.active() == ["b", "c", "d", "e"]
+        assert sorted(lab.work()) == ["b", "c", "d", "e"]
+    assert len(lab.runs()) == 16
+
+
+def test_any_number_of_workers_take_each_run_once(lab: Lab) -> None:
+    """Promise 2: eight workers on a queue of automatic and manual runs: each run once, one per workflow at a time."""
+    slugs = [f"w{number}" for number in range(10)]
+    lab.apply(*(workflow(slug, "a") for slug in slugs))
+    lab.report("a", "1")
+    lab.settle()
+    for slug in slugs[:5]:
+        lab.store.request_run(slug)
+    taken: list[str] = []
+
+    def take() -> None:
+        for _ in range(8):
+            run = lab.claim()
+            if run is not None:
+                taken.append(run.slug)
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    while (run := lab.claim()) is not None:  # whoever lost a tie has gone home empty-handed
+        taken.append(run.slug)
+    assert sorted(taken) == sorted(slugs)
+    assert lab.one("SELECT count(*) FROM runs WHERE status = 'queued'") == 5
+
+
+@pytest.mark.parametrize("taken_over", ["running", "finished", "queued"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_stale_attempt_changes_nothing(lab: Lab, write: str, taken_over: str) -> None:
+    """Scenario 25, promise 6: a worker that lost its lease gets an error from every write and changes no row."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    stale = lab.start()
+    lab.store.begin_step(stale.id, stale.attempt, "work", 1)
+    lab.advance(seconds=16)
+    assert lab.store.rescue(10) == 1
+    if taken_over != "queued":
+        owner = lab.start()
+        assert (owner.id, owner.attempt) == (stale.id, stale.attempt + 1)
+        if taken_over == "finished":
+            lab.finish(owner)
+    before = everything(lab)
+    with pytest.raises(FencedError, match=f"attempt {stale.attempt} no longer owns run {stale.id}"):
+        WRITES[write](lab, stale)
+    assert lab.store.renew_leases([{"id": stale.id, "attempt": stale.attempt}]) == {}
+    assert everything(lab) == before
+    lab.work()
+
+
+def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
+    """Promise 9: what a lost attempt has finished is not done again; its try that was under way is."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    first = lab.start()
+    lab.store.begin_step(first.id, 1, "work", 1)
+    lab.store.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")])
+    lab.store.begin_step(first.id, 1, "more", 1)
+    lab.advance(seconds=16)
+    lab.store.rescue(10)
+    second = lab.start()
+    assert second.finished_steps == {"work": (StagedOutput("b", "work", "v1"),)}
+    lab.finish(second)
+
+
+def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:
+    """Promise 9: a living worker keeps its run, a dead one loses it after the lease, by the database's clock."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    run = lab.start()
+    for _ in range(5):
+        lab.advance(seconds=14)
+        assert lab.store.renew_leases([{"id": run.id, "attempt": 1, "progress": {"done": 1}}]) == {run.id: False}
+        assert lab.store.rescue(10) == 0
+    assert lab.runs("b")[0]["progress"] == {"done": 1}
+    lab.advance(seconds=15)
+    assert lab.store.rescue(10) == 0, "it ends after the lease, not with it"
+    lab.advance(seconds=1)
+    assert lab.store.rescue(10) == 1
+    assert lab.work() == ["b"]
+
+
+def test_leases_follow_the_clock_of_the_database(database_url: str) -> None:
+    """Scenario 9: without an injected clock a lease is the database's own time plus its length."""
+    lab = Lab(database_url)
+    try:
+        lab.database.clock = None
+        lab.apply(workflow("b", "a"))
+        lab.report("a", "1")
+        lab.settle()
+        lab.start()
+        left = lab.one("SELECT lease_until - clock_timestamp() FROM runs")
+        assert 10 < left.total_seconds() <= 15
+    finally:
+        lab.close()
+
+
+def test_a_worker_with_other_code_does_not_claim(lab: Lab) -> None:
+    """Scenario 39, R10.3: a run is for workers of its project that have its code."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    assert lab.claim(code="code-2") is None
+    assert lab.claim(name="another") is None
+    assert lab.claim(code=CODE) is not None
+
+
+def test_new_code_reaches_the_next_run(lab: Lab) -> None:
+    """Scenario 39: after an apply of changed Python code the old worker gets nothing and the new one the new run."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    assert lab.work() == ["b"]
+    lab.report("a", "2")
+    lab.settle()
+    lab.apply(workflow("b", "a"), code="code-2")
+    lab.settle()
+    assert lab.claim() is None
+    run = lab.claim(code="code-2")
+    assert run is not None
+    assert (run.code_hash, run.trigger["reason"]) == ("code-2", "definition-changed")
+    lab.finish(run)
+
+
+@pytest.mark.parametrize("how", ["handed-back", "lost", "requested"])
+def test_a_run_whose_code_is_gone_holds_up_nobody(lab: Lab, how: str) -> None:
+    """R10.3, promise 9: nobody can take a run of old code; it ends, and a new one comes with the new code."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    if how == "requested":
+        assert lab.work() == ["b"]
+        lab.store.request_run("b")
+        lab.apply(workflow("b", "a"), code="code-2")
+    else:
+        lab.settle()
+        old = lab.start()
+        lab.apply(workflow("b", "a"), code="code-2")
+        if how == "lost":
+            lab.advance(seconds=16)
+            lab.store.rescue(10)
+        else:
+            lab.store.hand_back(old.id, old.attempt)
+    lab.settle()
+    ended = lab.runs("b")[-2]
+    assert (ended["status"], ended["cancel_reason"]) == ("canceled", "definition-changed")
+    run = lab.claim(code="code-2")
+    assert run is not None
+    lab.finish(run)
+
+
+def test_a_worker_without_spark_leaves_spark_runs(lab: Lab) -> None:
+    """R7.1: while the engine is away a worker takes only what needs none."""
+    spark = workflow("s", "a")
+    spark["steps"][0]["job"] = {"kind": "spark.sql", "sql": "SELECT * FROM a"}
+    lab.apply(spark, workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    claimed = [lab.claim(spark=False) for _ in range(2)]
+    assert [run.slug if run else None for run in claimed] == ["b", None]
+    assert lab.start().slug == "s"
