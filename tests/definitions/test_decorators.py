@@ -174,6 +174,12 @@ MISTAKES = {
     "'inputs' names 'x', which is no parameter of f()",
     "def outer():\n    @asset('a')\n    def f(): ...\nouter()": "3: asset 'a': 'outer.<locals>.f' is inside another "
     "function or class; a runner cannot find it there; move it to the module's top",
+    "@asset('a', parameters={'x': float('nan')})\ndef f(): ...": "2: asset 'a': holds a number that is not finite, "
+    "or a text with the character NUL or half a surrogate pair; remove it",
+    "@asset('a', description='\\0')\ndef f(): ...": "2: asset 'a': holds a number that is not finite, "
+    "or a text with the character NUL or half a surrogate pair; remove it",
+    "@asset('a', parameters={'x': object})\ndef f(): ...": "2: workflow 'a': 'x' is <class 'object'>; "
+    "allowed are texts, numbers, true, false, null, lists and blocks",
     "\n1 / 0": "3: importing it raised ZeroDivisionError: division by zero",
     "import absent_module": "2: importing it raised ModuleNotFoundError: No module named 'absent_module'",
     "import sys\nsys.exit(3)": "3: importing it raised SystemExit: 3",

@@ -105,10 +105,12 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("[" * 100 + "]" * 100, "nested deeper than 60 levels"),
         ("[" * 50_000, "nested deeper than 60 levels"),
         ("a: " + "9" * 5000, "is not a finite number"),
+        ("a: 1e999", "is not a finite number"),
         ("a: 1\na: 2", "field 'a' is given twice"),
+        ('{"a": "\\ud800"}', "half a surrogate pair"),
         ("a: \x01", "cannot be read as"),
     ],
-    ids=["alias-bomb", "deep", "very-deep", "huge-number", "twice", "control"],
+    ids=["alias-bomb", "deep", "very-deep", "huge-number", "infinite", "twice", "surrogate", "control"],
 )
 def test_hostile_files_are_refused(text, message):
     """Nothing in a file can use unbounded time, memory or stack."""

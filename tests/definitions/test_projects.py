@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from freshline.definitions import document
 from freshline.definitions.project import load_project
 from freshline.definitions.schema import Source, SparkSql, Workflow, source_json, workflow_json
 from freshline.definitions.steps import external_inputs, produced, step_order, view_name
@@ -37,6 +40,29 @@ SEED = """{
     }
   ]
 }
+"""
+
+
+FULL = """
+slug: full
+parameters: {a: 1}
+quietHours: [{from: "22:00", to: "06:00", days: [mon]}]
+backoff: {base: 1m}
+secrets: [TOKEN]
+steps:
+  - id: one
+    job: {kind: spark.sql, outputs: {o.one: "SELECT a FROM v", o.two: SELECT 1}, parameters: {p: 1}}
+    consumes: [{assetId: i, as: v, autoMaterialize: {onUpstreamUpdate: true}, freshness: {maxAge: 1h}}]
+    produces:
+      - assetId: o.one
+        freshness: {ttl: 1h, cron: 0 6 * * *, timezone: UTC}
+        autoMaterialize: {when: all, debounce: 1s, maxDelay: 1m}
+        checks: [{notNull: [a]}, {range: {column: a, min: 1, max: 2}}, {accepted: {column: a, values: [1]}}, {sql: a}]
+        table: {mode: merge, keys: [a], partitionBy: [b]}
+        dataVersion: {exclude: [t], digits: 3}
+        schema: {a: 1}
+      - {assetId: o.two, autoMaterialize: {}}
+  - {id: two, job: {kind: python, entrypoint: "jobs:run"}, dependsOn: [one], retry: {maxAttempts: 2}, timeout: 1m}
 """
 
 
@@ -181,6 +207,37 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
     write(tmp_path, {"workflows/a.yaml": ""})
     (tmp_path / "workflows" / "a.yaml").write_bytes(b"slug: \xff\n")
     assert mistakes(tmp_path, {}) == ["workflows/a.yaml: is not UTF-8 text: byte 6 is wrong"]
+
+
+NAMES = st.sampled_from(["assetId", "kind", "sql", "ttl", "id", "<<", "column", "x"])
+PIECES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**13)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "a", "a.b", "1h", "spark.sql", "SELECT a FROM (", "0 0 * * *", "any", "jobs:run", "x\ny"]),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(NAMES, children, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_mistake_is_a_traceback(tmp_path, data):
+    """Whatever stands in place of any part of a definition, the loader answers with its own errors, or loads it."""
+    whole = document.parse(FULL, "x.yaml")[0].data
+    block, key = whole, "steps"
+    for _ in range(data.draw(st.integers(0, 7))):
+        if not isinstance(block[key], dict | list) or not block[key]:
+            break
+        block, keys = block[key], block[key]
+        key = data.draw(st.sampled_from(sorted(keys) if isinstance(keys, dict) else range(len(keys))))
+    block[key] = data.draw(PIECES)
+    write(tmp_path, {**JOBS, "workflows/w.json": json.dumps(whole), "sources/s.json": json.dumps([data.draw(PIECES)])})
+    try:
+        load_project(tmp_path)
+    except DefinitionErrors as error:
+        assert all(one.place is not None and one.message for one in error.errors)  # noqa: PT017 - both ends are fine
 
 
 def test_a_thousand_workflows_load(tmp_path):

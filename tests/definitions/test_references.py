@@ -145,7 +145,7 @@ def test_a_table_that_is_not_consumed_is_warned_about(tmp_path):
             job:
               kind: spark.sql
               sql: |
-                WITH w AS (SELECT * FROM flights_claen) SELECT /*+ BROADCAST(w) */ * FROM w, range(3), json.`x`
+                WITH w AS (SELECT * FROM flights_claen) SELECT /*+ BROADCAST(x) */ * FROM w x, range(3), json.`y`
             consumes: [{assetId: flights.clean}]
             produces: [{assetId: a}]
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 LONGEST_MS = 10 * 366 * UNITS["d"]
@@ -19,7 +20,7 @@ def milliseconds(value: object) -> int:
         raise ValueError(
             f"{str(value)[:80]!r} is not a duration; allowed are numbers with ms, s, m, h, d, w: 90s, 1h30m"
         )
-    total = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+    total = sum(Decimal(number) * UNITS[unit] for number, unit in _PART.findall(text))
     if total != int(total) or total > LONGEST_MS:
         raise ValueError(f"{text!r} is not a whole number of milliseconds up to 10 years")
     return int(total)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,8 +38,10 @@ class FunctionOrigin:
         return self.at
 
 
-def decorated_functions(root: Path, files: Iterable[Path], findings: Findings) -> list[AssetFunction]:
+def decorated_functions(root: Path, files: Sequence[Path], findings: Findings) -> list[AssetFunction]:
     """The `@asset` functions of the given files. What their code raises becomes an error with the user's line."""
+    if not files:
+        return []
     with _importing, _fresh_imports(root), collecting() as found:
         for file in files:
             _import(root, file, findings)
@@ -61,7 +65,20 @@ def _origin(declared: AssetFunction, views: dict[str, list[str]], findings: Find
         consumes.append({"assetId": asset_id, **view, **declared.blocks.get(name, {})})
     job = {**step["job"], "entrypoint": declared.entrypoint}
     complete = {**step, "job": job, **({"consumes": consumes} if consumes else {})}
-    return replace(origin, data={**declared.definition, "steps": [complete]})
+    data = {**declared.definition, "steps": [complete]}
+    if not _storable(data):
+        message = "holds a number that is not finite, or a text with the character NUL or half a surrogate pair"
+        findings.add(origin, Problem(("steps", 0, "produces", 0), f"{message}; remove it"))
+    return replace(origin, data=data)
+
+
+def _storable(data: Any) -> bool:
+    """Whether PostgreSQL can keep it. What is no JSON at all is told by the models, with its field."""
+    try:
+        text = json.dumps(data, allow_nan=False, default=str, ensure_ascii=False)
+    except ValueError:
+        return False
+    return "\\u0000" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _named_inputs(
@@ -190,7 +207,7 @@ def _of(module: ModuleType | None, root: Path) -> bool:
 
 
 def _inside(place: str | None, root: Path) -> bool:
-    if place is None or not Path(place).is_relative_to(root):
+    if place is None or not place.startswith(f"{root}{os.sep}"):
         return False
     parts = Path(place).relative_to(root).parts
     return "site-packages" not in parts and not any(part.startswith(".") for part in parts)

@@ -51,7 +51,7 @@ def entrypoint(value: str) -> str:
 def view_of(asset: str) -> str:
     """The view under which an asset is read: `flights.clean` is `flights_clean`."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", asset)
-    return f"_{name}" if name[0].isdigit() else name
+    return f"_{name}" if name[:1].isdigit() else name
 
 
 def slug_of(asset: str) -> str:

@@ -14,6 +14,7 @@ from freshline.definitions.schema import Source, Workflow
 from freshline.definitions.steps import external_inputs
 
 MAX_CYCLES = 20
+MAX_HINTS = 50
 Definition = TypeVar("Definition", Workflow, Source)
 
 
@@ -111,11 +112,17 @@ def _cases(mentions: list[Mention], findings: Findings) -> None:
 
 def _undeclared(consumed: list[Mention], known: set[str], findings: Findings, *, strict: bool) -> None:
     folded = {asset_id.lower() for asset_id in known}
+    hints: dict[str, str] = {}
     for mention in consumed:
-        if mention.asset_id.lower() not in folded:
-            hint = suggestion(mention.asset_id, known) or "; declare it in sources/*.yaml"
-            problem = Problem(mention.loc, f"is neither produced nor a declared source{hint}", warning=not strict)
-            findings.add(mention.origin, problem)
+        asset_id = mention.asset_id
+        if asset_id.lower() in folded:
+            continue
+        if asset_id not in hints:
+            # Each look goes over all assets: beyond some, a project has another problem than typing.
+            near = suggestion(asset_id, known) if len(hints) < MAX_HINTS else ""
+            hints[asset_id] = near or "; declare it in sources/*.yaml"
+        message = f"is neither produced nor a declared source{hints[asset_id]}"
+        findings.add(mention.origin, Problem(mention.loc, message, warning=not strict))
 
 
 def _cycles(workflows: list[Draft[Workflow]], produced: list[Mention], findings: Findings) -> None:
