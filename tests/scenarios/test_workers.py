@@ -52,7 +52,8 @@ def test_any_number_of_materializers_make_one_run(lab: Lab, count: int) -> None:
     lab.settle()
     for version in range(4):
         lab.report("a", str(version))
-        begin, errors = threading.Barrier(count), []
+        begin = threading.Barrier(count)
+        errors: list[Exception] = []
 
         def materialize(seed: int, begin: threading.Barrier = begin, errors: list[Exception] = errors) -> None:
             pause, reconciler = random.Random(seed), Reconciler(lab.store)  # noqa: S311 - delays

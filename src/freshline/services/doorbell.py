@@ -24,40 +24,44 @@ class Doorbell:
     def __init__(self, database: Database, bells: Mapping[str, Callable[[], None]]) -> None:
         self._database = database
         self._bells = bells
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._running: tuple[threading.Thread, threading.Event] | None = None
 
     def start(self) -> None:
         """Begin to listen; returns at once."""
-        if self._thread is None:
-            self._stopping.clear()
-            self._thread = threading.Thread(target=self._loop, name="doorbell", daemon=True)
-            self._thread.start()
+        with self._lock:
+            if self._running is None:
+                stopping = threading.Event()
+                thread = threading.Thread(target=self._loop, args=(stopping,), name="doorbell", daemon=True)
+                self._running = thread, stopping
+                thread.start()
 
     def stop(self) -> None:
         """End; may be called twice."""
-        self._stopping.set()
-        thread, self._thread = self._thread, None
-        if thread is not None:
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            thread, stopping = running
+            stopping.set()
             thread.join()
 
-    def _loop(self) -> None:
-        while not self._stopping.is_set():
+    def _loop(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
             try:
-                self._listen()
+                self._listen(stopping)
             except psycopg.Error as error:
                 log.warning("doorbell_deaf", error=str(error).strip(), fallback="polling")
-                self._stopping.wait(RETRY_S)
+                stopping.wait(RETRY_S)
 
-    def _listen(self) -> None:
+    def _listen(self, stopping: threading.Event) -> None:
         with self._database.listen() as connection:
             # What rang while nobody listened is found by looking once.
             for bell in self._bells.values():
                 bell()
-            while not self._stopping.is_set():
+            while not stopping.is_set():
                 for heard in connection.notifies(timeout=LISTEN_S):
                     self._ring(heard.payload)
-                    if self._stopping.is_set():
+                    if stopping.is_set():
                         return
 
     def _ring(self, name: str) -> None:

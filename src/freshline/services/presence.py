@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -45,10 +46,7 @@ class Presence(Service):
 
     def stop(self) -> None:
         """Leave."""
-        running = self._thread is not None
-        super().stop()
-        if running:
-            try:
+        if self._end():
+            # Without a database the row shows that it was not seen any more.
+            with suppress(psycopg.Error, DatabaseError):
                 self.store.leave_worker(self.id)
-            except (psycopg.Error, DatabaseError):
-                return  # the row shows that it was not seen any more

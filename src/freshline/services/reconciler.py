@@ -123,6 +123,7 @@ def _moving(loaded: Loaded, decision: Decision) -> Moving | None:
         return Moving("queued")
     if decision.superseded is None and loaded.state.active is not None:
         return Moving(loaded.state.active.status)
-    if decision.outcome in {Outcome.HOLD, Outcome.ERROR} and decision.blocker_id is None:
-        return Moving(decision.reason, decision.blocks_until, cannot_run=decision.blocks_until is None)
+    if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:
+        waits = decision.blocker_id is not None
+        return Moving(decision.reason, decision.blocks_until, cannot_run=decision.blocks_until is None and not waits)
     return None

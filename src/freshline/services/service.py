@@ -15,6 +15,7 @@ from freshline.errors import DatabaseError
 from freshline.store.facade import Store
 
 log = structlog.get_logger("freshline.services")
+RING_S = 0.05
 
 
 class Service:
@@ -26,6 +27,7 @@ class Service:
         self.store = store
         self.poll_s = store.settings.poll_ms / 1000 if poll_s is None else poll_s
         self._bell = threading.Event()
+        self._switch = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -39,22 +41,35 @@ class Service:
 
     def start(self) -> None:
         """Begin to work in the background."""
-        if self._thread is None:
-            self._stopping.clear()
-            self._thread = threading.Thread(target=self._loop, name=self.name, daemon=True)
-            self._thread.start()
+        with self._switch:
+            if self._thread is None:
+                # Each thread has its own flag: a new one must not take back the end of the old one.
+                self._stopping = threading.Event()
+                self._thread = threading.Thread(target=self._loop, args=(self._stopping,), name=self.name, daemon=True)
+                self._thread.start()
 
     def stop(self) -> None:
         """End after the round that is under way."""
-        self._stopping.set()
-        self._bell.set()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join()
+        self._end()
 
-    def _loop(self) -> None:
-        while not self._stopping.is_set():
+    def _end(self) -> bool:
+        """Whether there was something to end."""
+        with self._switch:
+            thread, self._thread = self._thread, None
+            stopping = self._stopping
+        if thread is None:
+            return False
+        stopping.set()
+        while thread.is_alive():
+            self._bell.set()  # again and again: a thread that was started meanwhile may have taken the ring
+            thread.join(RING_S)
+        return True
+
+    def _loop(self, stopping: threading.Event) -> None:
+        while True:
             self._bell.clear()
+            if stopping.is_set():
+                return
             if not self._round():
                 self._bell.wait(self.poll_s)
 

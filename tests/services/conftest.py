@@ -1,0 +1,16 @@
+"""A lab whose services may run in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import Lab, laboratory
+
+
+@pytest.fixture
+def lab(database_url: str) -> Iterator[Lab]:
+    """The real store on a fresh database, under a clock of its own."""
+    with laboratory(database_url, poll_ms=20) as lab:
+        yield lab

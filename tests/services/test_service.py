@@ -1,0 +1,210 @@
+"""Services start and stop from anywhere, outlive a failing round, and wake up when they are rung."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from freshline.services.absorber import Absorber
+from freshline.services.doorbell import Doorbell
+from freshline.services.expiry import Expiry
+from freshline.services.materializer import Materializer
+from freshline.services.presence import Presence
+from freshline.services.pruner import Pruner
+from freshline.services.reconciler import Reconciler
+from freshline.services.relay import Relay
+from freshline.services.rescuer import Rescuer
+from freshline.services.service import Service
+from freshline.services.sweeper import Sweeper
+from freshline.store.facade import Store
+from tests.lab import Lab, workflow
+from tests.waiting import wait_until
+
+SERVICES: dict[str, Callable[[Store], Any]] = {
+    "absorber": Absorber,
+    "doorbell": lambda store: Doorbell(store.database, {}),
+    "expiry": Expiry,
+    "materializer": lambda store: Materializer(store, store.settings),
+    "presence": lambda store: Presence(store, "materializer"),
+    "pruner": Pruner,
+    "reconciler": Reconciler,
+    "relay": Relay,
+    "rescuer": Rescuer,
+    "sweeper": Sweeper,
+}
+
+
+class Counting(Service):
+    """Counts its rounds; the round may be told to fail."""
+
+    name = "counting"
+
+    def __init__(self, store: Store, poll_s: float) -> None:
+        super().__init__(store, poll_s=poll_s)
+        self.rounds = 0
+        self.failures: list[Exception] = []
+
+    def run_once(self) -> bool:
+        """One round."""
+        self.rounds += 1
+        if self.failures:
+            raise self.failures.pop()
+        return False
+
+
+def threads_named(*names: str) -> list[threading.Thread]:
+    """Living threads of services."""
+    return [thread for thread in threading.enumerate() if thread.name in names]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_may_be_started_and_stopped_from_anywhere(lab: Lab, name: str) -> None:
+    """Threads that start and stop one service at random never hang, and leave at most one thread, then none."""
+    service = SERVICES[name](lab.store)
+    count, repetitions = (3, 4) if name in {"doorbell", "materializer"} else (6, 20)
+    begin = threading.Barrier(count)
+
+    def toggle(number: int) -> None:
+        begin.wait()
+        for repetition in range(repetitions):
+            (service.start if (number + repetition) % 2 else service.stop)()
+
+    threads = [threading.Thread(target=toggle, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a start or stop hangs"
+    service.stop()
+    service.stop()
+    assert threads_named(*SERVICES, "doorbell") == []
+
+
+def test_a_stop_does_not_wait_for_the_poll_interval(lab: Lab) -> None:
+    """A service that pauses for an hour, or is about to, ends at once, however often that is tried."""
+    for _ in range(200):
+        service = Counting(lab.store, poll_s=3600)
+        service.start()
+        stopper = threading.Thread(target=service.stop)
+        stopper.start()
+        stopper.join(5)
+        assert not stopper.is_alive(), "the stop was lost"
+
+
+def test_a_ring_shortens_the_pause(lab: Lab) -> None:
+    """Rings before the next round are one, and none is lost."""
+    service = Counting(lab.store, poll_s=3600)
+    service.start()
+    wait_until(lambda: service.rounds == 1)
+    service.ring()
+    service.ring()
+    wait_until(lambda: service.rounds >= 2)
+    service.stop()
+    assert service.rounds <= 3
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(RuntimeError("boom"), "round_failed"), (psycopg.OperationalError("server gone"), "database_trouble")],
+)
+def test_a_failing_round_is_logged_and_the_next_one_works(lab: Lab, error: Exception, told: str) -> None:
+    """Nothing that a round raises ends the service; trouble with the database asks for its revival."""
+    revived: list[str] = []
+    lab.store.revive = lambda: revived.append("revived")
+    service = Counting(lab.store, poll_s=0.01)
+    service.failures = [error, error]
+    with capture_logs() as logs:
+        service.start()
+        wait_until(lambda: service.rounds >= 4)
+        service.stop()
+    assert [entry["event"] for entry in logs if entry.get("service") == "counting"] == [told, told]
+    assert len(revived) == (2 if told == "database_trouble" else 0)
+
+
+def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 10: with all notifications lost, polling alone brings every run."""
+    monkeypatch.setattr(lab.database, "ring", lambda *_: None)
+    lab.database.clock = None
+    lab.apply(workflow("b", "a"), workflow("c", "b"))
+    materializer = Materializer(lab.store, lab.settings)
+    materializer.start()
+    try:
+        lab.report("a", "1")
+        for slug in "bc":
+            run = wait_until(lab.claim, what=f"the run of {slug}")
+            assert run is not None
+            assert run.slug == slug
+            lab.finish(run)
+        wait_until(lambda: lab.reason("c") == "up-to-date")
+        wait_until(lambda: lab.one("SELECT count(*) FROM events WHERE position IS NULL") == 0)
+    finally:
+        materializer.stop()
+    assert lab.one("SELECT count(*) FROM workers WHERE stopped_at IS NOT NULL") == 1
+    assert lab.forgotten() == 0
+
+
+def test_the_doorbell_is_heard(lab: Lab) -> None:
+    """Rings reach the service that they name, and unknown names reach nobody."""
+    heard: list[str] = []
+    doorbell = Doorbell(lab.database, {"events": lambda: heard.append("events")})
+    doorbell.start()
+    try:
+        wait_until(lambda: heard == ["events"], what="the look at what rang before")
+        lab.database.ring("events", "something-else")
+        wait_until(lambda: heard == ["events", "events"])
+    finally:
+        doorbell.stop()
+
+
+def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 10: a listener whose connection is ended says so, listens again, and looks at what it missed."""
+    monkeypatch.setattr("freshline.services.doorbell.RETRY_S", 0.01)
+    heard: list[str] = []
+    doorbell = Doorbell(lab.database, {"events": lambda: heard.append("events")})
+    with capture_logs() as logs:
+        doorbell.start()
+        try:
+            wait_until(lambda: len(heard) == 1)
+            lab.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND query LIKE 'LISTEN%%' AND pid <> pg_backend_pid()"
+            )
+            wait_until(lambda: len(heard) == 2, what="the look after the reconnection")
+            lab.database.ring("events")
+            wait_until(lambda: len(heard) == 3)
+        finally:
+            doorbell.stop()
+    assert "doorbell_deaf" in [entry["event"] for entry in logs]
+
+
+def test_a_ring_that_cannot_be_sent_is_no_error(lab: Lab) -> None:
+    """A doorbell costs latency only: the transaction before it has happened."""
+    lab.close()
+    lab.database.ring("events")
+
+
+def test_a_sweeper_that_is_turned_off_does_not_start(database_url: str) -> None:
+    """`ASSET_MATERIALIZER_REFRESH_INTERVAL_MS=0` means no sweep."""
+    lab = Lab(database_url, refresh_interval_ms=0)
+    sweeper = Sweeper(lab.store)
+    sweeper.start()
+    assert threads_named("sweeper") == []
+    sweeper.stop()
+    lab.close()
+
+
+def test_the_sweeper_finds_what_was_forgotten(lab: Lab) -> None:
+    """The safety net works: a consideration that is lost on purpose comes back, and the loss is told."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.store.absorb(10)
+    lab.rows("DELETE FROM considerations RETURNING 1")
+    with capture_logs() as logs:
+        Sweeper(lab.store).run_once()
+    assert [entry["workflows"] for entry in logs if entry["event"] == "sweep_found"] == [1]
+    assert lab.work() == ["b"]
