@@ -47,9 +47,9 @@ class Engine:
         self._views: dict[str, str] = {}
 
     @classmethod
-    def open(cls, *, master: str | None, remote: str | None, scratch: Path) -> Engine:
+    def open(cls, *, master: str | None, remote: str | None, scratch: Path, java: str | None = None) -> Engine:
         """Start or reach Spark, and warm it up with a small write, so that the first step is quick."""
-        session = open_session(master=master, remote=remote, scratch=scratch)
+        session = open_session(master=master, remote=remote, scratch=scratch, java=java)
         local = remote is None and (master or "local").startswith("local")
         engine = cls(session, classic=remote is None, local=local)
         if local:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from freshline.errors import EngineError
+from freshline.spark.archive import archive_options
 from freshline.spark.java import check_java
 
 LOCAL = "local[*]"
@@ -18,13 +19,17 @@ LOCAL = "local[*]"
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
 
-def open_session(*, master: str | None, remote: str | None, scratch: Path) -> SparkSession:
-    """A running session. `EngineError`: Java is absent, or Spark cannot be started or reached."""
+def open_session(*, master: str | None, remote: str | None, scratch: Path, java: str | None = None) -> SparkSession:
+    """A running session. `EngineError`: Java is absent, or Spark cannot be started or reached.
+
+    `java`: more options of the JVM; by default those that use the archive of `freshline.spark.archive`.
+    """
     _quiet()
-    if remote is None:
-        check_java()
+    options = java if java is not None or remote is not None else archive_options(check_java())
     try:
-        return _remote(remote) if remote is not None else _classic(master or LOCAL, scratch)
+        if remote is not None:
+            return SparkSession.builder.remote(remote).getOrCreate()
+        return _classic(master or LOCAL, scratch, options or "")
     except ImportError as error:
         hint = "pip install 'pyspark[connect]'"
         raise EngineError(f"Spark Connect needs packages that are not installed: {error}", hint=hint) from None
@@ -35,19 +40,15 @@ def open_session(*, master: str | None, remote: str | None, scratch: Path) -> Sp
         ) from None
 
 
-def _remote(url: str) -> SparkSession:
-    return SparkSession.builder.remote(url).getOrCreate()
-
-
-def _classic(master: str, scratch: Path) -> SparkSession:
+def _classic(master: str, scratch: Path, java: str) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("freshline")
-    for name, value in _configuration(master, scratch).items():
+    for name, value in _configuration(master, scratch, java).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _configuration(master: str, scratch: Path) -> dict[str, str]:
-    java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData"
+def _configuration(master: str, scratch: Path, java: str) -> dict[str, str]:
+    java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData {java}"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
