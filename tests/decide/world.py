@@ -11,14 +11,15 @@ import heapq
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from freshline.decide import Decision, decide
+from freshline.decide.causes import find_cause
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
-from freshline.model.state import ActiveRun, Expiry, Head, Input, Output, Pending, State, Version
+from freshline.model.state import ActiveRun, Expiry, Failures, Head, Input, Output, Pending, State, Version
 from freshline.model.words import ExpiryReason, Outcome, Reason, RunStatus, TriggerType
 from freshline.services.reconciler import with_blockers
 
@@ -66,6 +67,7 @@ class Pace:
     absorb: tuple[int, int] = (0, 0)
     claim: tuple[int, int] = (0, 0)
     work: tuple[int, int] = (1_000, 60_000)
+    failing: float = 0.0  # how many of all runs fail
 
 
 def graph_of(flows: Iterable[Flow]) -> Graph:
@@ -92,7 +94,12 @@ def policy_of(flow: Flow, *, max_wait_ms: int = 10**9) -> Policy:
 
 
 class World:
-    """Workflows in motion under a clock of their own. `waiting_moves`: a hold that waits counts as motion."""
+    """Workflows in motion under a clock of their own.
+
+    `constant`: workflows whose output never changes. `seconds`: how long the runs of a workflow take, one by one.
+    `waiting_moves`: whether a workflow that waits for its ancestors is in motion for those below it.
+    `mixes_linger`: whether after a mixed run all inputs count as changed, until a run that is none.
+    """
 
     def __init__(
         self,
@@ -102,12 +109,15 @@ class World:
         pace: Pace | None = None,
         policies: Callable[[Flow], Policy] = policy_of,
         constant: frozenset[int] = frozenset(),
+        seconds: Mapping[int, Iterator[int]] | None = None,
         waiting_moves: bool = True,
+        mixes_linger: bool = True,
     ) -> None:
         self.flows = {f.id: f for f in flows}
         self.graph = graph_of(self.flows.values())
         self.policies = {f.id: policies(f) for f in self.flows.values()}
         self.constant = constant
+        self._seconds = seconds or {}
         self.now = START
         self.runs: list[Run] = []
         self.origin_of: dict[str, Generations] = {}
@@ -115,10 +125,14 @@ class World:
         self._random = random.Random(seed)  # noqa: S311 - a seed, not a secret
         self._pace = pace or Pace()
         self._waiting_moves = waiting_moves
+        self._mixes_linger = mixes_linger
+        self._mixed: set[int] = set()
         self._snapshots: dict[str, list[tuple[Head, bool]]] = defaultdict(list)
         self._vectors: dict[int, Mapping[str, Version]] = {}
         self._expired: dict[int, datetime] = {}
         self._active: dict[int, Run] = {}
+        self._started: dict[int, datetime] = {}
+        self._failures: dict[int, Failures] = defaultdict(Failures)
         self._considerations: dict[int, Consideration] = {f: Consideration(START) for f in self.flows}
         self._inbox: dict[int, tuple[str, str | int]] = {}
         self._agenda: list[tuple[datetime, int, Callable[[], None]]] = []
@@ -222,9 +236,16 @@ class World:
             walk = Walk(self.graph, self.motion())
             for flow_id in sorted(batch, key=lambda f: (self.graph.level(f), f)):
                 state, policy = self.state(flow_id), self.policies[flow_id]
-                decision = decide(policy, with_blockers(policy, state, walk), self.now)
+                decision = decide(policy, self._with_blockers(policy, state, walk), self.now)
                 self._obey(flow_id, decision)
-                walk.settle(flow_id, self.motion().get(flow_id))
+                walk.settle(flow_id, self._moving(flow_id))
+
+    def _with_blockers(self, policy: Policy, state: State, walk: Walk) -> State:
+        cause = find_cause(policy, state)
+        if not (self._mixes_linger and state.workflow_id in self._mixed and cause and cause.by_input):
+            return with_blockers(policy, state, walk)
+        inputs = [one.asset_id for one in state.inputs]
+        return dataclasses.replace(state, blockers=walk.blockers(state.workflow_id, inputs))
 
     def _obey(self, flow_id: int, decision: Decision) -> None:
         assert decision.outcome is not Outcome.ERROR, decision
@@ -245,14 +266,15 @@ class World:
 
     def motion(self) -> dict[int, Moving]:
         """What is in motion (R4.1); where there is more than one reason, the strongest."""
-        moving: dict[int, Moving] = {}
-        for flow_id, one in self._considerations.items():
-            found = self._held(one)
-            if found is not None:
-                moving[flow_id] = found
-        for event in self._inbox.values():
-            moving |= dict.fromkeys(self._concerned(event), Moving("unabsorbed"))
-        return moving | {flow_id: Moving(run.status) for flow_id, run in self._active.items()}
+        return {flow_id: moving for flow_id in self.flows if (moving := self._moving(flow_id))}
+
+    def _moving(self, flow_id: int) -> Moving | None:
+        if flow_id in self._active:
+            return Moving(self._active[flow_id].status)
+        if any(flow_id in self._concerned(event) for event in self._inbox.values()):
+            return Moving("unabsorbed")
+        one = self._considerations.get(flow_id)
+        return self._held(one) if one else None
 
     def _held(self, one: Consideration) -> Moving | None:
         if one.at <= self.now or one.hold is None:
@@ -280,6 +302,8 @@ class World:
             outputs=tuple(Output(one, self.head(one), expiry) for one in flow.outputs),
             succeeded_fingerprint="job" if flow_id in self._vectors else None,
             succeeded_at=self.now if flow_id in self._vectors else None,
+            started_at=self._started.get(flow_id),
+            failures=self._failures[flow_id],
             active=ActiveRun(run.id, run.status, TriggerType.AUTO, 0, 1, run.pins) if run else None,
             looks=known.looks if known else 0,
         )
@@ -307,16 +331,34 @@ class World:
         if run.status is not RunStatus.QUEUED:
             return
         run.status = RunStatus.RUNNING
+        self._started[run.flow] = self.now
         run.expired = run.flow in self._expired
         read = {one: pin.data_version for one, pin in run.pins.items()}
         run.necessary = run.expired or run.flow not in self._vectors or read != self.vector(run.flow)
-        self.at(self._later(self._pace.work), lambda: self._publish(run))
+        end = self._fail if self._random.random() < self._pace.failing else self._publish
+        following = self._seconds.get(run.flow)
+        done = self.now + timedelta(seconds=next(following)) if following else self._later(self._pace.work)
+        self.at(done, lambda: end(run))
+
+    def _fail(self, run: Run) -> None:
+        """R7.2 and R7.3, as the store keeps them."""
+        run.status = RunStatus.FAILED
+        del self._active[run.flow]
+        backoff, count = self.policies[run.flow].backoff, self._failures[run.flow].count + 1
+        cooldown = min(backoff.max_ms or 0, (backoff.base_ms or 0) * 2 ** (count - 1))
+        opened = self._failures[run.flow].breaker_at or (self.now if count >= backoff.budget else None)
+        probed = {one: pin.data_version for one, pin in run.pins.items()}
+        eligible = self.now + timedelta(milliseconds=cooldown)
+        self._failures[run.flow] = Failures(count, self.now, eligible, opened, probed)
+        self._send("ended", run.flow)
 
     def _publish(self, run: Run) -> None:
         run.status = RunStatus.SUCCEEDED
         del self._active[run.flow]
+        self._failures.pop(run.flow, None)
         self._expired.pop(run.flow, None)
         self._vectors[run.flow] = run.pins
+        (self._mixed.add if run.mixed else self._mixed.discard)(run.flow)
         for output in self.flows[run.flow].outputs:
             self._append(output, self._made(run, output))
         self._send("ended", run.flow)

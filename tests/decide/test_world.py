@@ -1,0 +1,324 @@
+"""The model that the waiting rule came from: random graphs, changes and durations, and what holds in all of them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import chain, repeat
+
+import pytest
+
+from freshline.model.policy import Policy
+from freshline.model.words import RunStatus
+from tests.decide.world import START, Flow, Pace, Run, World, policy_of
+
+BLOCKS = 10
+# How many graphs of each kind: in the gate, and in `make full`.
+SEPARATED, OVERLAPPING, SHORT, CUT = 300, 900, 300, 300
+FULL = 20_000
+
+
+def seeded(seed: int) -> random.Random:
+    """The same numbers every time."""
+    return random.Random(seed)  # noqa: S311 - a seed, not a secret
+
+
+def random_flows(rng: random.Random) -> tuple[list[str], list[Flow]]:
+    """Up to three sources, up to eight workflows; some make two assets, a few read nothing."""
+    sources = [f"s{n}" for n in range(rng.randint(1, 3))]
+    assets, flows = list(sources), []
+    for number in range(1, rng.randint(3, 9)):
+        count = rng.choice([0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3])
+        inputs = {rng.choice([*assets[-5:], *sources]) for _ in range(count)}
+        outputs = tuple(f"a{number}{letter}" for letter in "xy"[: rng.choice([1, 1, 2])])
+        flows.append(Flow(number, tuple(sorted(inputs)), outputs))
+        assets.extend(outputs)
+    return sources, flows
+
+
+def random_pace(rng: random.Random, failing: float = 0.0) -> Pace:
+    """Slow and fast absorbing, claiming and working."""
+    absorb, claim, work = rng.choice([0, 0, 3_000]), rng.choice([0, 5_000, 40_000]), rng.choice([2_000, 60_000])
+    return Pace((0, absorb), (0, claim), (100, work), failing)
+
+
+def random_policy(rng: random.Random, flow: Flow) -> Policy:
+    """Some debounce, some keep a distance; nobody's wait runs out."""
+    policy = policy_of(flow)
+    held = rng.choice([{}, {}, {}, {"debounce_ms": 5_000, "max_delay_ms": 20_000}, {"min_interval_ms": 30_000}])
+    return policy.__class__(**{name: getattr(policy, name) for name in policy.__dataclass_fields__} | held)
+
+
+def touch(world: World, origin: str | int) -> None:
+    """A source changes, or a workflow that reads nothing makes something new."""
+    if isinstance(origin, str):
+        world.change(origin)
+    else:
+        world.expire(origin)
+
+
+def bootstrap(world: World, sources: list[str]) -> list[str | int]:
+    """Every source has data; returns what can change from outside."""
+    for source in sources:
+        world.change(source)
+    return [*sources, *(f.id for f in world.flows.values() if not f.inputs)]
+
+
+def scatter(world: World, origins: list[str | int], rng: random.Random) -> None:
+    """Some changes at random times, some of them close together."""
+    for _ in range(rng.randint(2, 8)):
+        origin, moment = rng.choice(origins), START + timedelta(milliseconds=rng.randint(0, 200_000))
+        world.at(moment, lambda origin=origin: touch(world, origin))  # type: ignore[misc]
+
+
+def succeeded(world: World) -> Iterator[Run]:
+    """The runs that published."""
+    return (run for run in world.runs if run.status is RunStatus.SUCCEEDED)
+
+
+def check(world: World, seed: int) -> None:
+    """What holds in every world at rest: nothing is lost, nothing was for nothing, and no mix is hidden."""
+    assert world.idle, f"seed {seed}"
+    for flow_id in world.flows:
+        assert world.vector(flow_id) == world.heads(flow_id), f"seed {seed}: workflow {flow_id} is stale"
+    for run in world.runs:
+        assert run.necessary, f"seed {seed}: {run} read nothing new"
+        assert run.mixed or not world.reads_a_mix(run), f"seed {seed}: {run} read two generations"
+
+
+def separated(seed: int) -> None:
+    """Each change settles before the next."""
+    rng = seeded(seed)
+    sources, flows = random_flows(rng)
+    world = World(flows, seed=seed, pace=random_pace(rng))
+    origins = bootstrap(world, sources)
+    world.settle()
+    for _ in range(4):
+        origin, before = rng.choice(origins), len(world.runs)
+        touch(world, origin)
+        world.settle()
+        ran = Counter(run.flow for run in world.runs[before:])
+        expected = descendants(world, origin)
+        assert dict(ran) == dict.fromkeys(expected, 1), f"seed {seed}: {origin} changed"
+    assert not any(run.mixed for run in world.runs), f"seed {seed}"
+    check(world, seed)
+
+
+def descendants(world: World, origin: str | int) -> set[int]:
+    """Everything below, and the workflow itself if it is one."""
+    if isinstance(origin, str):
+        return set(world.graph.descendants(origin))
+    below = chain.from_iterable(world.graph.descendants(output) for output in world.flows[origin].outputs)
+    return {origin, *below}
+
+
+def overlapping(seed: int, *, waiting_moves: bool = True, failing: float = 0.0) -> World:
+    """Changes come while others are under way."""
+    rng = seeded(seed)
+    sources, flows = random_flows(rng)
+    policies = {flow.id: random_policy(rng, flow) for flow in flows}
+    world = World(
+        flows,
+        seed=seed,
+        pace=random_pace(rng, failing),
+        policies=lambda flow: policies[flow.id],
+        waiting_moves=waiting_moves,
+    )
+    scatter(world, bootstrap(world, sources), rng)
+    world.settle()
+    return world
+
+
+def blocks(count: int) -> list[range]:
+    """The seeds 0 to count in parts, so that a failure is found in a part of the time."""
+    size = count // BLOCKS
+    return [range(n * size, (n + 1) * size) for n in range(BLOCKS)]
+
+
+@pytest.mark.parametrize("seeds", blocks(SEPARATED), ids=str)
+def test_one_change_one_run_of_each_descendant(seeds: range) -> None:
+    """Promise 3: changes that settle run every descendant exactly once, on one generation."""
+    for seed in seeds:
+        separated(seed)
+
+
+@pytest.mark.parametrize("seeds", blocks(OVERLAPPING), ids=str)
+def test_overlapping_changes_converge_without_a_mix(seeds: range) -> None:
+    """Promises 1 and 3: whatever overlaps, everything is fresh in the end, and no wait ran out, so no run is mixed."""
+    for seed in seeds:
+        world = overlapping(seed)
+        check(world, seed)
+        assert not any(run.mixed for run in world.runs), f"seed {seed}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seeds", blocks(FULL), ids=str)
+def test_twenty_thousand_graphs(seeds: range) -> None:
+    """The same, on many more."""
+    for seed in seeds:
+        separated(seed)
+        check(overlapping(seed, failing=0.2 * (seed % 2)), seed)
+
+
+@pytest.mark.parametrize("seeds", blocks(SHORT), ids=str)
+def test_waits_that_run_out_say_so(seeds: range) -> None:
+    """R4.5: with short waits, with failures and open breakers, every run that read two generations is `mixed`."""
+    mixed = 0
+    for seed in seeds:
+        rng = seeded(seed)
+        sources, flows = random_flows(rng)
+        wait = rng.choice([0, 3_000, 20_000])
+        failing = rng.choice([0.0, 0.0, 0.3])
+        world = World(
+            flows,
+            seed=seed,
+            pace=random_pace(rng, failing),
+            policies=lambda flow, wait=wait: policy_of(flow, max_wait_ms=wait),  # type: ignore[misc]
+        )
+        scatter(world, bootstrap(world, sources), rng)
+        world.settle()
+        check(world, seed)
+        mixed += sum(world.reads_a_mix(run) for run in world.runs)
+    assert mixed > 0, "short waits never led to a mix: the check proves nothing"
+
+
+@pytest.mark.parametrize("seeds", blocks(CUT), ids=str)
+def test_an_identical_output_stops_the_wave(seeds: range) -> None:
+    """Promise 4: what lies only below workflows whose output does not change runs once, for the first time."""
+    for seed in seeds:
+        rng = seeded(seed)
+        sources, flows = random_flows(rng)
+        constant = frozenset(f.id for f in flows if rng.random() < 0.4)
+        world = World(flows, seed=seed, pace=random_pace(rng), constant=constant)
+        origins = bootstrap(world, sources)
+        world.settle()
+        before = len(world.runs)
+        scatter(world, origins, rng)
+        world.settle()
+        ran = {run.flow for run in world.runs[before:]}
+        assert ran <= reached(world, origins), f"seed {seed}"
+        check(world, seed)
+
+
+def reached(world: World, origins: list[str | int]) -> set[int]:
+    """The workflows to which a change can get without passing a constant one."""
+    moving, found = {one for one in origins if isinstance(one, str)}, set()
+    for flow in world.flows.values():
+        if not flow.inputs or not moving.isdisjoint(flow.inputs):
+            found.add(flow.id)
+            moving |= set() if flow.id in world.constant else set(flow.outputs)
+    return found
+
+
+def test_a_source_faster_than_the_first_step_starves_nobody() -> None:
+    """Scenario 0: a chain of four under a source that changes every second: every level runs at its own pace."""
+    flows = [Flow(1, ("s",), ("a",)), Flow(2, ("a",), ("b",)), Flow(3, ("b",), ("c",)), Flow(4, ("c",), ("d",))]
+    lengths = {1: 10, 2: 3, 3: 20, 4: 5}
+    world = World(flows, seconds={flow_id: repeat(length) for flow_id, length in lengths.items()})
+    hour = timedelta(hours=1)
+    for second in range(3600):
+        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
+    world.settle(until=START + hour, most=100_000)
+    ran = Counter(run.flow for run in succeeded(world))
+    pace = 0
+    for flow_id, length in lengths.items():
+        pace = max(pace, length)
+        assert ran[flow_id] >= 3600 / pace - 5, ran
+    world.settle()
+    check(world, 0)
+
+
+def test_a_join_under_a_fast_source_runs_at_its_deadline() -> None:
+    """Scenario 13: where the branches never rest, the wait ends and the run says mixed."""
+    flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s",), ("b",)), Flow(3, ("a", "b"), ("c",))]
+    world = World(
+        flows,
+        seconds={1: repeat(7), 2: repeat(11), 3: repeat(1)},
+        policies=lambda flow: policy_of(flow, max_wait_ms=60_000),
+    )
+    for second in range(3600):
+        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
+    world.settle(until=START + timedelta(hours=1), most=100_000)
+    joins = [run for run in world.runs if run.flow == 3]
+    assert 50 <= len(joins) <= 65
+    assert all(run.mixed for run in joins[1:])
+
+
+def waiting_ancestor(*, waiting_moves: bool) -> World:
+    """s -> y, s -> z, (y, z) -> x, y -> u, (u, x) -> d; x has generation 2 of y and 3 of z, and waits for 3 of y."""
+    flows = [
+        Flow(1, ("s",), ("y",)),
+        Flow(2, ("s",), ("z",)),
+        Flow(3, ("y", "z"), ("x",)),
+        Flow(4, ("y",), ("u",)),
+        Flow(5, ("u", "x"), ("d",)),
+    ]
+    seconds = {1: chain([1, 1, 60], repeat(1)), 2: chain([1, 20], repeat(1))}
+    world = World(flows, seconds=seconds | {n: repeat(1) for n in (3, 4, 5)}, waiting_moves=waiting_moves)
+    world.change("s")
+    for second in (100, 110):
+        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
+    world.settle()
+    return world
+
+
+def test_who_waits_is_in_motion_for_those_below() -> None:
+    """A workflow that waits will change its output, though nothing of it runs: who reads it has to wait too."""
+    world = waiting_ancestor(waiting_moves=True)
+    check(world, 0)
+    assert Counter(run.flow for run in world.runs)[5] == 2
+
+
+def test_why_waiting_counts_as_motion() -> None:
+    """Without it the join reads u of generation 2 beside x of 1: whom x waits for lies above all that changed."""
+    world = waiting_ancestor(waiting_moves=False)
+    hidden = [run for run in world.runs if world.reads_a_mix(run) and not run.mixed]
+    assert [run.flow for run in hidden] == [5]
+
+
+def mixed_before(*, mixes_linger: bool) -> World:
+    """s -> a, (s, a) -> d without patience: d reads s of 3 beside a of 1 and says so, then a of 2 arrives."""
+    flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s", "a"), ("d",))]
+    world = World(
+        flows,
+        seconds={1: chain([1], repeat(10)), 2: repeat(1)},
+        policies=lambda flow: policy_of(flow, max_wait_ms=0),
+        mixes_linger=mixes_linger,
+    )
+    world.change("s")
+    for second in (100, 105):
+        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
+    world.settle()
+    return world
+
+
+def test_a_mix_lingers() -> None:
+    """After a mixed run what was read is no measure: all inputs count as changed, until a run that is no mix."""
+    world = mixed_before(mixes_linger=True)
+    check(world, 0)
+    assert [run.mixed for run in world.runs if run.flow == 2] == [False, True, True, True, False]
+
+
+def test_why_a_mix_lingers() -> None:
+    """Without it a of generation 2 is read beside s of 3, which is not news any more, and the run does not say so."""
+    world = mixed_before(mixes_linger=False)
+    assert [run.mixed or not world.reads_a_mix(run) for run in world.runs] != [True] * len(world.runs)
+
+
+def moment_of(world: World, flow_id: int) -> list[datetime]:
+    """When its runs were queued."""
+    return [run.queued_at for run in world.runs if run.flow == flow_id]
+
+
+def test_the_join_of_two_branches_runs_after_the_slower_one() -> None:
+    """Scenario 11: branches of very different durations, one run of the join, after both."""
+    flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s",), ("b",)), Flow(3, ("a", "b"), ("c",))]
+    world = World(flows, seconds={1: repeat(1), 2: repeat(600), 3: repeat(1)})
+    world.change("s")
+    world.settle()
+    start = world.now
+    world.change("s")
+    world.settle()
+    assert [at - start >= timedelta(seconds=600) for at in moment_of(world, 3)[1:]] == [True]
