@@ -13,6 +13,7 @@ def diamond(rows: Rows) -> Rows:
     rows.workflow("left", ["l"], ["raw"])
     rows.workflow("right", ["r"], ["raw"])
     rows.workflow("join", ["top"], {"l": True, "r": False})
+    rows.workflow("after", ["beyond"], ["top"])
     rows.workflow("alone", ["island"])
     return rows
 
@@ -25,6 +26,7 @@ def test_the_tree_draws_each_asset_once(freshline: Freshline, diamond: Rows) -> 
     assert len(tops) == 2
     assert [line.endswith("(above)") for line in tops] == [False, True]
     assert "missing" in tops[0]
+    assert len([line for line in lines if "beyond" in line]) == 1
 
 
 def test_around_an_asset(freshline: Freshline, diamond: Rows) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -112,6 +113,21 @@ class TestFollowers:
         rows.event("workflow.run.queued", "w", position=3)
         assert [one["subject"] for one in follower.poll()] == ["late"]
         assert follower.poll() == []
+
+    def test_an_event_that_comes_between_two_looks_is_given_once(
+        self, store: Store, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Stamped after the position was read and before the listing: the next poll has it, the first has not."""
+        listed = store.reader.events
+
+        def events(*words: Any, **filters: Any) -> list[dict[str, Any]]:
+            rows.event("asset.produced", "between", position=1)
+            return listed(*words, **filters)
+
+        monkeypatch.setattr(store.reader, "events", events)
+        follower = EventFollower(store.reader, limit=5)
+        assert follower.poll() == []
+        assert [one["subject"] for one in follower.poll()] == ["between"]
 
     def test_events_continue_after_a_position(self, store: Store, rows: Rows) -> None:
         """A program goes on where it stopped."""

@@ -283,6 +283,20 @@ class TestState:
             rows.update("UPDATE workflows SET job_fingerprint = 'j2' WHERE id = %s", clean)
         assert states(reader) == {"raw": "source", "clean": "stale", "daily": "fresh"}
 
+    def test_data_that_its_workflow_never_made_is_stale(self, rows: Rows, reader: Reader) -> None:
+        """A source that became a workflow's output keeps its data, which was computed from nothing that is known."""
+        rows.source("raw")
+        rows.workflow("w", ["a"], ["raw"])
+        rows.snapshot("raw", "r1")
+        rows.snapshot("a", "a1")
+        assert states(reader)["a"] == "stale"
+
+    def test_a_later_look_is_no_reason(self, rows: Rows, reader: Reader) -> None:
+        """A consideration that is not due yet, and holds nothing back, changes no state."""
+        chain(rows)
+        rows.consideration("make-clean", due=600)
+        assert states(reader)["clean"] == "fresh"
+
     def test_order_of_states(self, rows: Rows, reader: Reader) -> None:
         """running, missing, failing, waiting, stale: the first that holds is shown."""
         chain(rows)
