@@ -71,7 +71,12 @@ def test_a_runner_dies_with_its_supervisor_even_when_it_cannot_act(project: Path
 def test_a_runner_outlives_the_thread_that_started_it(project: Path) -> None:
     """The kernel's parent-death signal follows threads: a runner started by a thread that ended must live on."""
     runner = make(project)
-    starter = threading.Thread(target=runner.start)
+
+    def start() -> None:
+        runner.start()
+        wait_until(lambda: runner.ready, what="a ready runner")
+
+    starter = threading.Thread(target=start)
     starter.start()
     starter.join()
     assert Bench(project, runner).run(python("nothing")).outputs

@@ -344,8 +344,11 @@ def test_a_secret_that_is_not_there_or_not_theirs_is_refused(shared: Bench, monk
         shared.run(python("nothing"), secrets=["FRESHLINE_DATABASE_URL"])
 
 
-def test_a_changed_module_is_read_by_the_next_runner(start: Callable[[], Bench]) -> None:
+def test_a_changed_module_is_read_by_the_next_runner(
+    start: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An edit within the same second and of the same size is seen: cached bytecode is not trusted (R10.3)."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     versions = []
     for version in ("1", "2"):
         bench = start()
