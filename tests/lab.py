@@ -223,6 +223,17 @@ class Lab:
     def events(self, type_: str) -> list[dict[str, Any]]:
         return self.rows("SELECT * FROM events WHERE type = %s ORDER BY time, id", type_)
 
+    def everything(self) -> dict[str, list[str]]:
+        """All rows of all tables, to show that something changed nothing."""
+        tables = self.rows(
+            "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+            " AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1"
+        )
+        return {
+            table["name"]: [row["r"] for row in self.rows(f"SELECT t::text AS r FROM {table['name']} t ORDER BY 1")]
+            for table in tables
+        }
+
     def forgotten(self) -> int:
         """Stale workflows that nothing will look at: the invariant behind 'no lost update' (R4.1)."""
         return self.store.sweep()

@@ -25,24 +25,6 @@ WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {
     "cancel_running": lambda lab, run: lab.store.cancel_running(run.id, run.attempt),
     "hand_back": lambda lab, run: lab.store.hand_back(run.id, run.attempt),
 }
-STATE = (
-    "runs",
-    "run_steps",
-    "run_logs",
-    "snapshots",
-    "heads",
-    "events",
-    "inbox",
-    "timers",
-    "considerations",
-    "decisions",
-    "workflow_partitions",
-)
-
-
-def everything(lab: Lab) -> dict[str, list[str]]:
-    """All rows of all tables that a run could touch."""
-    return {table: [row["r"] for row in lab.rows(f"SELECT t::text AS r FROM {table} t ORDER BY 1")] for table in STATE}
 
 
 @pytest.mark.parametrize("count", [2, 8])
@@ -121,11 +103,11 @@ def test_a_stale_attempt_changes_nothing(lab: Lab, write: str, taken_over: str) 
         assert (owner.id, owner.attempt) == (stale.id, stale.attempt + 1)
         if taken_over == "finished":
             lab.finish(owner)
-    before = everything(lab)
+    before = lab.everything()
     with pytest.raises(FencedError, match=f"attempt {stale.attempt} no longer owns run {stale.id}"):
         WRITES[write](lab, stale)
     assert lab.store.renew_leases([{"id": stale.id, "attempt": stale.attempt}]) == {}
-    assert everything(lab) == before
+    assert lab.everything() == before
     lab.work()
 
 
