@@ -139,6 +139,7 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> dict[str, An
             "from": i.consumed.data_version if i.consumed else None,
             "to": i.head.data_version if i.head else None,
             "changed": i.changed,
+            "changes": i.pending.count if i.pending else 0,
             "triggers": i.asset_id in triggering,
         }
         for i in state.inputs
