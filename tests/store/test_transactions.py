@@ -1,0 +1,545 @@
+"""Two transactions at once, held at the place that hurts: nobody loses an update, nobody deadlocks, one wins."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pytest
+
+from freshline import failpoints
+from freshline.errors import FencedError
+from freshline.graph import Graph
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.services.reconciler import judge
+from freshline.store import catalogue, executing, materializing, states
+from freshline.store.states import Moment
+from freshline.store.verdicts import Verdicts
+from tests.lab import Lab, laboratory, workflow
+from tests.waiting import wait_until
+
+T = TypeVar("T")
+HOUR = 3_600_000
+PATIENCE_S = 20
+
+
+class Gate:
+    """One thread stops here until it is opened; others pass."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+        self.visitor: threading.Thread | None = None
+
+    def __call__(self) -> None:
+        """Stop, if this is the thread that is meant."""
+        if threading.current_thread() is self.visitor:
+            self.reached.set()
+            assert self.opened.wait(PATIENCE_S)
+
+
+class Stage:
+    """The lab and the threads of one interleaving."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self._pool = ThreadPoolExecutor(8)
+
+    def begin(self, act: Callable[[], T]) -> Future[T]:
+        """Do it in another thread."""
+        return self._pool.submit(act)
+
+    def until_blocked(self, future: Future[T], *, many: int = 1) -> None:
+        """It waits for a lock of somebody else's."""
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        wait_until(lambda: self.lab.one(waiting) >= many or future.done(), PATIENCE_S, what="a wait for a lock")
+        assert not future.done(), f"it did not have to wait: {future}"
+
+    @contextmanager
+    def held_in(self, gate: Gate, act: Callable[[], T]) -> Iterator[Future[T]]:
+        """`act` stops at the gate for as long as the block lasts, and ends well after it."""
+
+        def visit() -> T:
+            gate.visitor = threading.current_thread()
+            return act()
+
+        future = self.begin(visit)
+        wait_until(lambda: gate.reached.is_set() or future.done(), PATIENCE_S, what="the gate")
+        assert gate.reached.is_set(), f"it never came to the gate: {future}"
+        try:
+            yield future
+        finally:
+            gate.opened.set()
+        future.result(PATIENCE_S)
+
+    @contextmanager
+    def uncommitted(self, name: str, act: Callable[[], T]) -> Iterator[Future[T]]:
+        """The transaction `name` has done everything but its commit while the block lasts."""
+        gate = Gate()
+        with failpoints.armed(f"{name}:before", gate), self.held_in(gate, act) as future:
+            yield future
+
+    def close(self) -> None:
+        """All threads have ended."""
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def stage(database_url: str) -> Iterator[Stage]:
+    """b and c read a; whatever happens, nothing stale is forgotten (R4.1)."""
+    with laboratory(database_url) as lab:
+        stage = Stage(lab)
+        lab.apply(workflow("b", "a"), workflow("c", "b"))
+        lab.report("a", "1")
+        lab.work()
+        yield stage
+        stage.close()
+        assert lab.forgotten() == 0
+        lab.work()
+        assert lab.state("b")["vector"]["a"]["dataVersion"] == lab.head("a")["data_version"]
+
+
+def noted(stage: Stage) -> None:
+    """A consideration of b is due."""
+    stage.lab.report("a", "2")
+    stage.lab.store.absorb(10)
+
+
+def running(stage: Stage) -> ClaimedRun:
+    """A run of b runs."""
+    noted(stage)
+    stage.lab.settle()
+    return stage.lab.start()
+
+
+def output(version: str = "v2") -> list[StagedOutput]:
+    """What a run of b makes."""
+    return [StagedOutput("b", "work", version)]
+
+
+def test_an_update_between_claim_and_read_is_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6.2: what commits after the claim and before the read is pinned."""
+    lab, read = stage.lab, states.read
+    noted(stage)
+
+    def late(*arguments: Any) -> Moment:
+        lab.report("a", "3")
+        return read(*arguments)
+
+    monkeypatch.setattr(states, "read", late)
+    lab.reconciler.run_once()
+    assert lab.reads("b")[-1] == {"a": "3"}
+
+
+def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6.2: an event that is absorbed while its workflow is being decided waits for that decision, then counts."""
+    lab, read = stage.lab, states.read
+    noted(stage)
+    absorbed: list[Future[int]] = []
+
+    def early(*arguments: Any) -> Moment:
+        moment = read(*arguments)
+        if not absorbed:
+            lab.report("a", "3")
+            absorbed.append(stage.begin(lambda: lab.store.absorb(10)))
+            stage.until_blocked(absorbed[0])
+        return moment
+
+    monkeypatch.setattr(states, "read", early)
+    lab.reconciler.run_once()
+    assert absorbed[0].result(PATIENCE_S) == 1
+    assert lab.reads("b")[-1] == {"a": "2"}
+    lab.settle()
+    assert lab.reads("b")[-1] == {"a": "3"}, "the queued run was renewed"
+
+
+def test_an_update_is_not_lost_to_a_decision_that_finds_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R6.2, the planted bug: a decision on old heads must not delete the note of a newer event."""
+    lab, read = stage.lab, states.read
+    key = lab.one("SELECT id FROM workflows WHERE slug = 'b'")
+    lab.store.resume("b")
+    lab.store.absorb(10)
+    assert lab.one("SELECT count(*) FROM considerations WHERE workflow_id = %s", key) == 1
+    absorbed: list[Future[int]] = []
+
+    def early(*arguments: Any) -> Moment:
+        moment = read(*arguments)
+        if not absorbed:
+            lab.report("a", "2")
+            absorbed.append(stage.begin(lambda: lab.store.absorb(10)))
+            wait_until(lambda: absorbed[0].done() or lab.one("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        return moment
+
+    monkeypatch.setattr(states, "read", early)
+    lab.reconciler.run_once()
+    absorbed[0].result(PATIENCE_S)
+    assert lab.forgotten() == 0
+    assert lab.work() == ["b", "c"]
+
+
+def test_an_update_while_a_decision_commits_is_not_lost(stage: Stage) -> None:
+    """Absorb against reconcile on one row: the note comes after the decision and survives it."""
+    noted(stage)
+    with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
+        stage.lab.report("a", "3")
+        absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
+        stage.until_blocked(absorbing)
+    assert absorbing.result(PATIENCE_S) == 1
+    assert stage.lab.one("SELECT count(*) FROM considerations") == 1
+    stage.lab.settle()
+    assert stage.lab.reads("b")[-1] == {"a": "3"}
+
+
+def test_a_row_that_is_being_noted_is_left_for_later(stage: Stage) -> None:
+    """Absorb against reconcile: a reconciler does not wait for a note that is being written."""
+    noted(stage)
+    stage.lab.report("a", "3")
+    with stage.uncommitted("absorb", lambda: stage.lab.store.absorb(10)):
+        assert stage.lab.store.reconcile(_no_judge, batch=10) is None
+    stage.lab.settle()
+    assert stage.lab.reads("b")[-1] == {"a": "3"}
+
+
+def test_two_reconcilers_never_decide_the_same(stage: Stage) -> None:
+    """SKIP LOCKED: the second one takes what is left, or nothing."""
+    noted(stage)
+    with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
+        assert stage.lab.store.reconcile(_no_judge, batch=10) is None
+        stage.lab.store.resume("c")
+        stage.lab.store.absorb(10)
+        verdicts = stage.lab.store.reconcile(lambda graph, moment: judge(graph, moment, stage.lab.settings), batch=10)
+        assert verdicts is not None
+        assert len(verdicts.done) + len(verdicts.holds) == 1
+    assert stage.lab.active() == ["b"]
+
+
+def test_a_moved_asset_waits_for_its_publisher(stage: Stage) -> None:
+    """Publish against apply: what is being published is published whole, then the owner changes."""
+    run = running(stage)
+    with stage.uncommitted("publish_run", lambda: stage.lab.store.publish_run(run, output())) as publishing:
+        moving = stage.begin(lambda: stage.lab.apply(workflow("n", "a", outputs=["b"]), workflow("c", "b")))
+        stage.until_blocked(moving)
+    assert publishing.result() == ["b"]
+    assert moving.result(PATIENCE_S).retired == ["b"]
+    assert stage.lab.head("b")["data_version"] == "v2"
+    stage.lab.apply(workflow("b", "a"), workflow("c", "b"))
+
+
+def test_a_publisher_finds_that_its_asset_moved(stage: Stage) -> None:
+    """Publish against apply: the former owner waits for the new definitions and publishes nothing (R10.2)."""
+    run = running(stage)
+    moved = (workflow("n", "a", outputs=["b"]), workflow("c", "b"))
+    with stage.uncommitted("apply", lambda: stage.lab.apply(*moved)):
+        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+        stage.until_blocked(publishing)
+    assert publishing.result(PATIENCE_S) == []
+    assert stage.lab.head("b")["sequence"] == 1
+    stage.lab.apply(workflow("b", "a"), workflow("c", "b"))
+
+
+def test_a_publisher_uses_the_freshness_that_was_just_applied(stage: Stage) -> None:
+    """Publish against apply: a freshness edit is not undone by a run that was waiting for it."""
+    run = running(stage)
+    edited = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
+    with stage.uncommitted("apply", lambda: stage.lab.apply(*edited)):
+        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+        stage.until_blocked(publishing)
+    assert publishing.result(PATIENCE_S) == ["b"]
+    assert stage.lab.one("SELECT due_at FROM timers") == stage.lab.now + timedelta(hours=1)
+
+
+def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.2: both take assets before the workflow's own row, also when there are failures to forget."""
+    noted(stage)
+    stage.lab.settle()
+    stage.lab.fail(stage.lab.start())
+    stage.lab.advance(minutes=5)
+    stage.lab.settle()
+    run, gate, record = stage.lab.start(), Gate(), executing._record_success
+
+    def slow(*arguments: Any, **more: Any) -> bool:
+        gate()
+        return record(*arguments, **more)
+
+    monkeypatch.setattr(executing, "_record_success", slow)
+    with stage.held_in(gate, lambda: stage.lab.store.publish_run(run, output())):
+        applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", entrypoint="jobs:x"), workflow("c", "b")))
+        stage.until_blocked(applying)
+    assert applying.result(PATIENCE_S).changed == ["b"]
+
+
+def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.2: a firing timer holds its row while its event refers to an asset that apply is changing."""
+    timed = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
+    stage.lab.apply(*timed)
+    stage.lab.advance(hours=2)
+    gate, fire = Gate(), materializing._fire
+
+    def slow(*arguments: Any) -> Any:
+        gate()
+        return fire(*arguments)
+
+    monkeypatch.setattr(materializing, "_fire", slow)
+    with stage.held_in(gate, lambda: stage.lab.store.fire_timers(10)) as firing:
+        applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", freshness={"ttlMs": 3 * HOUR}), timed[1]))
+        stage.until_blocked(applying)
+    assert firing.result() == 1
+    assert applying.result(PATIENCE_S).changed == ["b"]
+
+
+def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.2: apply locks or makes all considerations in key order before an absorber can note some of them."""
+    both = [workflow(slug, "a") for slug in "bd"]
+    stage.lab.apply(*both, workflow("c", "b"))
+    stage.lab.work()
+    stage.lab.store.resume("d")
+    stage.lab.store.absorb(10)
+    stage.lab.report("a", "2")
+    gate, save = Gate(), catalogue._save_workflows
+
+    def slow(*arguments: Any) -> list[int]:
+        gate()
+        return save(*arguments)
+
+    monkeypatch.setattr(catalogue, "_save_workflows", slow)
+    changed = [workflow(slug, "a", auto={"onUpstreamUpdate": True, "priority": 1}) for slug in "bd"]
+    with stage.held_in(gate, lambda: stage.lab.apply(*changed, workflow("c", "b"))):
+        absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
+        stage.until_blocked(absorbing)
+    assert absorbing.result(PATIENCE_S) == 1
+    assert sorted(stage.lab.work()) == ["b", "c", "d"]
+
+
+def test_apply_ends_the_run_that_was_just_decided(stage: Stage) -> None:
+    """Apply against reconcile: it waits for the decision, ends what was queued, and the new definition runs once."""
+    noted(stage)
+    changed = (workflow("b", "a", entrypoint="jobs:other"), workflow("c", "b"))
+    with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
+        applying = stage.begin(lambda: stage.lab.apply(*changed))
+        stage.until_blocked(applying)
+    applying.result(PATIENCE_S)
+    assert [run["status"] for run in stage.lab.runs("b")] == ["succeeded", "canceled"]
+    assert stage.lab.work() == ["b", "c"]
+
+
+def test_nobody_decides_on_definitions_that_are_being_changed(stage: Stage) -> None:
+    """Apply against reconcile: rows of changing workflows are left alone until the new definitions are there."""
+    noted(stage)
+    changed = (workflow("b", "a", entrypoint="jobs:other"), workflow("c", "b"))
+    with stage.uncommitted("apply", lambda: stage.lab.apply(*changed)):
+        assert stage.lab.store.reconcile(_no_judge, batch=10) is None
+    stage.lab.settle()
+    assert stage.lab.runs("b")[-1]["version"] == 2
+
+
+def test_a_pause_ends_the_run_that_was_just_decided(stage: Stage) -> None:
+    """Pause against reconcile: no automatic run slips through between the decision and the pause (R8.3)."""
+    noted(stage)
+    with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
+        pausing = stage.begin(lambda: stage.lab.store.pause("b"))
+        stage.until_blocked(pausing)
+    pausing.result(PATIENCE_S)
+    assert stage.lab.work() == []
+    assert stage.lab.runs("b")[-1]["cancel_reason"] == "paused"
+    stage.lab.store.resume("b")
+
+
+def test_a_pause_and_an_apply_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.2: both go from considerations to runs to workflows."""
+    noted(stage)
+    stage.lab.settle()
+    gate, save = Gate(), catalogue._save_workflows
+
+    def slow(*arguments: Any) -> list[int]:
+        gate()
+        return save(*arguments)
+
+    monkeypatch.setattr(catalogue, "_save_workflows", slow)
+    changed = (workflow("b", "a", entrypoint="jobs:other"), workflow("c", "b"))
+    with stage.held_in(gate, lambda: stage.lab.apply(*changed)):
+        pausing = stage.begin(lambda: stage.lab.store.pause("b"))
+        stage.until_blocked(pausing)
+    pausing.result(PATIENCE_S)
+    stage.lab.settle()
+    assert stage.lab.reason("b") == "paused"
+    stage.lab.store.resume("b")
+
+
+def test_a_run_that_is_being_published_is_not_rescued(stage: Stage) -> None:
+    """Publish against rescue, the lease is over: the publisher has the row, so it wins."""
+    run = running(stage)
+    stage.lab.advance(minutes=1)
+    with stage.uncommitted("publish_run", lambda: stage.lab.store.publish_run(run, output())):
+        assert stage.lab.store.rescue(10) == 0
+    assert stage.lab.store.rescue(10) == 0
+    assert stage.lab.runs("b")[-1]["status"] == "succeeded"
+
+
+def test_a_run_that_is_being_rescued_is_not_published(stage: Stage) -> None:
+    """Publish against rescue: the rescuer has the row, so the publisher is fenced and another attempt goes on."""
+    run = running(stage)
+    stage.lab.advance(minutes=1)
+    with stage.uncommitted("rescue", lambda: stage.lab.store.rescue(10)):
+        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+        stage.until_blocked(publishing)
+    with pytest.raises(FencedError):
+        publishing.result(PATIENCE_S)
+    assert stage.lab.head("b")["sequence"] == 1
+    assert stage.lab.work()[0] == "b"
+
+
+def test_a_renewal_and_a_rescue_exclude_each_other(stage: Stage) -> None:
+    """Renew against rescue: whoever is first decides, and the worker learns it."""
+    run = running(stage)
+    held = [{"id": run.id, "attempt": run.attempt}]
+    stage.lab.advance(minutes=1)
+    with stage.uncommitted("renew_leases", lambda: stage.lab.store.renew_leases(held)) as renewing:
+        assert stage.lab.store.rescue(10) == 0
+    assert renewing.result() == {run.id: False}
+    assert stage.lab.store.rescue(10) == 0
+    stage.lab.advance(minutes=1)
+    with stage.uncommitted("rescue", lambda: stage.lab.store.rescue(10)):
+        late = stage.begin(lambda: stage.lab.store.renew_leases(held))
+        stage.until_blocked(late)
+    assert late.result(PATIENCE_S) == {}
+    stage.lab.work()
+
+
+def test_a_cancellation_meets_a_claim(stage: Stage) -> None:
+    """Cancel against claim: it waits, finds the run running, and asks its worker to end it."""
+    noted(stage)
+    stage.lab.settle()
+    run_id = str(stage.lab.runs("b")[-1]["id"])
+    with stage.uncommitted("claim_run", stage.lab.claim) as claiming:
+        canceling = stage.begin(lambda: stage.lab.store.cancel(run_id))
+        stage.until_blocked(canceling)
+    assert canceling.result(PATIENCE_S) == "running"
+    run = claiming.result()
+    assert run is not None
+    assert stage.lab.store.renew_leases([{"id": run_id, "attempt": run.attempt}]) == {run_id: True}
+    stage.lab.store.cancel_running(run_id, run.attempt)
+    stage.lab.store.reset("b")
+
+
+def test_a_run_that_is_being_canceled_is_not_claimed(stage: Stage) -> None:
+    """Cancel against claim: a worker passes by what somebody else has locked."""
+    noted(stage)
+    stage.lab.settle()
+    run_id = str(stage.lab.runs("b")[-1]["id"])
+    with stage.uncommitted("cancel", lambda: stage.lab.store.cancel(run_id)):
+        assert stage.lab.claim() is None
+    assert stage.lab.claim() is None
+    stage.lab.store.reset("b")
+
+
+def test_a_queued_run_that_starts_is_not_renewed(stage: Stage) -> None:
+    """Reconcile against claim (R6.3): a run that a worker has begun keeps its pins; the update gets another run."""
+    noted(stage)
+    stage.lab.settle()
+    stage.lab.report("a", "3")
+    stage.lab.store.absorb(10)
+    with stage.uncommitted("claim_run", stage.lab.claim) as claiming:
+        reconciling = stage.begin(stage.lab.reconciler.run_once)
+        stage.until_blocked(reconciling)
+    reconciling.result(PATIENCE_S)
+    run = claiming.result()
+    assert run is not None
+    assert run.inputs["a"].data_version == "2"
+    assert stage.lab.reads("b")[-1] == {"a": "2"}
+    stage.lab.finish(run)
+    stage.lab.work()
+    assert stage.lab.reads("b")[-2:] == [{"a": "2"}, {"a": "3"}]
+
+
+def test_an_expiry_that_fires_during_a_publication_is_over(stage: Stage) -> None:
+    """Scenario 32: a timer that fires while its asset is being published causes no other run."""
+    timed = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
+    stage.lab.apply(*timed)
+    run = running(stage)
+    stage.lab.advance(hours=2)
+    with stage.uncommitted("fire_timers", lambda: stage.lab.store.fire_timers(10)):
+        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+        stage.until_blocked(publishing)
+    publishing.result(PATIENCE_S)
+    assert stage.lab.work() == ["c"]
+
+
+def test_two_reports_of_one_asset_are_both_counted(stage: Stage) -> None:
+    """Report against report: the second one waits and gets the next sequence."""
+    with stage.uncommitted("report", lambda: stage.lab.report("a", "2")):
+        second = stage.begin(lambda: stage.lab.report("a", "3"))
+        stage.until_blocked(second)
+    assert second.result(PATIENCE_S)["sequence"] == 3
+    assert stage.lab.head("a")["data_version"] == "3"
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_two_first_reports_at_once(stage: Stage, key: str | None) -> None:
+    """Report against report before there is any head: with a key one is the duplicate, without both count."""
+    stage.lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("n", "fresh"))
+    with stage.uncommitted("report", lambda: stage.lab.report("fresh", "1", key=key)):
+        second = stage.begin(lambda: stage.lab.report("fresh", "1", key=key))
+        stage.until_blocked(second)
+    assert second.result(PATIENCE_S)["duplicate"] is (key is not None)
+    assert stage.lab.one("SELECT count(*) FROM snapshots WHERE asset_id = 'fresh'") == (1 if key else 2)
+    assert stage.lab.work() == ["n"]
+
+
+def test_two_requests_with_one_key_are_one_run(stage: Stage) -> None:
+    """Request against request: the second one waits and returns the first one's run."""
+    with stage.uncommitted("request_run", lambda: stage.lab.store.request_run("b", key="k")) as first:
+        second = stage.begin(lambda: stage.lab.store.request_run("b", key="k"))
+        stage.until_blocked(second)
+    assert second.result(PATIENCE_S) == first.result()
+
+
+def test_absorbers_with_the_same_consumers_do_not_deadlock(stage: Stage) -> None:
+    """R11.2: many events for overlapping consumers, four absorbers: every note is written, in key order."""
+    slugs = [f"w{number:03}" for number in range(120)]
+    manual = {"enabled": False}
+    stage.lab.apply(workflow("b", "a"), workflow("c", "b"), *(workflow(slug, "x y z a", auto=manual) for slug in slugs))
+    stage.lab.settle()
+    for number in range(24):
+        stage.lab.report("xyza"[number % 4], f"{number}")
+    begin = threading.Barrier(4)
+
+    def absorb() -> int:
+        begin.wait()
+        return sum(iter(lambda: stage.lab.store.absorb(1), 0))
+
+    assert sum(future.result(60) for future in [stage.begin(absorb) for _ in range(4)]) == 24
+    assert stage.lab.one("SELECT count(*) FROM considerations") == len(slugs) + 1
+
+
+def test_relays_stamp_each_event_once(stage: Stage) -> None:
+    """R11.5: relays that take turns give every event one position and never change it."""
+    for number in range(40):
+        stage.lab.report("a", f"{number}")
+    seen: dict[str, int] = {}
+    begin = threading.Barrier(4)
+
+    def stamp() -> None:
+        begin.wait()
+        for _ in range(30):
+            stage.lab.store.stamp_positions(3)
+            rows = stage.lab.rows("SELECT id::text, position FROM events WHERE position IS NOT NULL")
+            for row in rows:
+                assert seen.setdefault(row["id"], row["position"]) == row["position"]
+
+    for future in [stage.begin(stamp) for _ in range(4)]:
+        future.result(60)
+    while stage.lab.store.stamp_positions(100):
+        pass
+    positions = [row["position"] for row in stage.lab.rows("SELECT position FROM events")]
+    assert len(set(positions)) == len(positions)
+    assert None not in positions
+
+
+def _no_judge(_graph: Graph, _moment: Moment) -> Verdicts:
+    raise AssertionError("there was nothing to decide")
