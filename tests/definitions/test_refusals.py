@@ -204,6 +204,8 @@ INSIDE = {
     "    produces: []": "4: step 'x': a spark.sql job needs an asset in 'produces'; its result would go nowhere",
     "    produces: [{assetId: a b}]": "5: asset 'a b': 'a b' is not an asset id; "
     "allowed are 1-200 letters, digits and . _ : -, a letter or digit first",
+    "    produces: [{assetId: a}]\n    consumes: [{assetId: b.c}, {assetId: d, as: B_C}]": "6: asset 'd': "
+    "is read as the view 'B_C', and so is 'b.c'; give one of them 'as' (see workflows/w.yaml:6)",
     "    produces: [{}]": "5: step 'x': field 'assetId' is missing",
     "    produces: [{assetId: a}]\n    consumes: [{assetId: b.c}, {assetId: b-c}]": "6: asset 'b-c': "
     "is read as the view 'b_c', and so is 'b.c'; give one of them 'as' (see workflows/w.yaml:6)",
@@ -221,6 +223,15 @@ def test_what_does_not_fit_inside_a_step_is_refused(tmp_path, lines, message):
     """Inputs, outputs and queries of a step must fit together."""
     text = f"slug: w\nsteps:\n  - id: x\n    job: {{kind: spark.sql, sql: SELECT 1}}\n{lines}\n"
     assert f"workflows/w.yaml:{message}" in mistakes(tmp_path, {"workflows/w.yaml": text})
+
+
+def test_every_output_has_a_query(tmp_path):
+    """An asset that `outputs` forgets would never be made, unless it is optional."""
+    text = HEAD.replace("sql: SELECT 1 AS x", "outputs: {a: SELECT 1}")
+    text += "    produces: [{assetId: a}, {assetId: b}, {assetId: c, optional: true}]\n"
+    assert mistakes(tmp_path, {"workflows/w.yaml": text}) == [
+        "workflows/w.yaml:5: asset 'b': has no query in 'outputs' of its job; add one"
+    ]
 
 
 def test_all_mistakes_are_told_at_once_and_in_order(tmp_path):

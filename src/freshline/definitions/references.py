@@ -130,7 +130,6 @@ def _cycles(workflows: list[Draft[Workflow]], produced: list[Mention], findings:
     makers = {mention.asset_id: mention.slug for mention in produced}
     before = {
         slug: {makers[item.asset_id] for item in external_inputs(drafts[slug].definition) if item.asset_id in makers}
-        - {slug}
         for slug in sorted(drafts)
     }
     for _ in range(MAX_CYCLES):
