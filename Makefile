@@ -54,5 +54,8 @@ bench:  ## Measurements against plain baselines (not built yet)
 chaos:  ## Random kills under load (not built yet)
 	@echo "make chaos: there is no chaos run yet; tests marked 'process' kill real processes: make test" >&2; exit 1
 
-sim:  ## Random graphs through the simulator (not built yet)
-	@echo "make sim: there is no simulator yet, so nothing was simulated" >&2; exit 1
+SEEDS ?= 1000
+SEED ?= 0
+sim: $(STAMP)  ## Random histories with faults on the real store: SEEDS=1000 from SEED=0
+	FRESHLINE_SIM_SEEDS=$(SEEDS) FRESHLINE_SIM_FIRST=$(SEED) $(PYTHON) -m pytest -q -x --show-capture=no \
+		tests/sim/test_simulation.py::test_many_histories_are_safe_and_converge

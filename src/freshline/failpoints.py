@@ -31,7 +31,9 @@ _armed: dict[str, Callable[[], None]] = {}
 
 def hit(name: str) -> None:
     """Do what was armed for this place; normally nothing."""
-    action = _armed.get(name)
+    if not _armed:
+        return
+    action = _armed.get(name) or _armed.get(f"*:{name.rpartition(':')[2]}")
     if action is not None:
         action()
 
@@ -44,6 +46,13 @@ def armed(name: str, action: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _armed.pop(name, None)
+
+
+@contextmanager
+def armed_all(side: str, action: Callable[[], None]) -> Iterator[None]:
+    """Arm every transaction on one side of its commit, `before` or `after`."""
+    with armed(f"*:{side}", action):
+        yield
 
 
 def arm_from(text: str) -> None:

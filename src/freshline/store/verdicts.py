@@ -48,7 +48,7 @@ class Verdicts:
             self.superseded.append(decision.superseded)
         self._look_again(loaded, decision)
         decision_id = self._record(loaded, decision, decision_id, run_id)
-        if decision.outcome is not Outcome.RUN and decision.blocks_until is None:
+        if decision.outcome is not Outcome.RUN and decision.blocks_until is None and decision.blocker_id is None:
             self.settled.append(loaded.state.workflow_id)
         return decision_id, run_id
 

@@ -96,21 +96,21 @@ WITH moment AS MATERIALIZED (
     SELECT c.workflow_id,
            CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
            CASE WHEN c.not_before <= m.now THEN NULL ELSE c.blocks_until END,
-           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold IS NOT NULL
+           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream'
       FROM considerations c, moment m
-     WHERE c.not_before <= m.now OR c.hold IS NULL OR c.hold NOT IN ('waiting-for-upstream', 'in-flight')
+     WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
     UNION ALL
     SELECT e.workflow_id, 'unabsorbed', NULL, false
       FROM inbox i JOIN edges e ON e.asset_id = i.asset_id WHERE i.kind = 'changed'
     UNION ALL
-    SELECT a.producer_id, 'unabsorbed', NULL, false
-      FROM inbox i JOIN assets a ON a.id = i.asset_id WHERE i.kind = 'expired' AND a.producer_id IS NOT NULL
+    -- Scalar subqueries: the planner does not know how few are due, and would rather read all assets.
+    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = i.asset_id), 'unabsorbed', NULL, false
+      FROM inbox i WHERE i.kind = 'expired'
     UNION ALL
     SELECT i.workflow_id, 'unabsorbed', NULL, false FROM inbox i WHERE i.kind IN ('ended', 'touched')
     UNION ALL
-    SELECT a.producer_id, 'timer', NULL, false
-      FROM timers t JOIN assets a ON a.id = t.asset_id, moment m
-     WHERE t.due_at <= m.now AND t.kind = 'expiry' AND a.producer_id IS NOT NULL
+    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id), 'timer', NULL, false
+      FROM timers t WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'expiry'
 ), inputs AS (
     SELECT b.workflow_id, b.partition_key,
            jsonb_agg(jsonb_build_object(
@@ -192,7 +192,8 @@ WITH moment AS MATERIALIZED (
 )
 SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT now FROM moment) AS now,
-       (SELECT jsonb_agg(jsonb_build_array(workflow_id, kind, until, cannot_run)) FROM motion) AS motion,
+       (SELECT jsonb_agg(jsonb_build_array(workflow_id, kind, until, cannot_run))
+          FROM motion WHERE workflow_id IS NOT NULL) AS motion,
        (SELECT jsonb_agg(state) FROM states) AS states
 
 -- name: load_bare

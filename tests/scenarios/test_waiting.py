@@ -1,0 +1,22 @@
+"""Waiting itself is motion (ADR 0003): the counter-example that the simulation found."""
+
+from __future__ import annotations
+
+from tests.lab import Lab, workflow
+
+
+def test_a_workflow_that_waits_holds_up_those_who_would_mix(lab: Lab) -> None:
+    """`c` waits for `a`; `d` reads both and waits for `c`, though all its inputs descend from what is in motion."""
+    lab.apply(workflow("a", "s"), workflow("c", "s a"), workflow("d", "a c"))
+    lab.report("s", "1")
+    assert lab.work() == ["a", "c", "d"]
+    lab.report("s", "2")
+    lab.settle()
+    lab.finish(lab.start())  # a, generation 2
+    lab.report("s", "3")
+    lab.settle()
+    assert lab.reason("c") == "waiting-for-upstream"
+    assert lab.reason("d") == "waiting-for-upstream"
+    assert lab.work() == ["a", "c", "d"]
+    assert not any(run["mixed"] for run in lab.runs())
+    assert lab.forgotten() == 0
