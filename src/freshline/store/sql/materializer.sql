@@ -96,9 +96,9 @@ WITH moment AS MATERIALIZED (
     SELECT c.workflow_id,
            CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
            CASE WHEN c.not_before <= m.now THEN NULL ELSE c.blocks_until END,
-           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold IS NOT NULL
+           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream'
       FROM considerations c, moment m
-     WHERE c.not_before <= m.now OR c.hold IS NULL OR c.hold NOT IN ('waiting-for-upstream', 'in-flight')
+     WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
     UNION ALL
     SELECT e.workflow_id, 'unabsorbed', NULL, false
       FROM inbox i JOIN edges e ON e.asset_id = i.asset_id WHERE i.kind = 'changed'
