@@ -29,6 +29,7 @@ def work(ctx):
         time.sleep(0.01)
     if pathlib.Path(f"fail-{name}").exists():
         raise ValueError(f"{name} fails on purpose")
+    print(name, "reads", *sorted(ctx.inputs))
     read = "+".join(f"{asset}={i.data_version}" for asset, i in sorted(ctx.inputs.items()))
     return {"assets": [{"assetId": name, "dataVersion": f"{name}({read})"}]}
 '''

@@ -28,6 +28,7 @@ def test_one_report_refreshes_every_descendant_once(deployment: Deployment) -> N
     states = {one["assetId"]: one["state"] for one in deployment.json("status")["assets"]}
     assert states == {"a": "source", "b": "fresh", "c": "fresh", "d": "fresh"}
     assert deployment.versions()["d"] == "d(c=c(b=b(a=1)))"
+    assert "d reads c" in deployment.cli("logs", runs[-1]["id"])
 
 
 def test_a_ttl_refreshes_again_and_again_also_after_kill(deployment: Deployment) -> None:

@@ -160,6 +160,7 @@ class Execution:
         reason = self.stop()
         if reason:
             raise StepStopped(reason)
+        self._persist(lambda: self.heart.flush(self.lease))  # afterwards the run is no longer ours to write to
         return self._persist(
             lambda: self.store.publish_run(
                 self.run,

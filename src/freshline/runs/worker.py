@@ -161,11 +161,10 @@ class SlotService(Service):
         run = lease.run
         try:
             published = execution.execute()
-            self._worker.heart.flush(lease)
         except FencedError as error:
             log.warning("run_fenced", error=error.message)
         except StepStopped as stopped:
-            self._stopped(run, stopped.reason)
+            self._stopped(lease, stopped.reason)
         except EngineError as error:
             # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
             log.warning("engine_unreachable", error=str(error))
@@ -201,9 +200,11 @@ class SlotService(Service):
             waiting.wait(min(0.1, seconds))
         return None
 
-    def _stopped(self, run: ClaimedRun, reason: str) -> None:
+    def _stopped(self, lease: Lease, reason: str) -> None:
+        run = lease.run
         log.info("run_stopped", reason=reason)
         if reason == "canceled":
+            self._worker.heart.flush(lease)
             self._fenced(lambda: self.store.cancel_running(run.id, run.attempt))
             self._clean_up(run, None)
         elif reason == "shutdown":
