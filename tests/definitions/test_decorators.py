@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import sys
 
 import pytest
 
 import freshline
 from freshline import asset, min_rows, on_upstream_update, ttl
+from freshline.definitions.project import load_project
 from freshline.definitions.schema import workflow_json
 from freshline.errors import DefinitionError
-from tests.definitions.projects import loaded, mistakes
+from tests.definitions.projects import loaded, mistakes, write
 
 SOURCE = {"sources/s.yaml": "- assetId: flights.clean\n- assetId: weather\n"}
 FLIGHTS = """
@@ -215,6 +218,18 @@ def test_loading_leaves_nothing_behind_and_sees_every_edit(tmp_path):
     files["workflows/a.py"] = files["workflows/a.py"].replace("hours=1", "hours=2")
     second = loaded(tmp_path, files).workflows[0]
     assert [one.policy.outputs[0].freshness.ttl_ms for one in (first, second)] == [3_600_000, 7_200_000]
+
+
+def test_stale_bytecode_is_not_believed(tmp_path):
+    """An edit counts even if size and time of the file are those of the cached bytecode."""
+    files = {**SOURCE, "workflows/a.py": FLIGHTS}
+    write(tmp_path, files)
+    module = tmp_path / "workflows" / "a.py"
+    py_compile.compile(str(module))
+    times = (module.stat().st_atime_ns, module.stat().st_mtime_ns)
+    write(tmp_path, {"workflows/a.py": FLIGHTS.replace("hours=1", "hours=2")})
+    os.utime(module, ns=times)
+    assert load_project(tmp_path).workflows[0].policy.outputs[0].freshness.ttl_ms == 7_200_000
 
 
 def test_two_projects_do_not_see_each_other(tmp_path):

@@ -63,7 +63,7 @@ def test_json_is_read_as_python_reads_it(data):
 
 def test_json_with_mistakes_still_has_lines():
     """Lines of JSON are found also when it is indented with tabs."""
-    found = document.parse('{\n\t"slug": "a",\n\t"steps": [\n\t\t{"id": 5}\n\t]\n}', "x.json")[0]
+    found = document.parse('{\n\t"slug":\t"a"\t,\n\t"steps": [\n\t\t{"id": 5}\n\t]\n}', "x.json")[0]
     assert str(found.place(("steps", 0, "id"))) == "x.json:4"
     assert str(found.place(("steps", 0, "absent"))) == "x.json:4"
 

@@ -112,10 +112,7 @@ def _json_error(text: str, file: str) -> DefinitionError | None:
 
 @lru_cache(maxsize=4)
 def _nodes(text: str) -> list[Node]:
-    # JSON may be indented with tabs, which YAML refuses; inside JSON's own strings they are escaped.
-    stripped = text.lstrip("\ufeff")
-    readable = stripped.replace("\t", " ") if stripped.lstrip()[:1] in {"{", "["} else stripped
-    return [node for node in YAML(typ="safe", pure=True).compose_all(readable) if node is not None]
+    return [node for node in YAML(typ="safe", pure=True).compose_all(text.lstrip("\ufeff")) if node is not None]
 
 
 def _line(node: Node, loc: Loc) -> int:
