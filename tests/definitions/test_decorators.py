@@ -68,7 +68,7 @@ def test_every_field_can_be_said_in_python(tmp_path):
                     holds("a > 1"), fresh_rows("t", "1d"), {"minRows": 1}],
             schema={"fields": [None]},
             schema_change="strict",
-            table={"mode": "merge", "keys": ["k"]},
+            table={"partitionBy": ["k"]},
             data_version={"exclude": ["t"]},
             optional=True,
             parameters={"top": None},
@@ -124,7 +124,7 @@ def test_every_field_can_be_said_in_python(tmp_path):
                         ],
                         "schema": {"fields": [None]},
                         "schemaChange": "strict",
-                        "table": {"mode": "merge", "keys": ["k"]},
+                        "table": {"partitionBy": ["k"]},
                         "dataVersion": {"exclude": ["t"]},
                         "optional": True,
                     }

@@ -58,7 +58,7 @@ steps:
         freshness: {ttl: 1h, cron: 0 6 * * *, timezone: UTC}
         autoMaterialize: {when: all, debounce: 1s, maxDelay: 1m}
         checks: [{notNull: [a]}, {range: {column: a, min: 1, max: 2}}, {accepted: {column: a, values: [1]}}, {sql: a}]
-        table: {mode: merge, keys: [a], partitionBy: [b]}
+        table: {partitionBy: [b]}
         dataVersion: {exclude: [t], digits: 3}
         schema: {a: 1}
       - {assetId: o.two, autoMaterialize: {}}

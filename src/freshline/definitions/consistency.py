@@ -40,6 +40,11 @@ def _not_built_yet(workflow: Workflow) -> Iterator[Problem]:
     for field, value in (("pool", workflow.pool), ("maxConcurrency", workflow.max_concurrency)):
         if value is not None:
             yield Problem((field,), f"'{field}' comes with pools, which are not built yet; remove it")
+    for s, step in enumerate(workflow.steps):
+        for p, output in enumerate(step.produces):
+            if output.table is not None and output.table.mode != "overwrite":
+                message = f"table mode {output.table.mode!r} is not built yet; allowed is 'overwrite'"
+                yield Problem(("steps", s, "produces", p, "table", "mode"), message)
 
 
 def _duplicate_steps(workflow: Workflow) -> Iterator[Problem]:
