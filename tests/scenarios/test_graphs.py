@@ -311,3 +311,16 @@ def test_priorities_decide_who_starts_first(lab: Lab) -> None:
     lab.advance(minutes=10)
     lab.report("x", "2")
     assert lab.work() == ["late", "soon"]
+
+
+def test_a_canceled_blocker_frees_its_waiters(lab: Lab) -> None:
+    """R11.4: when the run that somebody waits for is canceled, the waiting one looks at once."""
+    settled(lab, *DIAMOND)
+    lab.report("a", "1")
+    lab.settle()
+    lab.finish(lab.start_of("b"))
+    lab.settle()
+    assert lab.reason("d") == "waiting-for-upstream"
+    lab.store.cancel(str(lab.runs("c")[-1]["id"]))
+    assert lab.work() == ["d"]
+    assert lab.runs("d")[-1]["mixed"] is True
