@@ -102,7 +102,7 @@ def main(names: Sequence[str]) -> int:
     results = []
     for mutant in mutants:
         results.append(verdict(mutant))
-        print(f"{mutant.name}: {results[-1]}", flush=True)  # noqa: T201
+        print(f"{mutant.name}: {results[-1]}", flush=True)
         table.add_row(mutant.name, mutant.breaks, results[-1])
     Console().print(table)
     return 0 if all(result == "caught" for result in results) else 1
