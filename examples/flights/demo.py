@@ -38,6 +38,7 @@ FIRST = [date(2013, 2, 5), date(2013, 2, 6), date(2013, 2, 7)]
 STORM, AFTER = date(2013, 2, 8), date(2013, 2, 9)
 LATER = [date(2013, 2, 10), date(2013, 2, 11)]
 FRAGILE, SHOWN = "carriers-scorecard", "carriers.scorecard"
+BEST = "SELECT * FROM carriers_scorecard ORDER BY on_time_percent DESC"
 LOOK_S = 0.25
 
 
@@ -82,8 +83,8 @@ class Demo:
         self._screen.table(columns, summary_rows(found))
         for line in summary_sentences(found):
             self._screen.say(line)
-        for arguments in (["status"], ["why", SHOWN, "--limit", "6"], ["show", SHOWN, "--limit", "8"]):
-            self._screen.heading(f"$ freshline {' '.join(arguments)}")
+        for arguments in (["status"], ["why", SHOWN, "--limit", "8"], ["show", SHOWN, "--sql", BEST, "--limit", "8"]):
+            self._screen.heading(f"$ freshline {shlex.join(arguments)}")
             call(self._project, *arguments)
 
     def _update(
@@ -154,12 +155,10 @@ def made_project(target: Path | None) -> Path:
     project = Path(tempfile.mkdtemp(prefix="freshline-flights-")) if target is None else target.resolve()
     project.mkdir(parents=True, exist_ok=True)
     for name in PROJECT:
-        copy = shutil.copytree if (HERE / name).is_dir() else shutil.copy
-        copy(
-            HERE / name,
-            project / name,
-            **({"ignore": shutil.ignore_patterns("__pycache__")} if copy is shutil.copytree else {}),
-        )
+        if (HERE / name).is_dir():
+            shutil.copytree(HERE / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(HERE / name, project / name)
     return project
 
 
@@ -167,16 +166,17 @@ def next_steps(project: Path) -> list[str]:
     """Commands that work now, in the directory that was left behind."""
     python = shlex.quote(sys.executable)
     freshline = shlex.quote(str(Path(sys.executable).with_name("freshline")))
-    following = LATER[-1] + timedelta(days=1)
-    return [
-        f"cd {shlex.quote(str(project))}",
-        f"{freshline} dev                          # everything again, on the same data; Ctrl-C ends it",
-        f"{python} deliveries.py {following}        # meanwhile, in another terminal: the next day arrives",
-        f"{freshline} status                       # what is fresh",
-        f"{freshline} why report.daily             # and why",
-        f"{freshline} graph report.daily           # what it is made from",
-        "touch outage.flag                        # now carriers.scorecard fails; rm outage.flag mends it",
+    steps = [
+        (f"cd {shlex.quote(str(project))}", ""),
+        (f"{freshline} dev", "everything again, on the same data; Ctrl-C ends it"),
+        (f"{python} deliveries.py {LATER[-1] + timedelta(days=1)}", "meanwhile, in another terminal: the next day"),
+        (f"{freshline} status", "what is fresh"),
+        (f"{freshline} why report.daily", "and why"),
+        (f"{freshline} graph report.daily", "what it is made from"),
+        ("touch outage.flag", "from now on carriers.scorecard fails; rm outage.flag mends it"),
     ]
+    width = max(len(command) for command, _ in steps[1:])
+    return [f"{command:<{width}}  # {note}" if note else command for command, note in steps]
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
@@ -200,7 +200,7 @@ def main() -> int:
         screen.say(f"The project is in {project}")
         perform(project, screen, options.deadline)
     except KeyboardInterrupt:
-        screen.say("interrupted; everything that was started is stopped", "bold")
+        screen.say(f"interrupted; everything that was started is stopped; the project is in {project}", "bold")
         return 130
     except (Failed, FreshlineError) as error:
         screen.say(f"the demo failed: {error}", "bold red")

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.padding import Padding
 from rich.text import Text
 
 from freshline.cli.output import coloured, table
@@ -69,7 +70,8 @@ class Screen:
         rows = [
             _row(one, levels, now) for one in sorted(made, key=lambda one: (levels[one["assetId"]], one["assetId"]))
         ]
-        self._live.update(table(["ASSET", "STATE", "VERSION", "ROWS", "AGE", ""], rows), refresh=True)
+        shown = table(["ASSET", "STATE", "VERSION", "ROWS", "AGE", ""], rows)
+        self._live.update(Padding(shown, (1, 0, 0, 0)), refresh=True)
 
 
 def _row(one: Json, levels: dict[str, int], now: datetime) -> list[str | Text]:

@@ -1,4 +1,4 @@
-"""What was delivered: plain Python, which neither needs Spark nor waits for it."""
+"""What was delivered: plain Python, which needs no Spark and is there before Spark has even started."""
 
 import csv
 from pathlib import Path
@@ -9,7 +9,7 @@ from elsewhere import written
 from freshline import asset, on_upstream_update
 
 
-@asset("flights.arrivals", kind="python", auto=on_upstream_update(priority=3))
+@asset("flights.arrivals", kind="python", auto=on_upstream_update(priority=0))
 def arrivals(flights_raw: Any) -> dict[str, Any]:
     """The delivered days and how many flights each has, straight from the files of this version."""
     days = {}
