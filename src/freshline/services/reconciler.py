@@ -5,23 +5,21 @@ Not promised: that a decision falls at once. Every hold has a next look, so noth
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import structlog
 
 from freshline.decide import Decision, decide
-from freshline.decide.causes import find_cause
-from freshline.decide.motion import Moving, Walk
+from freshline.decide.batch import moving_after, with_blockers, with_defaults
+from freshline.decide.motion import Walk
 from freshline.graph import Graph
-from freshline.model.policy import Policy
-from freshline.model.state import State
-from freshline.model.words import Outcome
 from freshline.services.service import Service
 from freshline.settings import Settings
 from freshline.store.materializing import BatchError, failed_evaluation
 from freshline.store.states import Key, Loaded, Moment
 from freshline.store.verdicts import Verdicts
+
+__all__ = ["Reconciler", "judge", "with_blockers", "with_defaults"]
 
 log = structlog.get_logger("freshline.decisions")
 
@@ -73,7 +71,7 @@ def judge(graph: Graph, moment: Moment, settings: Settings) -> Verdicts:
             continue
         decision = _decide_safely(loaded, walk, moment, settings)
         decision_id, run_id = verdicts.add(loaded, decision)
-        walk.settle(loaded.state.workflow_id, _moving(loaded, decision))
+        walk.settle(loaded.state.workflow_id, moving_after(loaded.state, decision))
         log.info(
             "decision",
             workflow=loaded.state.slug,
@@ -94,36 +92,3 @@ def _decide_safely(loaded: Loaded, walk: Walk, moment: Moment, settings: Setting
         log.exception("evaluation_failed", workflow=loaded.state.slug)
         text = f"{type(error).__name__}: {error}"
         return failed_evaluation(text, loaded.state.looks, moment.now)
-
-
-def with_defaults(policy: Policy, settings: Settings) -> Policy:
-    """The materializer's own backoff where the workflow states none."""
-    backoff = policy.backoff
-    filled = dataclasses.replace(
-        backoff,
-        base_ms=backoff.base_ms or settings.base_backoff_ms,
-        max_ms=backoff.max_ms or settings.max_backoff_ms,
-    )
-    return dataclasses.replace(policy, backoff=filled)
-
-
-def with_blockers(policy: Policy, state: State, walk: Walk) -> State:
-    """The state with the ancestors in motion that a run would have to wait for."""
-    cause = find_cause(policy, state)
-    if cause is None or not policy.wait_for_upstream:
-        return state
-    changed = [i.asset_id for i in state.inputs if i.changed]
-    blockers = walk.blockers(state.workflow_id, changed if cause.by_input and changed else None)
-    return dataclasses.replace(state, blockers=blockers) if blockers else state
-
-
-def _moving(loaded: Loaded, decision: Decision) -> Moving | None:
-    """How the workflow moves after the decision, for those below it in the same batch."""
-    if decision.run is not None:
-        return Moving("queued")
-    if decision.superseded is None and loaded.state.active is not None:
-        return Moving(loaded.state.active.status)
-    if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:
-        waits = decision.blocker_id is not None
-        return Moving(decision.reason, decision.blocks_until, cannot_run=decision.blocks_until is None and not waits)
-    return None
