@@ -115,7 +115,7 @@ def test_a_ring_shortens_the_pause(lab: Lab) -> None:
 def test_a_failing_round_is_logged_and_the_next_one_works(lab: Lab, error: Exception, told: str) -> None:
     """Nothing that a round raises ends the service; trouble with the database asks for its revival."""
     revived: list[str] = []
-    lab.store.revive = lambda: revived.append("revived")
+    lab.store.database.revive = lambda: revived.append("revived")
     service = Counting(lab.store, poll_s=0.01)
     service.failures = [error, error]
     with capture_logs() as logs:

@@ -44,7 +44,7 @@ class App:
     @contextmanager
     def reader(self, settings: Settings | None = None) -> Iterator[Reader]:
         """The database, to look at only: quicker to open than the store."""
-        from freshline.store.reading import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
+        from freshline.store.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
 
         with open_reader(self._ready(settings)) as reader:
             yield reader

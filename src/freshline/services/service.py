@@ -85,6 +85,6 @@ class Service:
 
     def _revive(self) -> None:
         try:
-            self.store.revive()
+            self.store.database.revive()
         except DatabaseError as error:
             log.warning("database_gone", service=self.name, error=str(error))

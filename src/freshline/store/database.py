@@ -43,9 +43,11 @@ class Database:
         name: str = "freshline",
         size: int = 8,
         clock: Callable[[], datetime] | None = None,
+        revive: Callable[[], object] = lambda: None,
     ) -> None:
         self.url = url
         self.clock = clock
+        self.revive = revive  # starts an embedded server again that died
         self._conninfo = _conninfo(url, name)
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             conninfo=self._conninfo,

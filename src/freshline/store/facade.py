@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -44,7 +44,6 @@ class Store(Materializing, Executing):
         self.database = database
         self.settings = settings
         self.reader = Reader(database)
-        self.revive: Callable[[], object] = lambda: None  # starts an embedded server again that died
 
     @property
     def warehouse_id(self) -> str:

@@ -51,12 +51,6 @@ class Materializing:
             if not events:
                 return 0
             connection.execute(SQL["note_considerations"], {"events": Jsonb(events)})
-            ended = sorted({e["workflow_id"] for e in events if e["kind"] in {"ended", "touched"}})
-            if ended:
-                connection.execute(SQL["wake_waiting"], {"blockers": ended})
-            unchanged = sorted({e["asset_id"] for e in events if e["kind"] == "unchanged"})
-            if unchanged:
-                connection.execute(SQL["wake_on_unchanged"], {"assets": unchanged})
         for event in events:
             count("events_absorbed", kind=event["kind"])
         return len(events)

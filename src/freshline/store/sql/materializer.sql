@@ -7,7 +7,7 @@ DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
 RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key
 
 -- name: note_considerations
--- purpose: note the workflows that an event concerns, in key order; the earlier time and the better class win
+-- purpose: note whom an event concerns, in key order, after whoever is deciding; the earlier time and better class win
 WITH happened AS (
     SELECT * FROM jsonb_to_recordset(%(events)s)
         AS e (kind text, asset_id text, workflow_id bigint, partition_key text)
@@ -19,6 +19,17 @@ WITH happened AS (
       FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
     UNION
     SELECT h.workflow_id, h.partition_key, 0 FROM happened h WHERE h.kind IN ('ended', 'touched')
+    UNION -- whoever waits for a workflow that no longer moves (R11.4)
+    SELECT c.workflow_id, c.partition_key, c.class
+      FROM happened h JOIN considerations c ON c.blocker_id = h.workflow_id WHERE h.kind IN ('ended', 'touched')
+    UNION -- an unchanged production counts for rounds, ages and waits alone (R9.3); who is due may be becoming one
+    SELECT c.workflow_id, c.partition_key, c.class
+      FROM happened h
+      JOIN edges e ON e.asset_id = h.asset_id
+      JOIN considerations c ON c.workflow_id = e.workflow_id AND c.partition_key = h.partition_key
+     WHERE h.kind = 'unchanged'
+       AND (c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
+            OR c.not_before <= (SELECT freshline_now()))
 )
 INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
 SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now
@@ -32,20 +43,6 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
        class = least(c.class, excluded.class),
        noted_at = excluded.noted_at,
        looks = 0
-
--- name: wake_on_unchanged
--- purpose: an unchanged production wakes only those that count productions, ages or ancestors (R9.3)
-WITH woken AS MATERIALIZED (
-    SELECT c.workflow_id, c.partition_key
-      FROM considerations c
-      JOIN edges e ON e.workflow_id = c.workflow_id
-     WHERE e.asset_id = ANY (%(assets)s)
-       AND c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
-     ORDER BY c.workflow_id, c.partition_key
-       FOR UPDATE OF c SKIP LOCKED
-)
-UPDATE considerations c SET not_before = least(c.not_before, freshline_now()), looks = 0
-  FROM woken w WHERE (c.workflow_id, c.partition_key) = (w.workflow_id, w.partition_key)
 
 -- name: wake_waiting
 -- purpose: a blocker is no longer in motion; rows that another reconciler is deciding on have a next look anyway
