@@ -93,10 +93,17 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "claim_inbox": ("materializer", {"batch": 100}),
     "note_considerations": (
         "materializer",
-        {"events": Jsonb([{"kind": "changed", "asset_id": "s7", "workflow_id": None, "partition_key": ""}])},
+        {
+            "events": Jsonb(
+                [
+                    {"kind": "changed", "asset_id": "s7", "workflow_id": None, "partition_key": ""},
+                    {"kind": "unchanged", "asset_id": "s8", "workflow_id": None, "partition_key": ""},
+                    {"kind": "ended", "asset_id": None, "workflow_id": 40, "partition_key": ""},
+                ]
+            )
+        },
     ),
     "wake_waiting": ("materializer", {"blockers": [40, 41]}),
-    "wake_on_unchanged": ("materializer", {"assets": ["s7"]}),
     "claim_considerations": ("materializer", {"batch": 100}),
     "lock_consideration": ("materializer", BATCH),
     "load_states": ("materializer", BATCH),

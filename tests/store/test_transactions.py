@@ -206,6 +206,23 @@ def test_a_row_that_is_being_noted_is_left_for_later(stage: Stage) -> None:
     assert stage.lab.reads("b")[-1] == {"a": "3"}
 
 
+def test_an_unchanged_input_is_not_lost_to_a_decision(stage: Stage) -> None:
+    """R9.3, R11.4: a round that becomes complete while it is found incomplete is looked at again at once."""
+    rounds = workflow("r", "x y", auto={"onUpstreamUpdate": True, "when": "all"})
+    stage.lab.apply(workflow("b", "a"), workflow("c", "b"), rounds)
+    stage.lab.report("x", "1")
+    stage.lab.report("y", "1")
+    assert stage.lab.work() == ["r"]
+    stage.lab.report("x", "2")
+    stage.lab.store.absorb(10)
+    with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
+        stage.lab.report("y", "1")
+        absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
+        stage.until_blocked(absorbing)
+    absorbing.result(PATIENCE_S)
+    assert stage.lab.work() == ["r"]
+
+
 def test_two_reconcilers_never_decide_the_same(stage: Stage) -> None:
     """SKIP LOCKED: the second one takes what is left, or nothing."""
     noted(stage)
