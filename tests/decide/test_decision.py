@@ -147,8 +147,9 @@ def test_times_are_shown_in_utc() -> None:
     assert iso(None) is None
 
 
-durations = st.integers(0, 10**8)
-before = st.integers(0, 10**6).map(lambda seconds: clock("09:00") - timedelta(seconds=seconds))
+# Short ones are as likely as long ones, so that ends and deadlines are often near.
+durations = st.integers(0, 10**5) | st.integers(0, 10**8)
+before = (st.integers(0, 60) | st.integers(0, 10**6)).map(lambda seconds: clock("09:00") - timedelta(seconds=seconds))
 around = st.integers(-(10**6), 10**6).map(lambda seconds: clock("09:00") + timedelta(seconds=seconds))
 
 
@@ -179,7 +180,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         head, expired = draw(st.sampled_from([None, "1"])), draw(st.booleans())
         scenario = scenario.output(f"o{number}", head, expired=draw(before) if expired else None)
     for number in range(draw(st.integers(0, 2))):
-        scenario = scenario.blocked(number + 7, cannot_run=draw(st.booleans()))
+        scenario = scenario.blocked(number + 7, cannot_run=draw(st.sampled_from([False, False, True])))
         known = scenario.state.blockers[-1]
         ended = replace(known, until=draw(st.none() | around))
         scenario = scenario.facts(blockers=(*scenario.state.blockers[:-1], ended))
@@ -221,10 +222,23 @@ def test_every_hold_has_a_next_look(scenario: Scenario) -> None:
         assert decision.next_look <= decision.blocks_until
 
 
+@examples(st.integers(1, 10**5), st.integers(0, 100), st.integers(0, 10**5))
+def test_a_wait_never_looks_past_its_deadline(wait: int, looks: int, age: int) -> None:
+    """R4.5, R11.4: before the deadline it waits and looks again by then; from the deadline on it runs."""
+    changed, scenario = clock("08:30"), stale(max_wait_ms=wait).blocked().facts(looks=looks)
+    now, deadline = changed + timedelta(milliseconds=age), changed + timedelta(milliseconds=wait)
+    decision = scenario.at(now).decide()
+    if now >= deadline:
+        assert decision.run is not None
+    else:
+        assert decision.next_look is not None
+        assert now < decision.next_look <= deadline
+
+
 @examples(scenarios())
 def test_time_alone_brings_a_stale_workflow_to_an_end(scenario: Scenario) -> None:
     """Following the next looks, a workflow ends in a run, in a skip, or in a hold that only the outside can end."""
-    for _ in range(200):
+    for _ in range(60):
         decision = scenario.decide()
         if decision.next_look is None:
             return

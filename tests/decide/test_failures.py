@@ -58,17 +58,17 @@ def runs(patient: Patient, days: int, every: timedelta | None) -> Iterator[datet
 
 
 @pytest.mark.parametrize(
-    "backoff",
+    ("backoff", "days"),
     [
-        Backoff(2 * MINUTE, 30 * MINUTE),
-        Backoff(1, MINUTE * 10, budget=1),
-        Backoff(HOUR, HOUR, budget=20),
-        Backoff(MINUTE, 2 * HOUR, budget=3, probe_ms=MINUTE),
+        (Backoff(2 * MINUTE, 30 * MINUTE), 14),
+        (Backoff(1, MINUTE * 10, budget=1), 2),
+        (Backoff(HOUR, HOUR, budget=20), 2),
+        (Backoff(MINUTE, 2 * HOUR, budget=3, probe_ms=MINUTE), 2),
     ],
 )
-def test_fourteen_days_of_failures_are_bounded(backoff: Backoff) -> None:
+def test_fourteen_days_of_failures_are_bounded(backoff: Backoff, days: int) -> None:
     """Scenario 16: new input every minute, failing always: runs <= budget + T/maxMs + 1, and one incident."""
-    patient, days = Patient(backoff), 14
+    patient = Patient(backoff)
     found = list(runs(patient, days, timedelta(minutes=1)))
     assert len(found) <= backoff.budget + days * 24 * HOUR / (backoff.max_ms or 1) + 1
     assert len(found) > backoff.budget, "it never probes"

@@ -14,7 +14,6 @@ from freshline.model.policy import Policy
 from freshline.model.words import RunStatus
 from tests.decide.world import START, Flow, Pace, Run, World, policy_of
 
-BLOCKS = 10
 # How many graphs of each kind: in the gate, and in `make full`.
 SEPARATED, OVERLAPPING, SHORT, CUT = 300, 900, 300, 300
 FULL = 20_000
@@ -131,10 +130,10 @@ def overlapping(seed: int, *, waiting_moves: bool = True, failing: float = 0.0) 
     return world
 
 
-def blocks(count: int) -> list[range]:
+def blocks(count: int, parts: int = 10) -> list[range]:
     """The seeds 0 to count in parts, so that a failure is found in a part of the time."""
-    size = count // BLOCKS
-    return [range(n * size, (n + 1) * size) for n in range(BLOCKS)]
+    size = count // parts
+    return [range(n * size, (n + 1) * size) for n in range(parts)]
 
 
 @pytest.mark.parametrize("seeds", blocks(SEPARATED), ids=str)
@@ -154,7 +153,7 @@ def test_overlapping_changes_converge_without_a_mix(seeds: range) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seeds", blocks(FULL), ids=str)
+@pytest.mark.parametrize("seeds", blocks(FULL, 40), ids=str)
 def test_twenty_thousand_graphs(seeds: range) -> None:
     """The same, on many more."""
     for seed in seeds:
