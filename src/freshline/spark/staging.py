@@ -13,7 +13,7 @@ from freshline.definitions.schema import DataVersion, Produces
 from freshline.errors import CheckError, JobError
 from freshline.model.run import StagedOutput
 from freshline.spark import checks, tables
-from freshline.spark.fingerprint import HASH, Fingerprint, aggregates, counted, fingerprint, row_hash
+from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint, row_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def _columns(schema: StructType) -> list[str]:
 def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     fields = counted(table.schema, staging.rule.exclude)
     observation = Observation()
-    hashed = table.withColumn(HASH, row_hash(fields, staging.rule.digits))
-    writer = hashed.observe(observation, *aggregates()).drop(HASH).write.mode("errorifexists")
+    observed = table.observe(observation, *aggregates(row_hash(fields, staging.rule.digits)))
+    writer = observed.write.mode("errorifexists")
     if staging.partition_by:
         writer = writer.partitionBy(*staging.partition_by)
     writer.parquet(str(staging.directory))
