@@ -55,7 +55,7 @@ class Fingerprint:
 def aggregates(row: Column) -> list[Column]:
     """What to observe of the hash of the rows.
 
-    The hash is an expression in each of them, evaluated once; as a column of its own it costs four times as much.
+    The hash is an expression in each of them, evaluated once; a column of its own costs several times as much.
     """
     return [
         F.count(F.lit(1)).alias("rows"),
