@@ -6,9 +6,12 @@ Policies are not kept here: they come with the state of a workflow, in the same 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 Root = str | int  # a source, or a workflow that reads nothing
+Node = TypeVar("Node")
+Value = TypeVar("Value")
 
 
 class Graph:
@@ -62,20 +65,10 @@ class Graph:
 
     def level(self, workflow_id: int) -> int:
         """0 for workflows that read only sources, else one more than the highest parent."""
-        levels = self._levels
-        stack = [workflow_id]
-        while stack:
-            current = stack[-1]
-            if current in levels:
-                stack.pop()
-                continue
-            missing = [parent for parent in self.parents(current) if parent not in levels]
-            if missing:
-                stack.extend(missing)
-            else:
-                levels[current] = 1 + max((levels[parent] for parent in self.parents(current)), default=-1)
-                stack.pop()
-        return levels[workflow_id]
+        return fold(workflow_id, self._levels, lambda one: tuple(self.parents(one)), self._level)
+
+    def _level(self, workflow_id: int) -> int:
+        return 1 + max((self._levels[parent] for parent in self.parents(workflow_id)), default=-1)
 
     def roots(self, asset_id: str) -> frozenset[Root]:
         """Where the asset's data comes from: sources by name, and workflows that read nothing by number.
@@ -83,23 +76,17 @@ class Graph:
         Ancestors are closed upwards, so two assets have an ancestor in common exactly when they share a root.
         Not the outputs of such a workflow: they are of one generation too.
         """
-        roots = self._roots
-        stack = [asset_id]
-        while stack:
-            current = stack[-1]
-            if current in roots:
-                stack.pop()
-                continue
-            producer = self._producers.get(current)
-            above = self.inputs(producer) if producer is not None else ()
-            missing = [upper for upper in above if upper not in roots]
-            if missing:
-                stack.extend(missing)
-                continue
-            here: Root = current if producer is None else producer
-            roots[current] = frozenset().union(*(roots[upper] for upper in above)) if above else frozenset({here})
-            stack.pop()
-        return roots[asset_id]
+        return fold(asset_id, self._roots, self._read_for, self._own_roots)
+
+    def _read_for(self, asset_id: str) -> tuple[str, ...]:
+        producer = self._producers.get(asset_id)
+        return self.inputs(producer) if producer is not None else ()
+
+    def _own_roots(self, asset_id: str) -> frozenset[Root]:
+        above = self._read_for(asset_id)
+        if not above:
+            return frozenset({self._producers.get(asset_id, asset_id)})
+        return frozenset().union(*(self._roots[upper] for upper in above))
 
     def origins(self, workflow_id: int) -> frozenset[Root]:
         """The roots of everything that the workflow reads."""
@@ -118,6 +105,23 @@ class Graph:
                     found.add(workflow_id)
                     frontier.extend(made[workflow_id])
         return sorted(found, key=lambda workflow_id: (self.level(workflow_id), workflow_id))
+
+
+def fold(
+    start: Node, memo: dict[Node, Value], above: Callable[[Node], Iterable[Node]], value: Callable[[Node], Value]
+) -> Value:
+    """The value of `start`, after those of everything above it. Without recursion: chains may be deep."""
+    stack = [start]
+    while stack:
+        current = stack[-1]
+        missing = [] if current in memo else [upper for upper in above(current) if upper not in memo]
+        if missing:
+            stack.extend(missing)
+            continue
+        if current not in memo:
+            memo[current] = value(current)
+        stack.pop()
+    return memo[start]
 
 
 def find_cycle(successors: Mapping[str, Iterable[str]]) -> list[str] | None:

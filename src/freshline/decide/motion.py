@@ -6,12 +6,12 @@ descend from it shares an ancestor with it. Waiting for every active ancestor wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from freshline.graph import Graph
+from freshline.graph import Graph, fold
 from freshline.model.state import Blocker
 
 MOST_BLOCKERS = 20
@@ -77,24 +77,14 @@ class Walk:
 
     def _moving_above(self, start: int) -> frozenset[int]:
         """Proper ancestors that were in motion when the walk began."""
-        memo = self._above
-        stack = [start]
-        while stack:
-            current = stack[-1]
-            if current in memo:
-                stack.pop()
-                continue
-            parents = list(self._parents(current))
-            missing = [parent for parent in parents if parent not in memo]
-            if missing:
-                stack.extend(missing)
-                continue
-            moving = {parent for parent in parents if parent in self._motion}
-            memo[current] = frozenset(moving).union(*(memo[parent] for parent in parents))
-            stack.pop()
-        return memo[start]
+        return fold(start, self._above, self._parents, self._collect)
 
-    def _parents(self, workflow_id: int) -> Iterator[int]:
+    def _collect(self, workflow_id: int) -> frozenset[int]:
+        parents = self._parents(workflow_id)
+        moving = frozenset(parent for parent in parents if parent in self._motion)
+        return moving.union(*(self._above[parent] for parent in parents))
+
+    def _parents(self, workflow_id: int) -> tuple[int, ...]:
         if self._floor is None or self._graph.level(workflow_id) <= self._floor:
-            return iter(())
-        return self._graph.parents(workflow_id)
+            return ()
+        return tuple(self._graph.parents(workflow_id))
