@@ -57,11 +57,10 @@ def test_missed_times_collapse_into_one(lab: Lab) -> None:
         ("Australia/Lord_Howe", datetime(2026, 10, 4, tzinfo=UTC)),
     ],
 )
-@pytest.mark.parametrize("at", ["30 2 * * *", "0 0 * * *"])
-def test_a_daily_job_runs_once_a_day_over_clock_changes(lab: Lab, zone: str, change: datetime, at: str) -> None:
+def test_a_daily_job_runs_once_a_day_over_clock_changes(lab: Lab, zone: str, change: datetime) -> None:
     """Scenario 30: one run on the 23-hour day and one on the 25-hour day, at its time or the next one there is."""
     lab.now = change - timedelta(days=2)
-    lab.apply(workflow("b", freshness={"cron": at, "timezone": zone}))
+    lab.apply(workflow("b", freshness={"cron": "30 2 * * *", "timezone": zone}))
     assert lab.work() == ["b"]
     days = []
     for _ in range(4):

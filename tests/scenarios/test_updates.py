@@ -116,13 +116,13 @@ def test_a_debounce_ends_with_its_longest_delay(lab: Lab) -> None:
     lab.report("a", "0")
     assert lab.work() == ["b"]
     starts = []
-    for tick in range(1, 151):
+    for tick in range(1, 65):
         lab.advance(seconds=2)
         lab.report("a", str(tick))
         if lab.work():
             starts.append(2 * tick)
     # The first change after each run opens the next minute.
-    assert starts == [62, 124, 186, 248]
+    assert starts == [62, 124]
 
 
 def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
