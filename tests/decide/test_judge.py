@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from freshline.decide.batch import with_blockers, with_defaults
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff
-from freshline.services.reconciler import judge, with_blockers, with_defaults
+from freshline.services.reconciler import judge
 from freshline.settings import Settings
 from freshline.store.states import Loaded, Moment
 from tests.decide.builders import Scenario, clock, fresh, given, stale
@@ -69,6 +70,18 @@ def test_an_ancestor_with_a_run_stays_in_motion() -> None:
     assert decided(loaded(1, JOIN), loaded(8, running)) == {8: "in-flight", 1: "waiting-for-upstream"}
     satisfied = given().input("s", "1", "1").output("c").active("running", {"s": "1"})
     assert decided(loaded(1, JOIN), loaded(8, satisfied)) == {8: "up-to-date", 1: "waiting-for-upstream"}
+
+
+def test_an_ancestor_that_waits_is_in_motion() -> None:
+    """s -> y, s -> z, (y, z) -> x, y -> u, (u, x) -> d: while x waits for y, d must not read u beside an older x."""
+    flows = [Flow(1, ("s",), ("y",)), Flow(2, ("s",), ("z",)), Flow(3, ("y", "z"), ("x",)), Flow(4, ("y",), ("u",))]
+    graph = graph_of([*flows, Flow(5, ("u", "x"), ("d",))])
+    x = given().input("y", "2", "1").input("z", "3", "1").output("x")
+    d = given().input("u", "2", "1").input("x", "1", "1").output("d")
+    motion = {1: Moving("running"), 3: Moving("due"), 5: Moving("due")}
+    moment = Moment(1, clock("09:00"), motion, [loaded(5, d), loaded(3, x)])
+    reasons = [str(one["reason"]) for one in judge(graph, moment, SETTINGS).decisions]
+    assert reasons == ["waiting-for-upstream"] * 2
 
 
 def test_a_retired_workflow_is_only_put_away() -> None:

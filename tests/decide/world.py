@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from freshline.decide import Decision, decide
+from freshline.decide.batch import with_blockers
 from freshline.decide.causes import find_cause
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
 from freshline.model.state import ActiveRun, Expiry, Failures, Head, Input, Output, Pending, State, Version
 from freshline.model.words import ExpiryReason, Outcome, Reason, RunStatus, TriggerType
-from freshline.services.reconciler import with_blockers
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 Generations = Mapping[str, frozenset[int]]
