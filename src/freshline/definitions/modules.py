@@ -160,7 +160,7 @@ class _FromSource(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
-class _ProjectFinder(MetaPathFinder):
+class ProjectFinder(MetaPathFinder):
     """Finds modules as usual, and loads those of the project from source."""
 
     def __init__(self, root: Path) -> None:
@@ -169,6 +169,7 @@ class _ProjectFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """The usual spec, without the bytecode that may be older than the source."""
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, SourceFileLoader) or not _inside(spec.origin, self._root):
             return None
@@ -180,7 +181,7 @@ class _ProjectFinder(MetaPathFinder):
 @contextmanager
 def _fresh_imports(root: Path) -> Iterator[None]:
     """Put the project on the import path; afterwards the path and the modules are as they were before."""
-    finder, path, hidden = _ProjectFinder(root), list(sys.path), _take_away(root)
+    finder, path, hidden = ProjectFinder(root), list(sys.path), _take_away(root)
     importlib.invalidate_caches()
     sys.path.insert(0, str(root))
     sys.meta_path.insert(0, finder)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from freshline.definitions.modules import _ProjectFinder
+from freshline.definitions.modules import ProjectFinder
 from freshline.definitions.schema import Step
 from freshline.errors import FreshlineError
 from freshline.runs.failures import user_error
@@ -155,7 +155,7 @@ def _enter(project: Path) -> None:
     os.chdir(project)
     sys.path.insert(0, str(project))
     # Cached bytecode is compared by whole seconds, which an edit can beat: the project is always compiled anew.
-    sys.meta_path.insert(0, _ProjectFinder(project))
+    sys.meta_path.insert(0, ProjectFinder(project))
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(project), *([inherited] if inherited else [])])
 

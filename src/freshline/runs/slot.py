@@ -26,6 +26,16 @@ class Slot:
             runner.close(CLOSE_GRACE_S)
         return self._start(spark=spark, code_hash=code_hash)
 
+    def spark(self) -> RunnerProcess | None:
+        """The Spark runner, if one was started."""
+        return self._runners.get(True)
+
+    def forget_spark(self) -> None:
+        """Give up a Spark runner that cannot get ready."""
+        runner = self._runners.pop(True, None)
+        if runner is not None:
+            runner.close(CLOSE_GRACE_S)
+
     def _start(self, *, spark: bool, code_hash: str) -> RunnerProcess:
         runner = RunnerProcess(self.settings.project, spark=spark, settings=self.settings, code_hash=code_hash)
         runner.start()

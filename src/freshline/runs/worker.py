@@ -32,6 +32,7 @@ from freshline.store.facade import Store
 
 log = structlog.get_logger("freshline.runs")
 ENGINE_RETRY_S = 15.0
+WARMING_S = 0.2
 
 
 class Worker:
@@ -74,7 +75,9 @@ class Worker:
     def note_engine(self, error: FreshlineError | None) -> None:
         """Remember whether Spark works."""
         self.engine_trouble = str(error) if error else None
-        self._engine_retry_at = time.monotonic() + ENGINE_RETRY_S
+        if error is not None:
+            log.warning("engine_unreachable", error=self.engine_trouble, retry_in_s=ENGINE_RETRY_S)
+            self._engine_retry_at = time.monotonic() + ENGINE_RETRY_S
 
     def _ring(self) -> None:
         self.heart.ring()
@@ -99,6 +102,7 @@ class SlotService(Service):
         self.slot = Slot(worker.settings)
         self.current: str | None = None
         self._worker = worker
+        self._idle_s = self.poll_s
         self._hand_back_at: float | None = None
 
     def start(self) -> None:
@@ -127,12 +131,30 @@ class SlotService(Service):
         worker = self._worker
         claimed_at = time.monotonic()
         code_hash = worker.code.current()
-        run = self.store.claim_run(
-            Claimant(worker.presence.id, worker.project, code_hash, spark=worker.may_use_spark())
-        )
+        spark = self._spark_ready(code_hash)
+        run = self.store.claim_run(Claimant(worker.presence.id, worker.project, code_hash, spark=spark))
         if run is None:
             return False
         self._run(run, claimed_at, code_hash)
+        return True
+
+    def _spark_ready(self, code_hash: str) -> bool:
+        """Whether a Spark run could begin at once. Until then only others are claimed, so they never wait for Spark."""
+        worker = self._worker
+        self.poll_s = self._idle_s
+        if not worker.may_use_spark():
+            return False
+        runner = self.slot.spark()
+        if runner is not None and runner.failure is not None:
+            worker.note_engine(runner.failure)
+            self.slot.forget_spark()
+            return False
+        if runner is None and not self.store.spark_waits(worker.project):
+            return False
+        if not self.slot.runner(spark=True, code_hash=code_hash).ready:
+            self.poll_s = min(WARMING_S, self._idle_s)
+            return False
+        worker.note_engine(None)
         return True
 
     def _run(self, run: ClaimedRun, claimed_at: float, code_hash: str) -> None:
@@ -167,7 +189,6 @@ class SlotService(Service):
             self._stopped(lease, stopped.reason)
         except EngineError as error:
             # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
-            log.warning("engine_unreachable", error=str(error))
             self._worker.note_engine(error)
             self._give_back(run)
         except WarehouseError as error:
@@ -181,7 +202,6 @@ class SlotService(Service):
             log.exception("run_broke")
             self._failed(lease, FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}"))
         else:
-            self._worker.note_engine(None)
             log.info("run_succeeded", assets=published)
             self._clean_up(run, execution)
 

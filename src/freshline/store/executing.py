@@ -166,6 +166,11 @@ class Executing:
             rows = connection.execute(SQL["engines"], {"project": project}).fetchall()
         return [row["needs_spark"] for row in rows]
 
+    def spark_waits(self, project: str) -> bool:
+        """Whether a queued run of the project needs Spark."""
+        with self.database.connection() as connection:
+            return connection.execute(SQL["spark_waits"], {"project": project}).fetchone() is not None
+
     def locations(self, run_id: str) -> list[dict[str, Any]]:
         """Where the data is that a run has published."""
         with self.database.connection() as connection:

@@ -257,3 +257,7 @@ SELECT DISTINCT v.needs_spark FROM workflows w
 -- name: locations
 -- purpose: where the data is that a run has published
 SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
+
+-- name: spark_waits
+-- purpose: whether a queued run of a project needs Spark
+SELECT 1 AS found FROM runs WHERE status = 'queued' AND project = %(project)s AND needs_spark LIMIT 1

@@ -1,0 +1,56 @@
+"""Spark with real processes: whole versions only, whatever is killed, and Python steps that never wait for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.deployment import Deployment
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.spark]
+
+SQL = """
+slug: numbers
+backoff: {baseMs: 300, maxMs: 300}
+steps:
+  - id: work
+    job: {kind: spark.sql, sql: "SELECT id, id * 2 AS twice FROM range(0, 3000000, 1, 8)"}
+    produces:
+      - assetId: numbers
+        autoMaterialize: {}
+        checks: [{notNull: [twice]}, {minRows: 3000000}, {maxRows: 3000000}]
+"""
+
+
+def _visible(deployment: Deployment) -> list[Path]:
+    """The directories of what is published."""
+    snapshots = deployment.reader.snapshots("numbers")
+    warehouse = deployment.root / ".freshline" / "warehouse"
+    return [warehouse / path for one in snapshots for path in one["location"]["paths"]]
+
+
+def test_a_kill_while_spark_writes_leaves_nothing_half_done(deployment: Deployment) -> None:
+    """kill -9 of the runner in the middle of a write: no partial version, the wave completes, leftovers go (26)."""
+    deployment.workflow("light", auto="{}")
+    (deployment.root / "workflows" / "numbers.yaml").write_text(SQL)
+    deployment.apply()
+    deployment.start_all()
+    data = deployment.root / ".freshline" / "warehouse" / "numbers" / "data"
+    deployment.wait_fresh("light", timeout=60)
+    assert deployment.states()["numbers"] == "missing", "the Python run did not wait for Spark to start"
+    wait_until(lambda: data.exists() and list(data.iterdir()), 180, every=0.005, what="Spark writes")
+    os.kill(_spark_runner(deployment), signal.SIGKILL)
+    assert not deployment.reader.snapshots("numbers")
+    deployment.wait_fresh("numbers", timeout=180)
+    (published,) = _visible(deployment)
+    wait_until(lambda: list(data.iterdir()) == [published], 30, what="only the published directory is left")
+    assert deployment.json("show", "numbers", "--sql", "SELECT count(*) AS n FROM numbers")["rows"] == [{"n": 3000000}]
+
+
+def _spark_runner(deployment: Deployment) -> int:
+    (worker,) = [one for one in deployment.reader.workers() if one["kind"] == "worker"]
+    return int(worker["info"]["runners"][0]["spark"])
