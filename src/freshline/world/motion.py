@@ -1,0 +1,76 @@
+"""What is in motion in a world, kept up to date as it happens, and the walk of R11.7 over sets of bits.
+
+The answers are those of `decide.motion.Walk`; a world asks it for every look of a week, so ancestors and roots are
+numbers whose bits are workflows and sources, made once for a catalogue.
+"""
+
+from __future__ import annotations
+
+from freshline.decide.motion import Moving, Walk
+from freshline.graph import Root
+from freshline.world.catalogue import Catalogue
+
+
+class Motion(Walk):
+    """A walk that never begins anew: `settle` tells it every change."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(catalogue.graph, {})
+        self._reach = _Reach(catalogue)
+        self._bits = 0
+
+    def settle(self, workflow_id: int, moving: Moving | None) -> None:
+        """The workflow moves in another way now, or no longer."""
+        super().settle(workflow_id, moving)
+        bit = self._reach.bit[workflow_id]
+        self._bits = self._bits & ~bit if moving is None else self._bits | bit
+
+    def moving(self, workflow_id: int) -> Moving | None:
+        """How it moves."""
+        return self._motion.get(workflow_id)
+
+    def _moving_above(self, start: int) -> frozenset[int]:
+        bits = self._reach.above[start] & self._bits
+        found = set()
+        while bits:
+            lowest = bits & -bits
+            found.add(self._reach.workflow[lowest.bit_length() - 1])
+            bits ^= lowest
+        return frozenset(found)
+
+    def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
+        reach = self._reach
+        origins = reach.origins[ancestor]
+        return any(origins & reach.roots[one] and not self._descends(one, ancestor) for one in changed)
+
+    def _descends(self, asset_id: str, ancestor: int) -> bool:
+        producer = self._graph.producer(asset_id)
+        return producer is not None and (
+            producer == ancestor or bool(self._reach.above[producer] & self._reach.bit[ancestor])
+        )
+
+
+class _Reach:
+    """Ancestors of workflows and roots of assets as bits."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        graph = catalogue.graph
+        self.workflow = sorted(catalogue.rank, key=lambda one: catalogue.rank[one])
+        self.bit = {workflow_id: 1 << place for place, workflow_id in enumerate(self.workflow)}
+        self.above: dict[int, int] = {}
+        for workflow_id in self.workflow:
+            bits = 0
+            for parent in graph.parents(workflow_id):
+                bits |= self.bit[parent] | self.above[parent]
+            self.above[workflow_id] = bits
+        number: dict[Root, int] = {}
+        self.roots = {asset_id: _bits(graph.roots(asset_id), number) for asset_id in catalogue.assets}
+        self.origins = {workflow_id: _bits(graph.origins(workflow_id), number) for workflow_id in self.workflow}
+
+    def __deepcopy__(self, _memo: object) -> _Reach:
+        """It follows from the catalogue, which never changes."""
+        return self
+
+
+def _bits(roots: frozenset[Root], number: dict[Root, int]) -> int:
+    return sum(1 << number.setdefault(root, len(number)) for root in roots)

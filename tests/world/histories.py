@@ -1,0 +1,206 @@
+"""Random projects and histories, played through the in-memory world and through the real store and services."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from freshline.decide import Decision
+from freshline.model.run import ClaimedRun
+from freshline.model.words import RunStatus
+from freshline.world import Catalogue, Member, Run, Witness, World
+from tests.lab import MONDAY, Lab, project, workflow
+
+Spoken = tuple[str, str]
+
+
+def random_project(luck: random.Random) -> list[dict[str, Any]]:
+    """Two or three sources and a handful of workflows, each with a policy of its own."""
+    known = [f"s{number}" for number in range(luck.randint(1, 3))]
+    workflows = []
+    for number in range(luck.randint(3, 7)):
+        slug = f"w{number}"
+        inputs: list[Any] = luck.sample(known, min(len(known), luck.choice((0, 1, 1, 2, 2, 3))))
+        workflows.append(_workflow(luck, slug, inputs))
+        known.extend(workflows[-1]["steps"][0]["produces"][i]["assetId"] for i in range(len(_outputs(workflows[-1]))))
+    return workflows
+
+
+def _outputs(definition: dict[str, Any]) -> list[Any]:
+    outputs: list[Any] = definition["steps"][0]["produces"]
+    return outputs
+
+
+def _workflow(luck: random.Random, slug: str, inputs: list[Any]) -> dict[str, Any]:
+    auto: dict[str, Any] | None = {"onUpstreamUpdate": luck.random() < 0.9}
+    if auto is not None and luck.random() < 0.6:
+        auto |= luck.choice(
+            (
+                {"when": "all"},
+                {"debounceMs": 40_000, "maxDelayMs": 120_000},
+                {"debounceMs": 90_000},
+                {"minIntervalMs": 180_000},
+                {"waitForUpstream": False},
+                {"maxWaitMs": 45_000},
+                {"onMissing": False},
+                {"priority": luck.randint(1, 9)},
+                {"enabled": False},
+            )
+        )
+    if luck.random() < 0.05:
+        auto = None
+    freshness = luck.choice((None, None, {"ttlMs": 200_000}, {"cadenceMs": 300_000}, {"cron": "*/7 * * * *"}))
+    more: dict[str, Any] = {"backoff": {"baseMs": 20_000, "maxMs": 100_000, "budget": 2, "probeMs": 400_000}}
+    if luck.random() < 0.2:
+        more["quietHours"] = [{"from": "09:10", "to": "09:15"}]
+    read = [{"assetId": one, **_edge(luck)} for one in inputs]
+    outputs = [slug, f"{slug}.more"] if luck.random() < 0.2 else [slug]
+    return workflow(slug, read, auto=auto, freshness=freshness, outputs=outputs, **more)
+
+
+def _edge(luck: random.Random) -> dict[str, Any]:
+    dice = luck.random()
+    if dice < 0.1:
+        return {"autoMaterialize": {"onUpstreamUpdate": False}}
+    return {"freshness": {"maxAgeMs": 250_000}} if dice < 0.2 else {}
+
+
+@dataclass
+class Said(Witness):
+    """The decisions about each workflow: equal ones in a row count once, except those that queued a run."""
+
+    decisions: dict[str, list[Spoken]] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+
+    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
+        if decision.run is not None and run is not None:
+            self.runs.append(run)
+        said = self.decisions.setdefault(member.slug, [])
+        said.append((str(decision.outcome), str(decision.reason)))
+
+
+def once(said: list[Spoken]) -> list[Spoken]:
+    """Equal holds in a row are one."""
+    return [one for number, one in enumerate(said) if one[0] == "run" or number == 0 or said[number - 1] != one]
+
+
+class Both:
+    """The same steps in two worlds."""
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self.luck = random.Random(seed)  # noqa: S311 - a seed, not a secret
+        self.lab = lab
+        definitions = random_project(self.luck)
+        lab.apply(*definitions)
+        self.said = Said()
+        catalogue = Catalogue.of(project(*definitions).workflows, lab.settings)
+        self.world = World(catalogue, MONDAY, witness=self.said)
+        self.world.start(fresh=False)
+        self.running: list[tuple[ClaimedRun, Run]] = []
+        self._versions = iter(range(1, 1_000_000))
+
+    def step(self) -> str:
+        """One random thing happens in both, and both settle."""
+        actions = (self.report, self.report, self.begin, self.begin, self.end, self.end, self.advance, self.touch)
+        text = self.luck.choice(actions)()
+        self.settle()
+        return text
+
+    def settle(self) -> None:
+        self.lab.settle()
+        self.world.settle()
+
+    def report(self) -> str:
+        if not self.world.catalogue.sources:
+            return "nothing to report"
+        asset_id = self.luck.choice(self.world.catalogue.sources)
+        version = f"{asset_id}-{self.luck.choice((1, next(self._versions)))}"
+        self.lab.report(asset_id, version)
+        self.world.report(asset_id, version)
+        return f"report {asset_id} {version}"
+
+    def begin(self) -> str:
+        """Runs that are equally urgent are taken in any order: the world follows the store."""
+        theirs = self.lab.claim()
+        if theirs is None:
+            assert self.world.claim() is None, "nothing is queued there"
+            return "nothing is queued"
+        queued = [run for run in self.world.active.values() if run.status is RunStatus.QUEUED]
+        (mine,) = [run for run in queued if run.slug == theirs.slug]
+        assert self._urgency(mine) == min(map(self._urgency, queued)), "another run is more urgent"
+        self.world.begin(mine)
+        self.running.append((theirs, mine))
+        return f"begin {mine.slug}"
+
+    def _urgency(self, run: Run) -> datetime:
+        return run.queued_at + timedelta(seconds=10 * self.world.catalogue.members[run.workflow_id].policy.priority)
+
+    def end(self) -> str:
+        if not self.running:
+            return "nothing runs"
+        theirs, mine = self.running.pop(self.luck.randrange(len(self.running)))
+        if self.luck.random() < 0.25:
+            self.lab.fail(theirs)
+            self.world.fail(mine)
+            return f"fail {mine.slug}"
+        versions = {asset_id: self._made(asset_id) for asset_id in self.world.catalogue.find(mine.slug).outputs}
+        self.lab.finish(theirs, **{asset_id.replace(".", "_"): version for asset_id, version in versions.items()})
+        self.world.succeed(mine, versions)
+        return f"succeed {mine.slug} {versions}"
+
+    def _made(self, asset_id: str) -> str:
+        head = self.world.assets[asset_id].head
+        if head is not None and self.luck.random() < 0.3:
+            return head.data_version
+        return f"{asset_id}-{next(self._versions)}"
+
+    def advance(self) -> str:
+        seconds = self.luck.choice((1, 5, 30, 30, 60, 120, 400))
+        self.lab.advance(seconds=seconds)
+        self.world.now = self.lab.now
+        return f"advance {seconds} s"
+
+    def touch(self) -> str:
+        slug = self.luck.choice(sorted(self.world.catalogue.by_slug))
+        member = self.world.catalogue.by_slug[slug]
+        verb = self.luck.choice(("pause", "resume", "resume", "reset", "expire"))
+        if verb == "expire":
+            self.lab.store.expire(member.outputs[0])
+            self.world.expire(member.outputs[0])
+        elif verb == "pause":
+            until = self.luck.choice((None, self.lab.later(seconds=50)))
+            self.lab.store.pause(slug, until)
+            self.world.pause(member.id, until)
+        else:
+            getattr(self.lab.store, verb)(slug)
+            getattr(self.world, verb)(member.id)
+        return f"{verb} {slug}"
+
+    # What is compared.
+
+    def runs(self) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+        """Every run of each workflow, in order: theirs, and mine."""
+        theirs: dict[str, list[Any]] = {}
+        for run in self.lab.runs():
+            pins = {asset_id: pin["dataVersion"] for asset_id, pin in run["pins"].items()}
+            theirs.setdefault(run["slug"], []).append((run["status"], run["trigger"]["reason"], pins, run["mixed"]))
+        mine: dict[str, list[Any]] = {}
+        for one in self.said.runs:
+            pins = {asset_id: pin.data_version for asset_id, pin in one.pins.items()}
+            mine.setdefault(one.slug, []).append((str(one.status), one.reason, pins, one.mixed))
+        return theirs, mine
+
+    def decisions(self) -> tuple[dict[str, list[Spoken]], dict[str, list[Spoken]]]:
+        """Their decisions about every workflow, and mine."""
+        rows = self.lab.rows(
+            "SELECT w.slug, d.outcome, d.reason FROM decisions d JOIN workflows w ON w.id = d.workflow_id"
+            " ORDER BY d.at, d.id"
+        )
+        theirs: dict[str, list[Spoken]] = {}
+        for row in rows:
+            theirs.setdefault(row["slug"], []).append((row["outcome"], row["reason"]))
+        return {slug: once(said) for slug, said in theirs.items()}, {
+            slug: once(said) for slug, said in self.said.decisions.items()
+        }

@@ -1,0 +1,36 @@
+"""The in-memory world is equal to the store and the services (issue 3, part 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from freshline.store import executing
+from tests.lab import Lab, laboratory
+from tests.world.histories import Both
+
+HISTORIES = 24
+STEPS = 30
+
+
+@pytest.fixture
+def lab(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """The real thing, with cooldowns of exact length."""
+    monkeypatch.setattr(executing, "JITTER", 0.0)
+    with laboratory(database_url) as lab:
+        yield lab
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_random_history_gives_the_same_decisions_and_runs(seed: int, lab: Lab) -> None:
+    """Whatever happens, both worlds decide the same for the same reasons and run the same on the same versions."""
+    both = Both(lab, seed)
+    both.settle()
+    told: list[str] = []
+    for _ in range(STEPS):
+        told.append(both.step())
+        theirs, mine = both.runs()
+        assert mine == theirs, f"seed {seed}: " + "; ".join(told)
+    said, spoken = both.decisions()
+    assert spoken == said, f"seed {seed}: " + "; ".join(told)
