@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 
 from freshline.decide import Decision, decide
 from freshline.decide.batch import with_blockers
-from freshline.decide.causes import find_cause
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
@@ -236,16 +235,9 @@ class World:
             walk = Walk(self.graph, self.motion())
             for flow_id in sorted(batch, key=lambda f: (self.graph.level(f), f)):
                 state, policy = self.state(flow_id), self.policies[flow_id]
-                decision = decide(policy, self._with_blockers(policy, state, walk), self.now)
+                decision = decide(policy, with_blockers(policy, state, walk), self.now)
                 self._obey(flow_id, decision)
                 walk.settle(flow_id, self._moving(flow_id))
-
-    def _with_blockers(self, policy: Policy, state: State, walk: Walk) -> State:
-        cause = find_cause(policy, state)
-        if not (self._mixes_linger and state.workflow_id in self._mixed and cause and cause.by_input):
-            return with_blockers(policy, state, walk)
-        inputs = [one.asset_id for one in state.inputs]
-        return dataclasses.replace(state, blockers=walk.blockers(state.workflow_id, inputs))
 
     def _obey(self, flow_id: int, decision: Decision) -> None:
         assert decision.outcome is not Outcome.ERROR, decision
@@ -303,6 +295,7 @@ class World:
             succeeded_fingerprint="job" if flow_id in self._vectors else None,
             succeeded_at=self.now if flow_id in self._vectors else None,
             started_at=self._started.get(flow_id),
+            mixed=self._mixes_linger and flow_id in self._mixed,
             failures=self._failures[flow_id],
             active=ActiveRun(run.id, run.status, TriggerType.AUTO, 0, 1, run.pins) if run else None,
             looks=known.looks if known else 0,

@@ -20,3 +20,25 @@ def test_a_workflow_that_waits_holds_up_those_who_would_mix(lab: Lab) -> None:
     assert lab.work() == ["a", "c", "d"]
     assert not any(run["mixed"] for run in lab.runs())
     assert lab.forgotten() == 0
+
+
+def test_a_second_mix_is_said_too(lab: Lab) -> None:
+    """After a mixed run all inputs count as changed: the next run waits, or says `mixed` again (ADR 0004)."""
+    auto = {"onUpstreamUpdate": True, "maxWaitMs": 1_000}
+    lab.apply(workflow("a", "s"), workflow("d", "s a", auto=auto))
+    lab.report("s", "1")
+    assert lab.work() == ["a", "d"]
+    lab.report("s", "2")
+    lab.settle()
+    slow = lab.start()
+    lab.advance(seconds=2)
+    lab.settle()
+    mixed = lab.start()
+    lab.finish(mixed)  # d: s of generation 2 beside a of generation 1
+    lab.report("s", "3")
+    lab.settle()
+    lab.finish(slow)  # a, generation 2; it is in motion again, for generation 3
+    lab.settle()
+    assert lab.reason("d") == "waiting-for-upstream"
+    assert lab.work() == ["a", "d"]
+    assert [run["mixed"] for run in lab.runs("d")] == [False, True, False]

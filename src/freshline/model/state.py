@@ -140,6 +140,7 @@ class State:
     started_at: datetime | None = None  # of the last automatic run
     success_cause: str | None = None
     cause_repeats: int = 0
+    mixed: bool = False  # what the last success read may be of several generations (ADR 0004)
     active: ActiveRun | None = None
     paused: bool = False
     paused_until: datetime | None = None

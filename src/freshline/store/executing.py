@@ -282,6 +282,8 @@ def _record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoide
         "fingerprint": run.job_fingerprint,
         "now": row["now"],
         "cause": row["cause"],
+        # A manual run waits for nobody, so what it read may be a mix too.
+        "mixed": row["mixed"] or row["trigger_type"] != TriggerType.AUTO,
         "avoided": avoided,
     }
     found = connection.execute(SQL["record_success"], parameters).fetchone()

@@ -278,6 +278,7 @@ CREATE TABLE public.workflow_partitions (
     job_fingerprint text,
     succeeded_at timestamp with time zone,
     success_cause text,
+    mixed boolean DEFAULT false NOT NULL,
     cause_repeats integer DEFAULT 0 NOT NULL,
     started_at timestamp with time zone,
     failures integer DEFAULT 0 NOT NULL,

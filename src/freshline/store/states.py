@@ -148,6 +148,7 @@ def _state(data: Mapping[str, Any], looks: int) -> State:
         started_at=_time(partition.get("started_at")),
         success_cause=partition.get("success_cause"),
         cause_repeats=partition.get("cause_repeats", 0),
+        mixed=partition.get("mixed", False),
         active=_active(data["active"]),
         paused=data["paused_at"] is not None,
         paused_until=_time(data["paused_until"]),

@@ -167,6 +167,7 @@ CREATE TABLE workflow_partitions (
     job_fingerprint text,
     succeeded_at    timestamptz,
     success_cause   text,
+    mixed           boolean NOT NULL DEFAULT false, -- the vector may be of several generations (ADR 0004)
     cause_repeats   integer NOT NULL DEFAULT 0,
     started_at      timestamptz,
     failures        integer NOT NULL DEFAULT 0 CHECK (failures >= 0),

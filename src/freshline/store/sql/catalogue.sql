@@ -139,10 +139,10 @@ SELECT b.workflow_id, w.slug, b.partition_key FROM before b JOIN workflows w ON 
 
 -- name: take_baseline
 -- purpose: accept what is there as fresh: the heads become the vector (R1.2, R8.2)
-INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, job_fingerprint)
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, mixed, job_fingerprint)
 SELECT w.id, '', coalesce(jsonb_object_agg(h.asset_id, jsonb_build_object('sequence', h.sequence,
                                                                           'dataVersion', h.data_version))
-                          FILTER (WHERE h.asset_id IS NOT NULL), '{}'), w.job_fingerprint
+                          FILTER (WHERE h.asset_id IS NOT NULL), '{}'), true, w.job_fingerprint
   FROM workflows w
   LEFT JOIN edges e ON e.workflow_id = w.id
   LEFT JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
@@ -151,6 +151,7 @@ SELECT w.id, '', coalesce(jsonb_object_agg(h.asset_id, jsonb_build_object('seque
  ORDER BY w.id
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET vector = CASE WHEN %(force)s OR p.vector IS NULL THEN excluded.vector ELSE p.vector END,
+       mixed = %(force)s OR p.vector IS NULL OR p.mixed,
        job_fingerprint = CASE WHEN %(force)s OR p.job_fingerprint IS NULL THEN excluded.job_fingerprint
                               ELSE p.job_fingerprint END
 

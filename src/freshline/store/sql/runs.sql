@@ -67,7 +67,7 @@ RETURNING r.id::text, r.cancel_at IS NOT NULL AS cancel
 
 -- name: lock_run
 -- purpose: the fence: a write of a run begins by locking it under its token; no row: another attempt owns it
-SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.cause, r.version, r.cancel_at,
+SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.cause, r.version, r.cancel_at,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now,
        -- Workers take only runs of their own code (R10.3): with a project's old code a run would wait for ever.
        coalesce(r.code_hash <> p.code_hash, false) AS outdated
@@ -178,13 +178,13 @@ DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, p
 -- name: record_success
 -- purpose: the inputs count as handled now, in the transaction that records the output (design 3)
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, job_fingerprint, succeeded_at, success_cause,
-                                      cause_repeats, avoided)
-VALUES (%(workflow)s, %(partition)s, %(vector)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(avoided)s)
+                                      cause_repeats, mixed, avoided)
+VALUES (%(workflow)s, %(partition)s, %(vector)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(avoided)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET vector = excluded.vector, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
        cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
        success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL,
-       canceled = NULL, avoided = p.avoided + excluded.avoided
+       canceled = NULL, mixed = excluded.mixed, avoided = p.avoided + excluded.avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker
 
