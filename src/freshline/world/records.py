@@ -81,6 +81,7 @@ class Partition:
     started_at: datetime | None = None
     success_cause: str | None = None
     cause_repeats: int = 0
+    mixed: bool = False
     failures: Failures = NO_FAILURES
     canceled: Canceled | None = None
     paused: bool = False

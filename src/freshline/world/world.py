@@ -183,7 +183,7 @@ class World:
             self._clocks.arm(asset, self.now)
         repeated = partition.success_cause == run.cause
         partition.cause_repeats = partition.cause_repeats + 1 if repeated else 1
-        partition.success_cause, partition.vector = run.cause, run.pins
+        partition.success_cause, partition.vector, partition.mixed = run.cause, run.pins, run.mixed
         partition.fingerprint, partition.succeeded_at = member.job_fingerprint, self.now
         partition.failures, partition.canceled = NO_FAILURES, None
         self._touch(run.workflow_id)
@@ -284,6 +284,18 @@ class World:
                 settled.append(workflow_id)
         self.agenda.wake(settled, self.now)
 
+    def peek(self, member: Member) -> Decision:
+        """What would be decided about the workflow now; nothing happens."""
+        return decide(member.policy, with_blockers(member.policy, self.state(member), self._motion), self.now)
+
+    def advance(self, to: datetime) -> None:
+        """Let the time pass, from one moment to the next."""
+        self.settle()
+        while (moment := self.next_moment()) is not None and moment <= to:
+            self.now = max(self.now, moment)
+            self.settle()
+        self.now = max(self.now, to)
+
     def state(self, member: Member) -> State:
         """All facts about one workflow, as the store reads them."""
         partition, known = self.partitions[member.id], self.agenda.get(member.id)
@@ -302,6 +314,7 @@ class World:
             started_at=partition.started_at,
             success_cause=partition.success_cause,
             cause_repeats=partition.cause_repeats,
+            mixed=partition.mixed,
             active=run.active() if run else None,
             paused=partition.paused,
             paused_until=partition.paused_until,

@@ -1,0 +1,306 @@
+"""A test kit for policies: what would run, what would wait and why, without a database and without Spark.
+
+    given("my-project").at("09:00").report("orders.raw").expect_runs("orders.daily").succeed("orders.daily")
+
+A chain is immutable: every step returns a new one, so a common beginning can be kept and continued in several ways.
+Names are asset ids or slugs. Times are UTC. An expectation that does not hold says what happened instead.
+
+At the beginning every asset was just made and is fresh; `given(..., fresh=False)` begins with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from freshline.decide import Decision
+from freshline.decide.causes import find_cause
+from freshline.errors import UsageError
+from freshline.model.words import AssetState, Outcome, Reason, RunStatus
+from freshline.settings import Settings
+from freshline.world import Catalogue, Member, Run, World
+from freshline.world.loading import Given, load_workflows
+
+__all__ = ["MONDAY", "Chain", "ExpectationError", "given"]
+
+MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+MOST_RUNS = 10_000
+
+
+class ExpectationError(AssertionError):
+    """Something else happened."""
+
+
+def given(what: Given, *, fresh: bool = True) -> Chain:
+    """The workflows of a project directory, a loaded project, YAML text, or definitions as dicts.
+
+    `fresh`: every asset was just made from the others; otherwise nothing was ever made, and no source reported.
+    """
+    return Chain(Catalogue.of(load_workflows(what), Settings(project=Path())), fresh=fresh)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What happened so far. It begins on Monday, 2026-01-05 at 09:00 UTC, unless the first step is `at`."""
+
+    catalogue: Catalogue
+    fresh: bool = True
+    steps: tuple[str, ...] = ()
+    _world: World | None = None
+
+    # What happens.
+
+    def at(self, moment: str | datetime) -> Chain:
+        """Wait until a time of day (`"09:00"`, today or tomorrow) or a date (`"2026-01-31T18:00"`)."""
+        if self._world is None:
+            start = _moment(moment, MONDAY.replace(hour=0), first=True)
+            return replace(self, steps=(f"at {moment}",), _world=self._begun(start))
+        return self._after(f"at {moment}", lambda world: world.advance(_moment(moment, world.now)))
+
+    def advance(self, **delta: float) -> Chain:
+        """Let time pass: `advance(minutes=5)`, in the words of `timedelta`."""
+        words = ", ".join(f"{key}={value}" for key, value in delta.items())
+        return self._after(f"advance {words}", lambda world: world.advance(world.now + timedelta(**delta)))
+
+    def report(self, *assets: str, version: str | None = None) -> Chain:
+        """Sources changed; the same `version` twice is no change."""
+        return self._each("report", assets, lambda asset, world: world.report(asset, version))
+
+    def start(self, *names: str) -> Chain:
+        """Queued runs begin: what they read is fixed now."""
+        return self._each("start", names, lambda name, world: world.begin(self._queued(world, name)))
+
+    def succeed(self, *names: str, changed: bool = True, versions: Mapping[str, str] | None = None) -> Chain:
+        """Runs end well. `changed` False: they make the same data again. `versions`: of assets, by name."""
+
+        def end(name: str, world: World) -> None:
+            world.succeed(self._begun_run(world, name), versions, changed=changed)
+
+        return self._each("succeed", names, end)
+
+    def fail(self, *names: str) -> Chain:
+        """Runs fail: the cooldown begins."""
+        return self._each("fail", names, lambda name, world: world.fail(self._begun_run(world, name)))
+
+    def cancel(self, *names: str) -> Chain:
+        """A user cancels runs."""
+        return self._each("cancel", names, lambda name, world: world.cancel(self._active(world, name)))
+
+    def expire(self, *assets: str) -> Chain:
+        """As if the freshness of these assets had run out."""
+        return self._each("expire", assets, lambda asset, world: world.expire(asset))
+
+    def pause(self, name: str, **delta: float) -> Chain:
+        """A user pauses a workflow: `pause("b", hours=2)`, or without an end."""
+        workflow = self.catalogue.find(name).id
+        end = timedelta(**delta)
+        return self._after(f"pause {name}", lambda world: world.pause(workflow, world.now + end if delta else None))
+
+    def resume(self, *names: str) -> Chain:
+        """Pauses end."""
+        return self._each("resume", names, lambda name, world: world.resume(self.catalogue.find(name).id))
+
+    def reset(self, *names: str) -> Chain:
+        """A user has failures, breaker and cancellation forgotten."""
+        return self._each("reset", names, lambda name, world: world.reset(self.catalogue.find(name).id))
+
+    def work(self) -> Chain:
+        """Everything that is queued succeeds, and what follows from it, until nothing is left."""
+        return self._after("work", _work)
+
+    # What is expected.
+
+    def expect_runs(self, *names: str) -> Chain:
+        """Exactly these are queued or running."""
+        world, wanted = self._now(), {self.catalogue.find(name).slug for name in names}
+        found = {run.slug for run in world.active.values()}
+        if found != wanted:
+            raise self._wrong(f"expected runs of {_list(wanted)}, but {_list(found)} {_verb(found)}")
+        return self
+
+    def expect_nothing(self) -> Chain:
+        """Nothing is queued or running."""
+        return self.expect_runs()
+
+    def expect_run(self, name: str, reason: str | None = None, *, mixed: bool | None = None) -> Chain:
+        """This one is queued or running, for this reason; `mixed`: whether it reads more than one generation."""
+        run = self._active(self._now(), name)
+        if reason is not None and run.reason != _reason(reason):
+            raise self._wrong(f"expected {name} to run because of {reason!r}, but it runs because of {run.reason!r}")
+        if mixed is not None and run.mixed != mixed:
+            raise self._wrong(f"expected the run of {name} to be {'' if mixed else 'not '}mixed, but it is the reverse")
+        return self
+
+    def expect_held(self, name: str, reason: str | None = None, *, until: str | datetime | None = None) -> Chain:
+        """It would run, but is held, for this reason, until then."""
+        world, member = self._now(), self.catalogue.find(name)
+        decision = world.peek(member)
+        right = decision.reason == _reason(reason) if reason else decision.reason is not Reason.IN_FLIGHT
+        if decision.outcome is not Outcome.HOLD or not right:
+            raise self._wrong(f"expected {name} to be held{_because(reason)}, but it is {_told(world, member)}")
+        if until is not None and decision.next_look != _moment(until, world.now, first=True):
+            raise self._wrong(f"expected {name} to be held until {until}, but it is {_told(world, member)}")
+        return self
+
+    def expect_skipped(self, name: str, reason: str | None = None) -> Chain:
+        """There is nothing to do for it: `up-to-date`, `policy-off` or `not-auto`."""
+        world, member = self._now(), self.catalogue.find(name)
+        decision = world.peek(member)
+        if decision.outcome is not Outcome.SKIP or (reason is not None and decision.reason != _reason(reason)):
+            raise self._wrong(f"expected {name} to be skipped{_because(reason)}, but it is {_told(world, member)}")
+        return self
+
+    def expect_fresh(self, *names: str) -> Chain:
+        """These were computed from the current versions, and have not run out."""
+        return self._states(names, AssetState.FRESH)
+
+    def expect_stale(self, *names: str) -> Chain:
+        """These have a cause to run, whether they may or not."""
+        return self._states(names, AssetState.STALE)
+
+    @property
+    def now(self) -> datetime:
+        """The time in this world."""
+        return self._now().now
+
+    @property
+    def world(self) -> World:
+        """A copy of the world, to look at what the expectations do not cover."""
+        return self._now().copy()
+
+    # How it works.
+
+    def _begun(self, now: datetime) -> World:
+        world = World(self.catalogue, now)
+        world.start(fresh=self.fresh)
+        world.settle()
+        return world
+
+    def _now(self) -> World:
+        return self._world or self._begun(MONDAY)
+
+    def _after(self, step: str, action: Callable[[World], object]) -> Chain:
+        world = self._world.copy() if self._world else self._begun(MONDAY)
+        action(world)
+        world.settle()
+        return replace(self, steps=(*self.steps, step), _world=world)
+
+    def _each(self, verb: str, names: Iterable[str], action: Callable[[str, World], object]) -> Chain:
+        chain = self
+        for name in names:
+            chain = chain._after(f"{verb} {name}", partial(action, name))
+        return chain
+
+    def _active(self, world: World, name: str) -> Run:
+        member = self.catalogue.find(name)
+        if member.id not in world.active:
+            raise self._wrong(f"there is no run of {name}: it is {_told(world, member)}")
+        return world.active[member.id]
+
+    def _queued(self, world: World, name: str) -> Run:
+        run = self._active(world, name)
+        if run.status is not RunStatus.QUEUED:
+            raise self._wrong(f"the run of {name} has begun already")
+        return run
+
+    def _begun_run(self, world: World, name: str) -> Run:
+        run = self._active(world, name)
+        if run.status is RunStatus.QUEUED:
+            world.begin(run)
+        return run
+
+    def _states(self, names: Iterable[str], wanted: AssetState) -> Chain:
+        world = self._now()
+        for name in names:
+            member = self.catalogue.find(name)
+            stale = find_cause(member.policy, world.state(member)) is not None
+            if stale is not (wanted is AssetState.STALE):
+                raise self._wrong(f"expected {name} to be {wanted}, but it is {_told(world, member)}")
+        return self
+
+    def _wrong(self, message: str) -> ExpectationError:
+        world = self._now()
+        width = max(len(slug) for slug in self.catalogue.by_slug)
+        lines = [
+            f"  {slug:<{width}}  {_told(world, member)}" for slug, member in sorted(self.catalogue.by_slug.items())
+        ]
+        then = f"after: {'; '.join(self.steps) or 'nothing'}"
+        return ExpectationError("\n".join([message, f"at {world.now:%Y-%m-%d %H:%M:%S} UTC:", *lines, then]))
+
+
+def _work(world: World) -> None:
+    for _ in range(MOST_RUNS):
+        world.settle()
+        run = next(iter(world.active.values()), None)
+        if run is None:
+            return
+        if run.status is RunStatus.QUEUED:
+            world.begin(run)
+        world.succeed(run)
+    raise ExpectationError(f"it does not stop running: {MOST_RUNS} runs, and still more")
+
+
+def _told(world: World, member: Member) -> str:
+    """What is happening to a workflow, with the reason."""
+    run = world.active.get(member.id)
+    if run is not None:
+        return f"{run.status} ({run.reason}{', mixed' if run.mixed else ''})"
+    decision = world.peek(member)
+    if decision.outcome is Outcome.SKIP:
+        return f"skipped ({decision.reason})"
+    until = f" until {decision.next_look:%Y-%m-%d %H:%M:%S}" if decision.blocks_until and decision.next_look else ""
+    return f"held ({decision.reason}{_detail(decision)}{until})"
+
+
+def _detail(decision: Decision) -> str:
+    evidence: dict[str, Any] = decision.evidence
+    names = evidence.get("missing") or evidence.get("waitingFor")
+    names = names or [one["workflowSlug"] for one in evidence.get("blockers", ())]
+    return f": {', '.join(names)}" if names else ""
+
+
+def _reason(word: str) -> Reason:
+    try:
+        return Reason(word)
+    except ValueError:
+        raise UsageError(f"there is no reason {word!r}; allowed are {', '.join(Reason)}") from None
+
+
+def _moment(given: str | datetime, now: datetime, *, first: bool = False) -> datetime:
+    """A time of day is the next one; `first`: it may be now. A date must not lie in the past."""
+    if isinstance(given, datetime):
+        found = given if given.tzinfo else given.replace(tzinfo=UTC)
+    else:
+        found = _parsed(given, now, first=first)
+    if found < now:
+        raise UsageError(f"{given} lies before {now:%Y-%m-%d %H:%M:%S}; time only moves on")
+    return found
+
+
+def _parsed(text: str, now: datetime, *, first: bool) -> datetime:
+    try:
+        day = datetime.combine(now.date(), time.fromisoformat(text), UTC)
+        return day if day > now or (first and day == now) else day + timedelta(days=1)
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time; allowed are 09:00 and 2026-01-31T18:00") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _list(slugs: Iterable[str]) -> str:
+    return ", ".join(sorted(slugs)) or "nothing"
+
+
+def _verb(slugs: set[str]) -> str:
+    return "run" if len(slugs) > 1 else "runs"
