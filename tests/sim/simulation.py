@@ -93,6 +93,7 @@ class Simulation:
     story: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        random.seed(self.seed)  # the jitter of cooldowns
         self.rng = random.Random(self.seed)  # noqa: S311 - a history is made of its seed
         self.shape = random_shape(self.rng)
         self.workers = [SimWorker(new_id()) for _ in range(self.rng.randint(1, 3))]
@@ -303,6 +304,8 @@ class Simulation:
         self.faults = False
         for worker in self.workers:
             worker.run = None
+        self.lab.advance(seconds=LEASE_MS / 1000 + 1)
+        self.lab.store.rescue(100)  # runs that were canceled while their worker slept end here
         for slug in self.shape.inputs:
             self.lab.store.resume(slug)
             self.lab.store.reset(slug)

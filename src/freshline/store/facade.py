@@ -187,7 +187,7 @@ class Store(Materializing, Executing):
             ending = {"workflows": [workflow["id"]], "reason": "paused", "code_hash": None}
             connection.execute(SQL["cancel_queued"], ending)
             connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
-            connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
+            _touch(connection, workflow["id"])
         self.database.ring("events", "considerations")
 
     def resume(self, slug: str) -> None:
@@ -195,7 +195,7 @@ class Store(Materializing, Executing):
         with self.database.transaction("resume") as connection:
             workflow = _workflow(connection, slug)
             connection.execute(SQL["resume"], {"workflow": workflow["id"]})
-            connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
+            _touch(connection, workflow["id"])
         self.database.ring("events")
 
     def reset(self, slug: str) -> None:
@@ -206,7 +206,7 @@ class Store(Materializing, Executing):
             if row and row["closed"]:
                 data = {"workflowSlug": slug, "workflowId": workflow["id"], "partitionKey": "", "by": "reset"}
                 _tell(connection, EventType.BREAKER_CLOSED, slug, data)
-            connection.execute(SQL["touch"], {"workflow": workflow["id"], "partition": ""})
+            _touch(connection, workflow["id"])
         self.database.ring("events")
 
     def register_worker(
@@ -246,6 +246,11 @@ def _workflow(connection: Connection, slug: str, query: str = "lock_workflow") -
     if row is None:
         raise NotFoundError(f"there is no workflow '{slug}'", hint=_hint(connection, "workflow_names", slug))
     return row
+
+
+def _touch(connection: Connection, workflow_id: int) -> None:
+    """Have the workflow looked at."""
+    connection.execute(SQL["touch"], {"id": new_id(), "workflow": workflow_id, "partition": ""})
 
 
 def _hint(connection: Connection, query: str, wrong: str) -> str:

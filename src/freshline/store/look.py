@@ -23,12 +23,12 @@ class Look:
     """Statements on one connection, inside one transaction of the reader."""
 
     def __init__(self, connection: Connection, statements: Mapping[str, LiteralString]) -> None:
-        self._connection = connection
+        self.connection = connection
         self._statements = statements
 
     def raw(self, statement: str, /, **parameters: Any) -> list[Json]:
         """The rows as the driver gives them."""
-        return self._connection.execute(self._statements[statement], parameters).fetchall()
+        return self.connection.execute(self._statements[statement], parameters).fetchall()
 
     def all(self, statement: str, /, **parameters: Any) -> list[Json]:
         """The rows as JSON data."""

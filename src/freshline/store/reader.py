@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from freshline.errors import NotFoundError
 from freshline.store.database import Database
@@ -18,6 +18,9 @@ from freshline.store.lineage import Lineage
 from freshline.store.look import Json, Look
 from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
+
+if TYPE_CHECKING:
+    from freshline.store.states import Moment
 
 MAX_LIMIT = 100_000
 # Transactions that began before a follower's last look may commit after it: it looks back this far and drops repeats.
@@ -164,6 +167,21 @@ class Reader:
         with self._look() as look:
             now: datetime = look.raw("clock")[0]["now"]
             return now
+
+    def below(self, asset: str) -> Moment:
+        """All facts about the workflows downstream of an asset and about every ancestor of those."""
+        from freshline.store import outlook  # noqa: PLC0415 - other looks do without the definitions
+
+        with self._look() as look:
+            look.asset(asset)
+            return outlook.below(look.connection, asset)
+
+    def history(self, since: datetime) -> dict[str, list[Json]]:
+        """`{reports, runs}` since then: what a simulation replays."""
+        from freshline.store import outlook  # noqa: PLC0415 - other looks do without the definitions
+
+        with self._look() as look:
+            return outlook.history(look.connection, since)
 
     @contextmanager
     def _look(self) -> Iterator[Look]:

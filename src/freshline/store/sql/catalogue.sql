@@ -270,7 +270,7 @@ UPDATE workflows SET paused_at = NULL, paused_until = NULL WHERE id = %(workflow
 -- name: touch
 -- purpose: have the workflow looked at
 INSERT INTO inbox (event_id, kind, workflow_id, partition_key, at)
-VALUES (freshline_id(), 'touched', %(workflow)s, %(partition)s, freshline_now())
+VALUES (%(id)s, 'touched', %(workflow)s, %(partition)s, freshline_now())
 
 -- name: reset
 -- purpose: end cooldown, breaker and canceled; returns whether a breaker was open

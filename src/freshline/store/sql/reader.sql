@@ -265,3 +265,18 @@ LIMIT %(limit)s
 -- name: assets_of
 -- purpose: the assets that a workflow produces
 SELECT a.id FROM assets a JOIN workflows w ON w.id = a.producer_id WHERE w.slug = %(slug)s ORDER BY a.id
+
+-- name: history_reports
+-- purpose: what the outside reported since then, for a simulation; late reports moved nothing
+SELECT s.asset_id, s.produced_at, s.data_version, s.changed
+  FROM snapshots s
+ WHERE s.run_id IS NULL AND s.partition_key = '' AND s.produced_at >= %(since)s
+ ORDER BY s.produced_at, s.asset_id, s.sequence
+
+-- name: history_runs
+-- purpose: how runs went since then: how long they took, whether they failed, whether anything they made was new
+SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float AS seconds,
+       coalesce((r.result ->> 'unchanged')::integer < jsonb_array_length(r.result -> 'assets'), true) AS changed
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
+ ORDER BY r.started_at, r.id
