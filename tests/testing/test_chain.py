@@ -159,3 +159,11 @@ def test_the_kit_needs_no_driver_and_no_spark() -> None:
     """Importing it loads neither psycopg nor pyspark."""
     code = "import sys, freshline.testing; assert not {'psycopg', 'pyspark'} & set(sys.modules), sorted(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_second_mix_is_said_too() -> None:
+    """After a mixed run all inputs count as changed: the next run waits (ADR 0004)."""
+    hasty = {"onUpstreamUpdate": True, "maxWaitMs": 1_000}
+    slow = given([workflow("a", "s"), workflow("d", "s a", auto=hasty)]).report("s").start("a").advance(seconds=2)
+    mixed = slow.expect_run("d", mixed=True).succeed("d").report("s").succeed("a")
+    mixed.expect_held("d", "waiting-for-upstream").succeed("a").expect_run("d", mixed=False)

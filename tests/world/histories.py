@@ -14,23 +14,24 @@ from freshline.world import Catalogue, Member, Run, Witness, World
 from tests.lab import MONDAY, Lab, project, workflow
 
 Spoken = tuple[str, str]
+HASTY = {"onUpstreamUpdate": True, "maxWaitMs": 20_000}
 
 
 def random_project(luck: random.Random) -> list[dict[str, Any]]:
-    """Two or three sources and a handful of workflows, each with a policy of its own."""
-    known = [f"s{number}" for number in range(luck.randint(1, 3))]
+    """Two or three sources and a handful of workflows, each with a policy of its own.
+
+    In every third project all of them join and none waits for long: there mixes happen.
+    """
+    hasty = luck.random() < 0.34
+    known = [f"s{number}" for number in range(1 if hasty else luck.randint(1, 3))]
     workflows = []
     for number in range(luck.randint(3, 7)):
         slug = f"w{number}"
-        inputs: list[Any] = luck.sample(known, min(len(known), luck.choice((0, 1, 1, 2, 2, 3))))
-        workflows.append(_workflow(luck, slug, inputs))
-        known.extend(workflows[-1]["steps"][0]["produces"][i]["assetId"] for i in range(len(_outputs(workflows[-1]))))
+        inputs = luck.sample(known, min(len(known), luck.choice((1, 2, 3) if hasty else (0, 1, 1, 2, 2, 3))))
+        made = workflow(slug, list(inputs), auto=HASTY) if hasty else _workflow(luck, slug, inputs)
+        workflows.append(made)
+        known.extend(output["assetId"] for output in made["steps"][0]["produces"])
     return workflows
-
-
-def _outputs(definition: dict[str, Any]) -> list[Any]:
-    outputs: list[Any] = definition["steps"][0]["produces"]
-    return outputs
 
 
 def _workflow(luck: random.Random, slug: str, inputs: list[Any]) -> dict[str, Any]:

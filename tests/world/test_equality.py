@@ -10,7 +10,7 @@ from freshline.store import executing
 from tests.lab import Lab, laboratory
 from tests.world.histories import Both
 
-HISTORIES = 24
+HISTORIES = 30
 STEPS = 30
 
 

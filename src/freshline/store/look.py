@@ -23,12 +23,17 @@ class Look:
     """Statements on one connection, inside one transaction of the reader."""
 
     def __init__(self, connection: Connection, statements: Mapping[str, LiteralString]) -> None:
-        self.connection = connection
+        self._connection = connection
         self._statements = statements
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, for statements that belong to other modules."""
+        return self._connection
 
     def raw(self, statement: str, /, **parameters: Any) -> list[Json]:
         """The rows as the driver gives them."""
-        return self.connection.execute(self._statements[statement], parameters).fetchall()
+        return self._connection.execute(self._statements[statement], parameters).fetchall()
 
     def all(self, statement: str, /, **parameters: Any) -> list[Json]:
         """The rows as JSON data."""

@@ -98,7 +98,7 @@ class World:
         heads = {one: self.assets[one].head for one in member.inputs}
         partition.vector = {one: Version(head.sequence, head.data_version) for one, head in heads.items() if head}
         partition.fingerprint = member.job_fingerprint
-        partition.succeeded_at = self.now if succeeded else None
+        partition.succeeded_at, partition.mixed = (self.now, False) if succeeded else (None, True)
 
     def load_clocks(self) -> None:
         """Arm the clocks of assets whose heads were put in from elsewhere."""
