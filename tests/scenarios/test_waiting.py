@@ -42,3 +42,20 @@ def test_a_second_mix_is_said_too(lab: Lab) -> None:
     assert lab.reason("d") == "waiting-for-upstream"
     assert lab.work() == ["a", "d"]
     assert [run["mixed"] for run in lab.runs("d")] == [False, True, False]
+
+
+def test_a_source_that_comes_back_to_an_old_version_has_moved(lab: Lab) -> None:
+    """`s` goes from 1 to 2 and back: `d` does not read `s` at 1 beside what `a` made of 2 (ADR 0004)."""
+    lab.apply(workflow("a", "s"), workflow("d", "s a"))
+    lab.report("s", "1")
+    assert lab.work() == ["a", "d"]
+    lab.report("s", "2")
+    lab.settle()
+    second = lab.start()
+    lab.report("s", "1")
+    lab.settle()
+    lab.finish(second)
+    lab.settle()
+    assert lab.reason("d") == "waiting-for-upstream"
+    assert lab.work() == ["a"], "a is back at what d has read"
+    assert not any(run["mixed"] for run in lab.runs())

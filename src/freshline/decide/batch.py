@@ -32,9 +32,10 @@ def with_blockers(policy: Policy, state: State, walk: Walk) -> State:
     cause = find_cause(policy, state)
     if cause is None or not policy.wait_for_upstream:
         return state
-    # Against a vector that is itself a mix, an input that looks unchanged can be of another generation (ADR 0004).
-    changed = [i.asset_id for i in state.inputs if i.changed or state.mixed]
-    blockers = walk.blockers(state.workflow_id, changed if cause.by_input and changed else None)
+    # What counts is the generation, not the content: an input can come back to a version that it had before, and
+    # against a vector that is itself a mix every input can be of another generation (ADR 0004).
+    moved = [i.asset_id for i in state.inputs if i.newer or state.mixed]
+    blockers = walk.blockers(state.workflow_id, moved if cause.by_input and moved else None)
     return dataclasses.replace(state, blockers=blockers) if blockers else state
 
 
