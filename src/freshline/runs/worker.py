@@ -47,12 +47,14 @@ class Worker:
         self.presence = Presence(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)
         self.slots = [SlotService(self, number) for number in range(slots)]
         self.engine_trouble: str | None = None
+        self._warehouse_id = ""
         self._engine_retry_at = 0.0
         self._doorbell = Doorbell(store.database, {"runs": self._ring})
 
     def start(self) -> None:
         """Begin; returns at once. A warehouse of another database is refused."""
-        tables.check_warehouse(self.settings.warehouse_path, self.store.warehouse_id)
+        self._warehouse_id = self.store.warehouse_id
+        self.check_warehouse()
         for service in (self.presence, self.heart, *self.slots):
             service.start()
         self._doorbell.start()
@@ -67,6 +69,10 @@ class Worker:
             slot.stop()
         self.heart.stop()
         self.presence.stop()
+
+    def check_warehouse(self) -> None:
+        """Refuse a warehouse that cannot be reached or belongs to another database (R12.3)."""
+        tables.check_warehouse(self.settings.warehouse_path, self._warehouse_id)
 
     def may_use_spark(self) -> bool:
         """Whether Spark runs may be claimed: not while the engine is known to be unreachable (R7.1)."""
@@ -154,6 +160,11 @@ class SlotService(Service):
         if not self.slot.runner(spark=True, code_hash=code_hash).ready:
             self.poll_s = min(WARMING_S, self._idle_s)
             return False
+        try:
+            worker.check_warehouse()
+        except WarehouseError as error:  # away, not full: no fault of the workflows (R7.1)
+            worker.note_engine(error)
+            return False
         worker.note_engine(None)
         return True
 
@@ -191,9 +202,6 @@ class SlotService(Service):
             # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
             self._worker.note_engine(error)
             self._give_back(run)
-        except WarehouseError as error:
-            self._worker.note_engine(error)
-            self._failed(lease, error, counts=False)
         except FreshlineError as error:
             self._failed(lease, error)
         except psycopg.Error:
@@ -233,11 +241,11 @@ class SlotService(Service):
     def _give_back(self, run: ClaimedRun) -> None:
         self._fenced(lambda: self.store.hand_back(run.id, run.attempt))
 
-    def _failed(self, lease: Lease, error: FreshlineError, *, counts: bool = True) -> None:
+    def _failed(self, lease: Lease, error: FreshlineError) -> None:
         run = lease.run
         log.warning("run_failed", code=error.code, error=error.message)
         self._worker.heart.flush(lease)
-        self._fenced(lambda: self.store.fail_run(run.id, run.attempt, describe(error), counts=counts))
+        self._fenced(lambda: self.store.fail_run(run.id, run.attempt, describe(error)))
         if not isinstance(error, CheckError):  # data that failed a check stays to be looked at
             self._clean_up(run, None)
 

@@ -132,11 +132,11 @@ class Executing:
         count("runs_avoided", unchanged)
         return names
 
-    def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any], *, counts: bool = True) -> None:
-        """The run failed: nothing is published. `counts` False: not the workflow's fault (R7.1)."""
+    def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
+        """The run failed: nothing is published. An automatic one counts towards cooldown and breaker (R7.1)."""
         with self.database.transaction("fail_run") as connection:
             row = _fence(connection, run_id, attempt)
-            self._fail(connection, row, attempt, error, counts=counts)
+            self._fail(connection, row, attempt, error)
 
     def cancel_running(self, run_id: str, attempt: int) -> None:
         """The worker stopped a run that a user canceled."""
@@ -186,13 +186,13 @@ class Executing:
             text = (
                 f"its worker was lost {times} times while it ran; it is not tried again by itself before the cooldown"
             )
-            self._fail(connection, row, lost["attempt"], {"code": "poison", "message": text}, counts=True)
+            self._fail(connection, row, lost["attempt"], {"code": "poison", "message": text})
         else:
             connection.execute(SQL["return_run"], {"run": lost["id"], "crashes": 1})
 
-    def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any], *, counts: bool) -> None:
+    def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any]) -> None:
         opened = False
-        if counts and row["trigger_type"] == TriggerType.AUTO:
+        if row["trigger_type"] == TriggerType.AUTO:
             opened = _record_failure(connection, row, self.settings)
         _end(connection, row, RunStatus.FAILED, error=error)
         events = [_run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
