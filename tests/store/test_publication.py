@@ -76,7 +76,7 @@ def test_everything_of_a_run_appears_at_once(lab: Lab) -> None:
     assert (state["succeeded_at"], state["job_fingerprint"]) == (lab.now, run.job_fingerprint)
     row = lab.runs("w")[0]
     assert (row["status"], row["finished_at"], row["lease_until"]) == ("succeeded", lab.now, None)
-    assert row["result"] == {"assets": ["x", "y"], "unchanged": 0, "metrics": {"seconds": 1}}
+    assert row["result"] == {"assets": ["x", "y"], "unchanged": [], "metrics": {"seconds": 1}}
 
 
 def test_the_produced_event_has_the_fields_of_the_design(lab: Lab) -> None:

@@ -6,7 +6,6 @@ Every write of a run begins by locking it under its fencing token, the attempt; 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,18 +15,25 @@ from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.errors import FencedError
-from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import publication
 from freshline.store.database import Connection, Database
-from freshline.store.ids import new_id
+from freshline.store.ending import (
+    breaker_event,
+    end_canceled,
+    end_run,
+    ended_instead,
+    record_failure,
+    record_success,
+    run_event,
+    runs_avoided,
+)
 from freshline.store.queries import load
 
 SQL = load("runs")
 MOST_LOG_LINES = 10_000
-JITTER = 0.1
 Row = Mapping[str, Any]
 
 
@@ -115,13 +121,14 @@ class Executing:
                 who = _publisher(run, row, publish_parameters=publish_parameters)
                 published = publication.publish(connection, who, outputs)
                 names = [one.row["asset_id"] for one in published]
-                unchanged = sum(not one.row["changed"] for one in published)
-                closed = _record_success(connection, run, row, avoided=unchanged)
+                unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
+                avoided = runs_avoided(connection, unchanged)
+                closed = record_success(connection, run, row, avoided=avoided)
                 result = {"assets": names, "unchanged": unchanged, "metrics": dict(metrics or {})}
-                _end(connection, row, RunStatus.SUCCEEDED, result=result)
-                events = [_run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
+                end_run(connection, row, RunStatus.SUCCEEDED, result=result)
+                events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
                 if closed:
-                    events.append(_breaker_event(row, EventType.BREAKER_CLOSED))
+                    events.append(breaker_event(row, EventType.BREAKER_CLOSED))
                 connection.execute(SQL["append_events"], {"events": Jsonb(events)})
         except psycopg.OperationalError:
             # The answer to COMMIT may be what got lost: look it up by its key before anyone tries again.
@@ -129,7 +136,7 @@ class Executing:
                 raise
             return [output.asset_id for output in outputs]
         count("runs_ended", trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
-        count("runs_avoided", unchanged)
+        count("runs_avoided", avoided)
         return names
 
     def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
@@ -148,7 +155,7 @@ class Executing:
         """The worker leaves: anybody may go on with the run, on the same pins."""
         with self.database.transaction("hand_back") as connection:
             row = _fence(connection, run_id, attempt)
-            if not _ended_instead(connection, row, attempt):
+            if not ended_instead(connection, row, attempt):
                 connection.execute(SQL["return_run"], {"run": run_id, "crashes": 0})
 
     def rescue(self, batch: int) -> int:
@@ -179,7 +186,7 @@ class Executing:
 
     def _rescue(self, connection: Connection, lost: Row) -> None:
         row = _fence(connection, lost["id"], lost["attempt"])
-        if _ended_instead(connection, row, lost["attempt"]):
+        if ended_instead(connection, row, lost["attempt"]):
             return
         if lost["crashes"] + 1 >= self.settings.poison:
             times = lost["crashes"] + 1
@@ -193,11 +200,11 @@ class Executing:
     def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any]) -> None:
         opened = False
         if row["trigger_type"] == TriggerType.AUTO:
-            opened = _record_failure(connection, row, self.settings)
-        _end(connection, row, RunStatus.FAILED, error=error)
-        events = [_run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
+            opened = record_failure(connection, row, self.settings)
+        end_run(connection, row, RunStatus.FAILED, error=error)
+        events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
         if opened:
-            events.append(_breaker_event(row, EventType.BREAKER_OPENED))
+            events.append(breaker_event(row, EventType.BREAKER_OPENED))
         connection.execute(SQL["append_events"], {"events": Jsonb(events)})
         count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
 
@@ -272,113 +279,3 @@ def _publisher(run: ClaimedRun, row: Row, *, publish_parameters: bool) -> public
         parameters=row["parameters"] if publish_parameters else None,
         now=row["now"],
     )
-
-
-def _record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided: int) -> bool:
-    parameters = {
-        "workflow": row["workflow_id"],
-        "partition": row["partition_key"],
-        "vector": Jsonb(row["pins"]),
-        "fingerprint": run.job_fingerprint,
-        "now": row["now"],
-        "cause": row["cause"],
-        # A manual run waits for nobody, so what it read may be a mix too.
-        "mixed": row["mixed"] or row["trigger_type"] != TriggerType.AUTO,
-        "avoided": avoided,
-    }
-    found = connection.execute(SQL["record_success"], parameters).fetchone()
-    return bool(found and found["closed_breaker"])
-
-
-def _record_failure(connection: Connection, row: Row, settings: Settings) -> bool:
-    backoff = Policy.from_json(row["policy"]).backoff
-    parameters = {
-        "workflow": row["workflow_id"],
-        "partition": row["partition_key"],
-        "now": row["now"],
-        "base_ms": backoff.base_ms or settings.base_backoff_ms,
-        "max_ms": backoff.max_ms or settings.max_backoff_ms,
-        "budget": backoff.budget,
-        "jitter": 1 + random.random() * JITTER,  # noqa: S311 - spreads load, guards nothing
-        "probed": Jsonb({asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()}),
-    }
-    found = connection.execute(SQL["record_failure"], parameters).fetchone()
-    return bool(found and found["opened"])
-
-
-def _ended_instead(connection: Connection, row: Row, attempt: int) -> bool:
-    """Whether a run that lost its worker ends, because a user wants that or because nobody has its code any more."""
-    if row["cancel_at"] is not None:
-        end_canceled(connection, row, attempt, "canceled by a user")
-    elif row["outdated"]:
-        _cancel(connection, row, attempt, "definition-changed")
-    else:
-        return False
-    return True
-
-
-def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) -> None:
-    """A user ended the run: an automatic one is not asked for again with these versions (R5.3)."""
-    if row["trigger_type"] == TriggerType.AUTO:
-        expiry = row["trigger"].get("expiry")
-        canceled = {
-            "version": row["version"],
-            "pins": {asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()},
-            "expiredAt": expiry["expiresAt"] if expiry else None,
-        }
-        parameters = {"workflow": row["workflow_id"], "partition": row["partition_key"], "canceled": Jsonb(canceled)}
-        connection.execute(SQL["record_canceled"], parameters)
-    _cancel(connection, row, attempt, reason)
-
-
-def _cancel(connection: Connection, row: Row, attempt: int, reason: str) -> None:
-    _end(connection, row, RunStatus.CANCELED, reason=reason)
-    event = _run_event(row, attempt, EventType.RUN_CANCELED, reason=reason)
-    connection.execute(SQL["append_events"], {"events": Jsonb([event])})
-    count("runs_ended", trigger=row["trigger_type"], status=RunStatus.CANCELED)
-
-
-def _end(
-    connection: Connection,
-    row: Row,
-    status: RunStatus,
-    *,
-    error: Mapping[str, Any] | None = None,
-    result: Mapping[str, Any] | None = None,
-    reason: str | None = None,
-) -> None:
-    parameters = {
-        "run": row["id"],
-        "status": status,
-        "error": Jsonb(error) if error else None,
-        "result": Jsonb(result) if result else None,
-        "cancel_reason": reason,
-    }
-    connection.execute(SQL["end_run"], parameters)
-
-
-def _run_event(row: Row, attempt: int, type_: EventType, **more: Any) -> dict[str, Any]:
-    """The end of a run; the absorber has the workflow itself, and who waits for it, looked at."""
-    data = {
-        "workflowSlug": row["slug"],
-        "workflowId": row["workflow_id"],
-        "runId": str(row["id"]),
-        "partitionKey": row["partition_key"],
-        "attempt": attempt,
-        "trigger": row["trigger"],
-        **more,
-    }
-    return {
-        "id": new_id(),
-        "type": type_,
-        "subject": row["slug"],
-        "data": data,
-        "kind": "ended",
-        "workflow_id": row["workflow_id"],
-        "partition_key": row["partition_key"],
-    }
-
-
-def _breaker_event(row: Row, type_: EventType) -> dict[str, Any]:
-    data = {"workflowSlug": row["slug"], "workflowId": row["workflow_id"], "partitionKey": row["partition_key"]}
-    return {"id": new_id(), "type": type_, "subject": row["slug"], "data": data}

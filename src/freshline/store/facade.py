@@ -24,7 +24,8 @@ from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import catalogue, publication
 from freshline.store.database import Connection, Database
-from freshline.store.executing import Executing, end_canceled
+from freshline.store.ending import end_canceled
+from freshline.store.executing import Executing
 from freshline.store.ids import new_id
 from freshline.store.materializing import Materializing
 from freshline.store.planning import ApplyPlan, make_plan

@@ -261,3 +261,9 @@ SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
 -- name: spark_waits
 -- purpose: whether a queued run of a project needs Spark
 SELECT 1 AS found FROM runs WHERE status = 'queued' AND project = %(project)s AND needs_spark LIMIT 1
+
+-- name: triggered_by
+-- purpose: how many automatic workflows a change of these assets would run
+SELECT count(DISTINCT e.workflow_id) AS workflows FROM edges e
+  JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
+ WHERE e.triggers AND e.asset_id = ANY (%(assets)s)
