@@ -14,6 +14,7 @@ from freshline.world import Catalogue, Member, Run, Witness, World
 from tests.lab import MONDAY, Lab, project, workflow
 
 Spoken = tuple[str, str]
+NEXT = "SELECT least((SELECT min(not_before) FROM considerations), (SELECT min(due_at) FROM timers))"
 HASTY = {"onUpstreamUpdate": True, "maxWaitMs": 20_000}
 
 
@@ -158,9 +159,14 @@ class Both:
         return f"{asset_id}-{next(self._versions)}"
 
     def advance(self) -> str:
+        """From one moment to the next: the real services look whenever something is due."""
         seconds = self.luck.choice((1, 5, 30, 30, 60, 120, 400))
-        self.lab.advance(seconds=seconds)
-        self.world.now = self.lab.now
+        target = self.lab.later(seconds=seconds)
+        while (moment := self.lab.one(NEXT)) is not None and moment <= target:
+            self.lab.now = max(self.lab.now, moment)
+            self.lab.settle()
+        self.lab.now = target
+        self.world.advance(target)
         return f"advance {seconds} s"
 
     def touch(self) -> str:

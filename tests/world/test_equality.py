@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from freshline.store import executing
+from freshline.store import ending
 from tests.lab import Lab, laboratory
 from tests.world.histories import Both
 
@@ -17,7 +17,7 @@ STEPS = 30
 @pytest.fixture
 def lab(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """The real thing, with cooldowns of exact length."""
-    monkeypatch.setattr(executing, "JITTER", 0.0)
+    monkeypatch.setattr(ending, "JITTER", 0.0)
     with laboratory(database_url) as lab:
         yield lab
 

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "why": ("why", "why", "Why an asset was, or was not, refreshed."),
     "why-not": ("why", "why_not", "The same question as `why`."),
     "plan": ("plan", "plan", "What would run if an asset changed now."),
+    "simulate": ("simulate", "simulate", "Play days of changes through a policy, in seconds."),
     "graph": ("graph", "graph", "Lineage as a tree, DOT or JSON."),
     "runs": ("listings", "runs", "List runs, newest first."),
     "events": ("listings", "events", "List events, newest first."),

@@ -33,8 +33,9 @@ def _closed(graph: Graph, workflows: Iterable[int]) -> set[int]:
 
 
 def history(connection: Connection, since: datetime) -> dict[str, list[dict[str, Any]]]:
-    """The reports of sources and the ends of runs since then, oldest first."""
+    """The reports of sources and the ends of runs since then, oldest first, and the definitions of this moment."""
     return {
+        "workflows": connection.execute(SQL["history_workflows"]).fetchall(),
         "reports": connection.execute(SQL["history_reports"], {"since": since}).fetchall(),
         "runs": connection.execute(SQL["history_runs"], {"since": since}).fetchall(),
     }

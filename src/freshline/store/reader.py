@@ -177,7 +177,7 @@ class Reader:
             return outlook.below(look.connection, asset)
 
     def history(self, since: datetime) -> dict[str, list[Json]]:
-        """`{reports, runs}` since then: what a simulation replays."""
+        """`{workflows, reports, runs}` since then: what a simulation replays."""
         from freshline.store import outlook  # noqa: PLC0415 - other looks do without the definitions
 
         with self._look() as look:

@@ -1,4 +1,8 @@
-"""The considerations of a world: where to look, when, and who waits for whom."""
+"""The considerations of a world: where to look, when, and who waits for whom.
+
+A workflow that waits for an ancestor would look again and again and find the same: here it looks at the end of its
+patience, when it is woken, or, once its blocker is held with an end (which wakes nobody), at the time of its next look.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from freshline.decide import Decision
+from freshline.decide.holds import LONGEST_WAIT_LOOK, SHORT_LOOK, doubling
 from freshline.model.words import Reason
 from freshline.world.records import Consideration
 
@@ -60,8 +65,8 @@ class Agenda:
             heapq.heappop(self._looks)
         return self._looks[0][0] if self._looks else None
 
-    def decided(self, workflow_id: int, decision: Decision, *, sleeps: bool) -> None:
-        """The next look, or none. `sleeps`: nothing but an event can end this hold, so no time is set for it."""
+    def decided(self, workflow_id: int, decision: Decision, *, sleeps: bool, until: datetime | None = None) -> None:
+        """The next look, or none. `sleeps`: nothing but an event, or the time `until`, can end this hold."""
         known = self._entries[workflow_id]
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].discard(workflow_id)
@@ -72,8 +77,27 @@ class Agenda:
         known.at, known.hold, known.blocker_id = decision.next_look, decision.reason, decision.blocker_id
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].add(workflow_id)
+        known.first_look = known.at
         if not sleeps:
-            heapq.heappush(self._looks, (known.at, workflow_id))
+            self._schedule(workflow_id, known, known.at)
+        elif until is not None:
+            self._schedule(workflow_id, known, until)
+
+    def rouse(self, blocker: int, now: datetime) -> None:
+        """The blocker may not be worth waiting for any more: those who wait for it look at their next time."""
+        for workflow_id in self._waiting.get(blocker, ()):
+            known = self._entries[workflow_id]
+            at = known.first_look or now
+            while at < now:
+                at += doubling(SHORT_LOOK, LONGEST_WAIT_LOOK, known.looks)
+                known.looks += 1
+            known.first_look = at
+            if at < known.at:
+                self._schedule(workflow_id, known, at)
+
+    def _schedule(self, workflow_id: int, known: Consideration, at: datetime) -> None:
+        known.at = at
+        heapq.heappush(self._looks, (at, workflow_id))
 
     def _stands(self, at: datetime, workflow_id: int) -> bool:
         known = self._entries.get(workflow_id)

@@ -29,6 +29,10 @@ class Motion(Walk):
         """How it moves."""
         return self._motion.get(workflow_id)
 
+    def above(self, workflow_id: int) -> bool:
+        """Whether any ancestor of the workflow moves."""
+        return bool(self._reach.above[workflow_id] & self._bits)
+
     def _moving_above(self, start: int) -> frozenset[int]:
         bits = self._reach.above[start] & self._bits
         found = set()

@@ -68,6 +68,7 @@ class Consideration:
     hold: Reason | None = None
     blocker_id: int | None = None
     looks: int = 0
+    first_look: datetime | None = None
 
 
 @dataclass(slots=True)

@@ -83,7 +83,7 @@ class World:
     def start(self, *, fresh: bool) -> None:
         """`fresh`: every asset was just made from the others. Otherwise nothing was ever made."""
         for asset in self.assets.values() if fresh else ():
-            asset.append(f"{asset.id}@1", self.now, None)
+            asset.append(first_version(asset.id), self.now, None)
             self._clocks.arm(asset, self.now)
         for member in self.catalogue.members.values():
             if fresh or (member.policy.automatic and not member.policy.on_missing):
@@ -137,6 +137,7 @@ class World:
         run = self.active.get(workflow_id)
         if run is not None and run.status is RunStatus.QUEUED:
             self._end(run, RunStatus.CANCELED)
+            self.witness.ended(self, run)
         partition = self.partitions[workflow_id]
         partition.paused, partition.paused_until = True, until
         self._touch(workflow_id)
@@ -188,6 +189,7 @@ class World:
         partition.failures, partition.canceled = NO_FAILURES, None
         self._touch(run.workflow_id)
         self._forget(member)
+        self.witness.ended(self, run)
 
     def fail(self, run: Run) -> None:
         """Nothing is published; the cooldown begins, and after the budget the breaker opens (R7)."""
@@ -204,6 +206,7 @@ class World:
             {asset_id: pin.data_version for asset_id, pin in run.pins.items()},
         )
         self._touch(run.workflow_id)
+        self.witness.ended(self, run)
 
     def cancel(self, run: Run) -> None:
         """A user ends the run: it is not asked for again with these versions (R5.3)."""
@@ -213,12 +216,12 @@ class World:
         pins = {asset_id: pin.data_version for asset_id, pin in run.pins.items()}
         self.partitions[run.workflow_id].canceled = Canceled(run.version, pins, expired)
         self._touch(run.workflow_id)
+        self.witness.ended(self, run)
 
     def _end(self, run: Run, status: RunStatus) -> None:
         run.status, run.finished_at = status, self.now
         del self.active[run.workflow_id]
         self._motion.settle(run.workflow_id, None)
-        self.witness.ended(self, run)
 
     def _append(self, asset: Asset, version: str, run: Run | None) -> bool:
         changed = asset.append(version, self.now, run.id if run else None)
@@ -277,16 +280,24 @@ class World:
         for workflow_id in batch:
             member = self.catalogue.members[workflow_id]
             state = self.state(member)
-            decision = decide(member.policy, with_blockers(member.policy, state, self._motion), self.now)
+            decision = self._judge(member, state)
             self._obey(member, state, decision)
             self._motion.settle(workflow_id, moving_after(state, decision))
-            if decision.outcome is not Outcome.RUN and decision.blocks_until is None and decision.blocker_id is None:
+            if decision.blocks_until is not None:
+                self.agenda.rouse(workflow_id, self.now)
+            elif decision.outcome is not Outcome.RUN and decision.blocker_id is None:
                 settled.append(workflow_id)
         self.agenda.wake(settled, self.now)
 
     def peek(self, member: Member) -> Decision:
         """What would be decided about the workflow now; nothing happens."""
-        return decide(member.policy, with_blockers(member.policy, self.state(member), self._motion), self.now)
+        return self._judge(member, self.state(member))
+
+    def _judge(self, member: Member, state: State) -> Decision:
+        """Where no ancestor moves there are no blockers to be found."""
+        if self._motion.above(member.id):
+            state = with_blockers(member.policy, state, self._motion)
+        return decide(member.policy, state, self.now)
 
     def advance(self, to: datetime) -> None:
         """Let the time pass, from one moment to the next."""
@@ -326,7 +337,9 @@ class World:
     def _obey(self, member: Member, state: State, decision: Decision) -> None:
         run = self._renew(self.active[member.id], decision.renewal) if decision.renewal else None
         if decision.superseded:
-            self._end(self.active[member.id], RunStatus.CANCELED)
+            gone = self.active[member.id]
+            self._end(gone, RunStatus.CANCELED)
+            self.witness.ended(self, gone)
         if decision.run is not None:
             new = decision.run
             self._count += 1
@@ -337,7 +350,7 @@ class World:
             self.active[member.id] = run
             self._enqueue(run, new.priority)
         sleeps = decision.next_look is not None and _ends_by_event(member, state, decision)
-        self.agenda.decided(member.id, decision, sleeps=sleeps)
+        self.agenda.decided(member.id, decision, sleeps=sleeps, until=_patience(decision))
         self.witness.decided(self, member, decision, run)
 
     @staticmethod
@@ -351,9 +364,22 @@ class World:
         heapq.heappush(self._queue, (run.queued_at.timestamp() + 10 * priority, self._count, run))
 
 
+def first_version(asset_id: str) -> str:
+    """What an asset holds in a world that begins fresh."""
+    return f"{asset_id}@1"
+
+
 def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
     """Whether the next look is a safety net that a world does not need."""
     if decision.reason is Reason.IN_FLIGHT:
         return state.active is not None and state.active.status is RunStatus.RUNNING
+    if decision.reason is Reason.WAITING_FOR_UPSTREAM:
+        return not member.changes_with_time
     unending = decision.reason in ENDED_BY_EVENTS and decision.blocks_until is None
     return unending and (decision.reason is Reason.INPUT_MISSING or not member.changes_with_time)
+
+
+def _patience(decision: Decision) -> datetime | None:
+    """When a wait for ancestors ends, whatever they do (R4.5)."""
+    end = decision.evidence.get("deadline") if decision.reason is Reason.WAITING_FOR_UPSTREAM else None
+    return datetime.fromisoformat(end) if end else None

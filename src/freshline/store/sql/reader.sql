@@ -266,6 +266,12 @@ LIMIT %(limit)s
 -- purpose: the assets that a workflow produces
 SELECT a.id FROM assets a JOIN workflows w ON w.id = a.producer_id WHERE w.slug = %(slug)s ORDER BY a.id
 
+-- name: history_workflows
+-- purpose: the definitions that are applied, for a simulation
+SELECT w.slug, v.definition FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ WHERE w.retired_at IS NULL ORDER BY w.slug
+
 -- name: history_reports
 -- purpose: what the outside reported since then, for a simulation; late reports moved nothing
 SELECT s.asset_id, s.produced_at, s.data_version, s.changed
@@ -276,7 +282,7 @@ SELECT s.asset_id, s.produced_at, s.data_version, s.changed
 -- name: history_runs
 -- purpose: how runs went since then: how long they took, whether they failed, whether anything they made was new
 SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float AS seconds,
-       coalesce((r.result ->> 'unchanged')::integer < jsonb_array_length(r.result -> 'assets'), true) AS changed
+       EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id AND s.changed) AS changed
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
  WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
  ORDER BY r.started_at, r.id

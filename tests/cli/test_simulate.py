@@ -1,0 +1,186 @@
+"""`freshline simulate`: recorded and made-up loads through the current and a proposed policy."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from freshline.definitions import document
+from freshline.world.load import Load, SourceLoad, WorkflowLoad
+from tests.cli.conftest import Freshline
+from tests.docs.pages import Page, code, codes
+from tests.lab import Lab, laboratory, workflow
+
+PAGE = Page("docs/simulate.md")
+LOAD = """
+sources:
+  shop.raw: { every: 10m }
+workflows:
+  "*": { duration: 60s }
+"""
+
+
+@pytest.fixture
+def load(freshline: Freshline) -> Path:
+    """A load of one report every ten minutes."""
+    path = freshline.project / "load.yaml"
+    path.write_text(LOAD)
+    return path
+
+
+@pytest.fixture
+def proposed(freshline: Freshline, tmp_path: Path) -> Path:
+    """The same project, whose first workflow runs at most every half hour."""
+    root = tmp_path / "proposed"
+    shutil.copytree(freshline.project, root)
+    file = root / "workflows" / "w0.yaml"
+    file.write_text(file.read_text().replace("onUpstreamUpdate: true", "onUpstreamUpdate: true, minInterval: 30m"))
+    return root
+
+
+def test_a_regular_load_is_counted_exactly(freshline: Freshline, load: Path) -> None:
+    """143 reports in a day, two runs each, one minute after the other."""
+    current = freshline.json("simulate", "--load", str(load), "--since", "1d")["current"]
+    assert (current["runs"], current["failed"], current["mixed"], current["breaches"]) == (2 * 143, 0, 0, 0)
+    assert current["slotHours"] == pytest.approx(2 * 143 / 60, abs=0.01)
+    assert current["assets"]["shop.clean"]["lagSeconds"] == {"p50": 60, "p95": 60, "max": 60}
+    assert current["assets"]["shop.daily"]["lagSeconds"] == {"p50": 120, "p95": 120, "max": 120}
+    assert current["workflows"] == {"make-clean": {"runs": 143}, "make-daily": {"runs": 143}}
+
+
+def test_two_policies_are_compared(freshline: Freshline, load: Path, proposed: Path) -> None:
+    """Fewer runs, more lag and a new kind of hold, as figures and as a table."""
+    words = ("simulate", "--load", str(load), "--since", "1d", "--policy", str(proposed))
+    answer = freshline.json(*words)
+    assert answer["proposed"]["runs"] < answer["current"]["runs"] / 2
+    assert answer["difference"]["runs"] == answer["proposed"]["runs"] - answer["current"]["runs"]
+    assert answer["difference"]["lag p95"] > 600
+    assert answer["difference"]["held: min-interval"] == answer["proposed"]["holds"]["min-interval"] > 0
+    table = freshline(*words).stdout
+    assert "CURRENT" in table
+    assert "DIFFERENCE" in table
+    assert "held: min-interval" in table
+    assert "shop.daily" in table
+
+
+def test_the_same_seed_gives_the_same_answer(freshline: Freshline, load: Path) -> None:
+    """Luck comes from the seed alone."""
+    load.write_text(
+        'sources: { "*": { every: 10m, random: true } }\nworkflows: { "*": { spread: 1, failureRate: 0.2 } }\n'
+    )
+    one, again, other = (
+        freshline.json("simulate", "--load", str(load), "--since", "2d", "--seed", seed) for seed in ("1", "1", "2")
+    )
+    assert one == again
+    assert one["current"] != other["current"]
+    assert one["current"]["failed"] > 0
+
+
+def test_few_slots_make_lag(freshline: Freshline, load: Path) -> None:
+    """A queue in front of one slot shows as lag."""
+    load.write_text('sources: { "*": { every: 10m } }\nworkflows: { "*": { duration: 8m } }\n')
+    narrow, wide = (
+        freshline.json("simulate", "--load", str(load), "--since", "1d", "--slots", slots)["current"]
+        for slots in ("1", "2")
+    )
+    assert narrow["lagSeconds"]["p95"] > wide["lagSeconds"]["p95"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sources: { shop.row: { every: 1h } }", r"load.yaml:1: 'shop.row' fits none.* did you mean 'shop.raw'"),
+        ("sources:\n  shop.raw: { evry: 1h }", r"load.yaml:2: .*'evry'.*did you mean 'every'"),
+        ("sources: { shop.raw: { every: soon } }", r"'soon' is not a duration"),
+        ("workflows: { '*': { failureRate: 2 } }", r"failureRate"),
+        ("- 1", r"is no load"),
+        ("workflows: {}", r"no source changes"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_load_are_told_with_their_line(freshline: Freshline, load: Path, text: str, told: str) -> None:
+    """What is wrong, what is allowed, and where."""
+    load.write_text(text)
+    result = freshline("simulate", "--load", str(load), code=2 if "no source" in told else 1)
+    assert re.search(told, result.stderr), result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def past(database_url: str, freshline: Freshline) -> Iterator[Lab]:
+    """Ten reports of `a`, an hour apart; `b` takes 90 s, and `c` after it 30 s."""
+    assert freshline.project
+    with laboratory(database_url, now=datetime.now(UTC) - timedelta(days=1)) as lab:
+        lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("idle", "a", auto=None))
+        for number in range(10):
+            lab.report("a", f"v{number}")
+            for slug, seconds in (("b", 90), ("c", 30)):
+                lab.settle()
+                run = lab.start()
+                assert run.slug == slug
+                lab.advance(seconds=seconds)
+                lab.finish(run)
+            lab.advance(hours=1)
+        yield lab
+
+
+def test_the_past_is_replayed(past: Lab, freshline: Freshline) -> None:
+    """As many runs as there were, as long as they were; and nothing is written."""
+    before = past.everything()
+    answer = freshline.json("simulate", "--since", "2d")
+    assert answer["reports"] == 10
+    current = answer["current"]
+    assert current["workflows"] == {"b": {"runs": 10}, "c": {"runs": 10}}
+    assert current["assets"]["b"]["lagSeconds"]["max"] == pytest.approx(90, abs=0.1)
+    assert current["assets"]["c"]["lagSeconds"]["max"] == pytest.approx(120, abs=0.1)
+    assert past.everything() == before
+    assert "1 workflows have no recorded run" in freshline("simulate", "--since", "2d").stderr
+
+
+def test_recorded_failures_happen_again(past: Lab, freshline: Freshline) -> None:
+    """A workflow that failed half of its runs does so in the simulation."""
+    past.rows("UPDATE runs SET status = 'failed', error = '{}' WHERE workflow_id = 1 AND id IN (SELECT id FROM runs"
+              " WHERE workflow_id = 1 ORDER BY id LIMIT 5) RETURNING id")  # fmt: skip
+    assert freshline.json("simulate", "--since", "2d")["current"]["failed"] > 0
+
+
+def test_a_proposed_policy_on_the_past(past: Lab, freshline: Freshline, tmp_path: Path) -> None:
+    """The reports go through the definitions of another project, which may not know all of them."""
+    assert past
+    root = tmp_path / "other"
+    (root / "workflows").mkdir(parents=True)
+    (root / "freshline.toml").touch()
+    text = json.dumps(workflow("b", "a z", auto={"onUpstreamUpdate": True, "minIntervalMs": 7_200_000}))
+    (root / "workflows" / "b.json").write_text(text.replace("jobs:work", "json:dumps"))
+    answer = freshline.json("simulate", "--since", "2d", "--policy", str(root))
+    assert answer["proposed"]["workflows"] == {"b": {"runs": 6}}
+    assert answer["difference"]["runs"] == -14
+
+
+def test_nothing_recorded_is_said(freshline: Freshline) -> None:
+    """Neither an empty database nor an empty past is an empty table."""
+    assert "nothing is applied yet" in freshline("simulate", code=2).stderr
+    freshline("apply", "--yes")
+    assert "nothing was reported in the last 12 h" in freshline("simulate", "--since", "12h", code=2).stderr
+    assert "is not a duration" in freshline("simulate", "--since", "a week", code=2).stderr
+
+
+def test_the_load_on_the_page_works(freshline: Freshline, load: Path) -> None:
+    """The example is taken as it is, up to the sources that this project has not."""
+    (text,) = PAGE.blocks("yaml")
+    load.write_text("".join(line for line in text.splitlines(keepends=True) if "clicks" not in line))
+    assert freshline.json("simulate", "--load", str(load), "--since", "1d")["current"]["runs"] > 100
+    assert Load.model_validate(document.parse(text, "page")[0].data).sources["clicks.*"].change_rate == 0.8
+
+
+def test_every_field_is_on_the_page() -> None:
+    """The two tables name the fields of the two blocks."""
+    shown = {code(row[0]) for title in ("Make up a load",) for row in PAGE.table(title)}
+    for model in (SourceLoad, WorkflowLoad):
+        fields = {name.removesuffix("Ms") for name in (field.alias or "" for field in model.model_fields.values())}
+        assert fields <= shown | set(codes(PAGE.text))
