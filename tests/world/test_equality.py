@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from freshline.store import ending
-from tests.lab import Lab, laboratory
+from tests.lab import Lab
 from tests.world.histories import Both
 
 HISTORIES = 30
 STEPS = 30
-
-
-@pytest.fixture
-def lab(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """The real thing, with cooldowns of exact length."""
-    monkeypatch.setattr(ending, "JITTER", 0.0)
-    with laboratory(database_url) as lab:
-        yield lab
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
