@@ -12,12 +12,12 @@ from psycopg.types.json import Jsonb
 
 from freshline.store.ids import new_id
 
-NOW = datetime.now(UTC)
+_began = [datetime.now(UTC)]
 
 
 def ago(seconds: float) -> datetime:
-    """A time before this test session began."""
-    return NOW - timedelta(seconds=seconds)
+    """A time before the world of this test was made; negative for one after it."""
+    return _began[0] - timedelta(seconds=seconds)
 
 
 def auto(reason: str = "upstream-update", **fields: Any) -> dict[str, Any]:
@@ -29,6 +29,7 @@ class Rows:
     """Inserts rows that satisfy the schema's constraints with as few words as a test needs."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        _began[0] = datetime.now(UTC)
         self._connection = connection
         self.ids: dict[str, int] = {}
         self.insert("projects", name="shop", code_hash="c0", applied_at=ago(3600))
@@ -95,7 +96,7 @@ class Rows:
         run_id: str = columns.pop("id", new_id())
         began = {} if status == "queued" else {"attempt": 1, "worker_id": new_id(), "started_at": ago(queued - 1)}
         ended = {} if status in {"queued", "running"} else {"finished_at": ago(queued - 3)}
-        lease = {"lease_until": NOW + timedelta(hours=1)} if status == "running" else {}
+        lease = {"lease_until": ago(-3600)} if status == "running" else {}
         error = {"error": {"code": "job", "message": "it broke"}} if status == "failed" else {}
         self.insert(
             "runs",
@@ -163,7 +164,7 @@ class Rows:
     def consideration(self, slug: str, *, due: float = 0, **columns: Any) -> None:
         """A note to look at a workflow, `due` seconds from now."""
         values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": 0}
-        self.insert("considerations", **{**values, "noted_at": NOW, **columns})
+        self.insert("considerations", **{**values, "noted_at": ago(0), **columns})
 
     def event(self, type_: str, subject: str, *, at: float = 10, **columns: Any) -> str:
         """An event."""

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tests.cli.conftest import Freshline
-from tests.rows import NOW, Rows
+from tests.rows import Rows, ago
 
 ROWS = """
 SELECT * FROM (VALUES
@@ -127,7 +127,7 @@ def test_what_cannot_be_shown_is_explained(freshline: Freshline, rows: Rows, loc
 
 def test_a_collected_version_is_told(freshline: Freshline, rows: Rows) -> None:
     """Its files are gone, and when."""
-    source(rows, {"format": "parquet", "path": "/x"}, gone_at=NOW)
+    source(rows, {"format": "parquet", "path": "/x"}, gone_at=ago(0))
     assert "was collected" in freshline("show", "raw", code=1).stderr
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.cli.conftest import Freshline
-from tests.rows import NOW, Rows, ago
+from tests.rows import Rows, ago
 
 
 @pytest.fixture
@@ -13,13 +13,13 @@ def shop(rows: Rows) -> Rows:
     """Source raw -> clean, expired, held for a failing upstream; and a paused, failing workflow."""
     rows.source("raw")
     rows.workflow("make-clean", ["clean"], ["raw"])
-    rows.workflow("make-bad", ["bad"], ["clean"], paused_at=ago(5), paused_until=NOW + timedelta(hours=1))
+    rows.workflow("make-bad", ["bad"], ["clean"], paused_at=ago(5), paused_until=ago(-3600))
     rows.snapshot("raw", "r1")
     rows.snapshot("clean", "c1", run_id=rows.run("make-clean"), rows=12345, bytes=2048)
     rows.partition("make-clean", {"raw": "r1"})
     rows.insert("timers", asset_id="clean", partition_key="", kind="expiry", expired_at=ago(3), expired_reason="ttl")
     rows.consideration("make-clean", due=30, hold="waiting-for-upstream", blocker_id=rows.ids["make-bad"])
-    rows.partition("make-bad", failures=5, eligible_at=NOW + timedelta(minutes=2), breaker_at=ago(9))
+    rows.partition("make-bad", failures=5, eligible_at=ago(0) + timedelta(minutes=2), breaker_at=ago(9))
     return rows
 
 

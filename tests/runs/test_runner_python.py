@@ -64,9 +64,9 @@ def crashes(ctx): ctypes.string_at(0)
 def spins(ctx):
     while True: pass
 def stubborn(ctx):
-    print("started")
     while True:
         try:
+            print("started")
             time.sleep(60)
         except BaseException:
             pass

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -11,7 +10,7 @@ from freshline.errors import NotFoundError, UsageError
 from freshline.store.database import Database
 from freshline.store.look import Look
 from freshline.store.reader import Reader
-from tests.rows import NOW, Rows, ago, auto
+from tests.rows import Rows, ago, auto
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ class TestRuns:
         rows.workflow("w", ["a"])
         old, tracked = rows.run("w", queued=9000), rows.run("w", queued=8000)
         active, late = rows.run("w", "queued", queued=7000), rows.run("w", queued=30)
-        moving = [run["id"] for run in reader.moving_runs(NOW, [tracked])]
+        moving = [run["id"] for run in reader.moving_runs(ago(0), [tracked])]
         assert moving == [tracked, active, late]
         assert old not in moving
 
@@ -145,7 +144,7 @@ class TestLogs:
         rows.workflow("w", ["a"])
         run_id = rows.run("w")
         for line in (2, 1, 3):
-            common = {"attempt": 1, "step_id": "one", "at": NOW, "stream": "log"}
+            common = {"attempt": 1, "step_id": "one", "at": ago(0), "stream": "log"}
             rows.insert("run_logs", run_id=run_id, line=line, text=f"line {line}", **common)
         assert [one["text"] for one in reader.logs(run_id)] == ["line 1", "line 2", "line 3"]
         assert [one["line"] for one in reader.logs(run_id[-8:], after=2)] == [3]
@@ -269,7 +268,7 @@ class TestState:
         """Expiry, a due consideration, an unread event and a changed job each make stale."""
         chain(rows)
         clean = rows.ids["make-clean"]
-        event = {"event_id": "0198c000-0000-7000-8000-000000000001", "partition_key": "", "at": NOW}
+        event = {"event_id": "0198c000-0000-7000-8000-000000000001", "partition_key": "", "at": ago(0)}
         if kind == "expired":
             timer = {"asset_id": "clean", "partition_key": "", "kind": "expiry"}
             rows.insert("timers", **timer, expired_at=ago(1), expired_reason="ttl")
@@ -359,20 +358,20 @@ class TestStatus:
         rows.workflow("m", ["b"], automatic=False)
         for asset in ("a", "b"):
             timer = {"asset_id": asset, "partition_key": "", "kind": "expiry"}
-            rows.insert("timers", **timer, due_at=NOW + timedelta(seconds=90), reason="ttl")
+            rows.insert("timers", **timer, due_at=ago(-90), reason="ttl")
         due = {one["assetId"]: one["nextRefreshAt"] for one in reader.status()["assets"]}
-        assert due["a"] == (NOW + timedelta(seconds=90)).isoformat().replace("+00:00", "Z")
+        assert due["a"] == (ago(-90)).isoformat().replace("+00:00", "Z")
         assert due["b"] is None
-        rows.partition("w", failures=1, eligible_at=NOW + timedelta(seconds=300))
-        late = (NOW + timedelta(seconds=300)).isoformat().replace("+00:00", "Z")
+        rows.partition("w", failures=1, eligible_at=ago(-300))
+        late = (ago(-300)).isoformat().replace("+00:00", "Z")
         assert reader.status("a")["assets"][0]["nextRefreshAt"] == late
         rows.update("UPDATE workflows SET paused_at = now() WHERE slug = 'w'")
         assert reader.status("a")["assets"][0]["nextRefreshAt"] is None
 
     def test_pause_breaker_cooldown_and_run_in_flight(self, rows: Rows, reader: Reader) -> None:
         """A workflow's troubles are all in its entry."""
-        rows.workflow("w", ["a"], paused_at=ago(5), paused_until=NOW + timedelta(hours=1))
-        rows.partition("w", failures=5, eligible_at=NOW, breaker_at=ago(4))
+        rows.workflow("w", ["a"], paused_at=ago(5), paused_until=ago(-3600))
+        rows.partition("w", failures=5, eligible_at=ago(0), breaker_at=ago(4))
         run_id = rows.run("w", "running")
         (found,) = reader.status("w")["workflows"]
         assert found["paused"]["until"] is not None
@@ -411,7 +410,7 @@ class TestStatus:
         made = rows.workflow("w", ["a"])
         rows.run("w", "queued", code_hash="c1")
         rows.worker(project="shop", code_hash="c0", info={"engine": "no Java"})
-        event = {"event_id": "0198c000-0000-7000-8000-000000000001", "partition_key": "", "at": NOW}
+        event = {"event_id": "0198c000-0000-7000-8000-000000000001", "partition_key": "", "at": ago(0)}
         rows.insert("inbox", kind="touched", workflow_id=made, **event)
         code, events, engine = reader.status()["notes"]
         assert "other code than the workers have" in code
@@ -463,7 +462,7 @@ class TestWorkers:
     def test_live_silent_and_stopped(self, rows: Rows, reader: Reader) -> None:
         """A silent process is not live, a stopped one is listed on demand, runs are with their holder."""
         rows.workflow("w", ["a"])
-        live, silent, stopped = rows.worker(), rows.worker(seen=3600), rows.worker(seen=2, stopped_at=NOW)
+        live, silent, stopped = rows.worker(), rows.worker(seen=3600), rows.worker(seen=2, stopped_at=ago(0))
         run_id = rows.run("w", "running", worker_id=live)
         found = {one["id"]: one for one in reader.workers()}
         assert (found[live]["live"], found[silent]["live"]) == (True, False)

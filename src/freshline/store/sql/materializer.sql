@@ -98,7 +98,8 @@ WITH moment AS MATERIALIZED (
      WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
     UNION ALL
     SELECT e.workflow_id, 'unabsorbed', NULL, false
-      FROM inbox i JOIN edges e ON e.asset_id = i.asset_id WHERE i.kind = 'changed'
+      FROM inbox i, LATERAL (SELECT workflow_id FROM edges WHERE asset_id = i.asset_id OFFSET 0) e
+     WHERE i.kind = 'changed'
     UNION ALL
     -- Scalar subqueries: the planner does not know how few are due, and would rather read all assets.
     SELECT (SELECT a.producer_id FROM assets a WHERE a.id = i.asset_id), 'unabsorbed', NULL, false
