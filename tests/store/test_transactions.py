@@ -16,7 +16,7 @@ from freshline.errors import FencedError
 from freshline.graph import Graph
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.reconciler import judge
-from freshline.store import catalogue, executing, materializing, states
+from freshline.store import catalogue, ending, materializing, states
 from freshline.store.states import Moment
 from freshline.store.verdicts import Verdicts
 from tests.lab import Lab, laboratory, workflow
@@ -278,13 +278,13 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
     stage.lab.fail(stage.lab.start())
     stage.lab.advance(minutes=5)
     stage.lab.settle()
-    run, gate, record = stage.lab.start(), Gate(), executing.record_success
+    run, gate, record = stage.lab.start(), Gate(), ending.record_success
 
     def slow(*arguments: Any, **more: Any) -> bool:
         gate()
         return record(*arguments, **more)
 
-    monkeypatch.setattr(executing, "record_success", slow)
+    monkeypatch.setattr("freshline.store.executing.record_success", slow)
     with stage.held_in(gate, lambda: stage.lab.store.publish_run(run, output())):
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", entrypoint="jobs:x"), workflow("c", "b")))
         stage.until_blocked(applying)
