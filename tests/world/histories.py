@@ -15,21 +15,25 @@ from tests.lab import MONDAY, Lab, project, workflow
 
 Spoken = tuple[str, str]
 NEXT = "SELECT least((SELECT min(not_before) FROM considerations), (SELECT min(due_at) FROM timers))"
-HASTY = {"onUpstreamUpdate": True, "maxWaitMs": 20_000}
+PLAIN: dict[str, Any] = {"onUpstreamUpdate": True}
+JOINING = (
+    PLAIN,
+    PLAIN,
+    {**PLAIN, "maxWaitMs": 20_000},
+    {**PLAIN, "debounceMs": 25_000},
+    {**PLAIN, "minIntervalMs": 90_000},
+    {**PLAIN, "when": "all"},
+)
 
 
-def random_project(luck: random.Random) -> list[dict[str, Any]]:
-    """Two or three sources and a handful of workflows, each with a policy of its own.
-
-    In every third project all of them join and none waits for long: there mixes happen.
-    """
-    hasty = luck.random() < 0.34
-    known = [f"s{number}" for number in range(1 if hasty else luck.randint(1, 3))]
+def random_project(luck: random.Random, *, dense: bool) -> list[dict[str, Any]]:
+    """A handful of workflows, each with a policy of its own; `dense`: nearly all of them join, and wait."""
+    known = [f"s{number}" for number in range(1 if dense else luck.randint(1, 3))]
     workflows = []
-    for number in range(luck.randint(3, 7)):
+    for number in range(luck.randint(4, 7)):
         slug = f"w{number}"
-        inputs = luck.sample(known, min(len(known), luck.choice((1, 2, 3) if hasty else (0, 1, 1, 2, 2, 3))))
-        made = workflow(slug, list(inputs), auto=HASTY) if hasty else _workflow(luck, slug, inputs)
+        inputs = luck.sample(known[-4:], min(len(known), luck.choice((1, 2, 2, 3) if dense else (0, 1, 1, 2, 2, 3))))
+        made = workflow(slug, list(inputs), auto=luck.choice(JOINING)) if dense else _workflow(luck, slug, inputs)
         workflows.append(made)
         known.extend(output["assetId"] for output in made["steps"][0]["produces"])
     return workflows
@@ -94,7 +98,8 @@ class Both:
     def __init__(self, lab: Lab, seed: int) -> None:
         self.luck = random.Random(seed)  # noqa: S311 - a seed, not a secret
         self.lab = lab
-        definitions = random_project(self.luck)
+        dense = seed % 2 == 0
+        definitions = random_project(self.luck, dense=dense)
         lab.apply(*definitions)
         self.said = Said()
         catalogue = Catalogue.of(project(*definitions).workflows, lab.settings)
@@ -102,11 +107,24 @@ class Both:
         self.world.start(fresh=False)
         self.running: list[tuple[ClaimedRun, Run]] = []
         self._versions = iter(range(1, 1_000_000))
+        if dense:
+            self.warm_up()
+
+    def warm_up(self) -> None:
+        """Everything was made once: from then on there are updates, and not only missing inputs."""
+        for asset_id in self.world.catalogue.sources:
+            self.lab.report(asset_id, "0")
+            self.world.report(asset_id, "0")
+        self.settle()
+        while self.begin() != "nothing is queued":
+            self.end(failing=0.0)
+            self.settle()
 
     def step(self) -> str:
         """One random thing happens in both, and both settle."""
-        actions = (self.report, self.report, self.begin, self.begin, self.end, self.end, self.advance, self.touch)
-        text = self.luck.choice(actions)()
+        actions = (self.report, self.begin, self.end, self.advance, self.touch)
+        (action,) = self.luck.choices(actions, weights=(4, 6, 5, 4, 1))
+        text = action()
         self.settle()
         return text
 
@@ -139,11 +157,11 @@ class Both:
     def _urgency(self, run: Run) -> datetime:
         return run.queued_at + timedelta(seconds=10 * self.world.catalogue.members[run.workflow_id].policy.priority)
 
-    def end(self) -> str:
+    def end(self, failing: float = 0.25) -> str:
         if not self.running:
             return "nothing runs"
         theirs, mine = self.running.pop(self.luck.randrange(len(self.running)))
-        if self.luck.random() < 0.25:
+        if self.luck.random() < failing:
             self.lab.fail(theirs)
             self.world.fail(mine)
             return f"fail {mine.slug}"
@@ -160,7 +178,7 @@ class Both:
 
     def advance(self) -> str:
         """From one moment to the next: the real services look whenever something is due."""
-        seconds = self.luck.choice((1, 5, 30, 30, 60, 120, 400))
+        seconds = self.luck.choice((1, 5, 5, 15, 30, 60, 120, 400))
         target = self.lab.later(seconds=seconds)
         while (moment := self.lab.one(NEXT)) is not None and moment <= target:
             self.lab.now = max(self.lab.now, moment)

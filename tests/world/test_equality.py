@@ -8,7 +8,7 @@ from tests.lab import Lab
 from tests.world.histories import Both
 
 HISTORIES = 30
-STEPS = 30
+STEPS = 40
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
