@@ -47,7 +47,7 @@ def empty_database_url(postgres: str) -> Iterator[str]:
 @pytest.fixture
 def database_url(postgres: str, template_database: str) -> Iterator[str]:
     """The URL of a migrated database of this test alone."""
-    yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {}", template_database)
+    yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
 
 
 def _temporary(server: str, create: str, *arguments: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tests.lab import MONDAY, laboratory
 from tests.sim.simulation import LEASE_MS, Simulation, reset
 
 BLOCK = 10
-GATE = 60
+GATE = 50
 
 
 def simulate(url: str, seeds: range) -> None:
