@@ -189,8 +189,7 @@ def test_the_fields_that_must_agree_are_named() -> None:
 
 def nightly() -> Freshness:
     """The freshness of the example with cron."""
-    (text,) = [text for text in PAGE.blocks("yaml") if text.startswith("slug: nightly")]
-    freshness = load_workflows(text)[0].definition.steps[0].produces[0].freshness
+    freshness = load_workflows(example("nightly"))[0].definition.steps[0].produces[0].freshness
     assert freshness is not None
     return freshness
 
@@ -274,9 +273,8 @@ def test_partitions_are_refused() -> None:
 
 
 def example(slug: str) -> str:
-    """The definition on the page that begins with this workflow."""
-    (text,) = [text for text in PAGE.blocks("yaml") if text.startswith(f"slug: {slug}\n")]
-    return text
+    """The first definition on the page that begins with this workflow."""
+    return next(text for text in PAGE.blocks("yaml") if text.startswith(f"slug: {slug}\n"))
 
 
 def test_who_does_not_wait_says_nothing() -> None:
