@@ -115,7 +115,7 @@ def _outcome(wave: Wave, runs: list[Json], decisions: list[Json], edges: list[Js
         retried=sum(one["trigger"].get("reason") == "retry" for one in good),
         timed=len(runs) - len(caused),
         avoided=len(_below(wave.sources, edges) - ran),
-        identical=sum(one["result"]["unchanged"] for one in good),
+        identical=sum(len(one["result"]["unchanged"]) for one in good),
         held=Counter(one["reason"] for one in decisions if one["outcome"] == "hold"),
         queued=min(((parse_time(one["queuedAt"]) - wave.since).total_seconds() for one in caused), default=None),
         fresh=tuple({one["workflowSlug"]: _seconds(wave, one) for one in reversed(good)}.values()),
