@@ -95,8 +95,8 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     known = {*_named(origins), *(e.data["assetId"] for e in entries if _names_asset(e.data))}
     known |= {function.asset_id for function in functions if isinstance(function.asset_id, str)}
     origins += workflow_origins(functions, known, findings)
-    sources = [source for entry in entries if (source := _draft(Source, entry, findings))]
-    workflows = [workflow for origin in origins if (workflow := _draft(Workflow, origin, findings))]
+    sources = [source for entry in entries if (source := draft_of(Source, entry, findings))]
+    workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
     _check(root, workflows, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     code = _code(root, findings)
@@ -181,7 +181,8 @@ def _entries(found: document.Document) -> list[Origin]:
     return [found]
 
 
-def _draft(model: type[Definition], origin: Origin, findings: Findings) -> Draft[Definition] | None:
+def draft_of(model: type[Definition], origin: Origin, findings: Findings) -> Draft[Definition] | None:
+    """One definition as written, checked by its model; None if it has mistakes, which are in the findings then."""
     if not isinstance(origin.data, dict):
         message = f"is {show(origin.data)}; a {model.__name__.lower()} is a block of fields"
         findings.add(origin, Problem((), message))

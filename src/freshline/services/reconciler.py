@@ -19,8 +19,6 @@ from freshline.store.materializing import BatchError, failed_evaluation
 from freshline.store.states import Key, Loaded, Moment
 from freshline.store.verdicts import Verdicts
 
-__all__ = ["Reconciler", "judge", "with_blockers", "with_defaults"]
-
 log = structlog.get_logger("freshline.decisions")
 
 

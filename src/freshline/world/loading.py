@@ -7,15 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from freshline.definitions import document
 from freshline.definitions.consistency import inconsistencies
-from freshline.definitions.findings import Findings, Origin
+from freshline.definitions.findings import Findings
 from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint
 from freshline.definitions.policy import compile_policy
-from freshline.definitions.problems import explain
-from freshline.definitions.project import LoadedWorkflow, Project, load_project
+from freshline.definitions.project import LoadedWorkflow, Project, draft_of, load_project
 from freshline.definitions.references import Draft, check_references
 from freshline.definitions.schema import Workflow
 from freshline.errors import UsageError
@@ -55,22 +52,13 @@ def _origins(one: Any) -> list[document.Document]:
 
 def _checked(origins: list[document.Document]) -> list[LoadedWorkflow]:
     findings = Findings()
-    drafts = [draft for origin in origins if (draft := _draft(origin, findings))]
+    drafts = [draft for origin in origins if (draft := draft_of(Workflow, origin, findings))]
     for draft in drafts:
         for problem in inconsistencies(draft.definition):
             findings.add(draft.origin, problem)
     check_references(drafts, [], (), findings, strict=False)
     findings.raise_errors()
     return [_loaded(draft) for draft in drafts]
-
-
-def _draft(origin: Origin, findings: Findings) -> Draft[Workflow] | None:
-    try:
-        return Draft(Workflow.model_validate(origin.data), origin)
-    except ValidationError as error:
-        for problem in explain(Workflow, error, origin.data):
-            findings.add(origin, problem)
-        return None
 
 
 def _loaded(draft: Draft[Workflow]) -> LoadedWorkflow:
