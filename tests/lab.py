@@ -61,7 +61,13 @@ def workflow(
     return {"slug": slug, "steps": [step], **more}
 
 
-def project(*workflows: dict[str, Any], name: str = "lab", sources: tuple[str, ...] = (), code: str = CODE) -> Project:
+def project(
+    *workflows: dict[str, Any],
+    name: str = "lab",
+    sources: tuple[str, ...] = (),
+    code: str = CODE,
+    pools: Mapping[str, int] | None = None,
+) -> Project:
     """A project of definitions that are in no file."""
     loaded = []
     for data in workflows:
@@ -77,7 +83,7 @@ def project(*workflows: dict[str, Any], name: str = "lab", sources: tuple[str, .
             )
         )
     declared = tuple(LoadedSource(Source(asset_id=one), Place("sources/all.yaml", 1)) for one in sources)
-    return Project(Path("/nowhere"), name, code, tuple(loaded), declared, ())
+    return Project(Path("/nowhere"), name, code, tuple(loaded), declared, (), pools or {})
 
 
 class Lab:

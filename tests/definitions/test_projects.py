@@ -179,7 +179,14 @@ def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path):
     ("text", "message"),
     [
         ('nam = "x"', "1: unknown field 'nam'; did you mean 'name'?"),
-        ('name = "x"\n[pools]\nbig = 1', "2: unknown field 'pools'; known is name"),
+        ('name = "x"\n[limits]\nbig = 1', "2: unknown field 'limits'; known are name and pools"),
+        ("pools = 3", "1: 'pools' is 3; write a table with a limit per pool, as in [pools] warehouse = 2"),
+        ("[pools]\nbig = 0", "2: pool 'big' has the limit 0; allowed are whole numbers from 1 to 10000"),
+        ("[pools]\nbig = true", "2: pool 'big' has the limit True; allowed are whole numbers from 1 to 10000"),
+        (
+            '[pools]\n"a b" = 1',
+            "2: 'a b' is not a pool's name; allowed are 1-100 letters, digits and . _ -, a letter or digit first",
+        ),
         ("\nname = 5", "2: 'name' is 5; allowed are 1-100 letters, digits and . _ -, a letter or digit first"),
         ("a = 1\n= 2", "2: cannot be read as TOML: Invalid statement (at line 2, column 1)"),
     ],

@@ -255,13 +255,19 @@ steps:
 """
 
 
-@pytest.mark.parametrize("extra", ["pool: spark", "maxConcurrency: 2"])
-def test_what_is_not_built_is_refused(extra: str) -> None:
-    """A field of the design that would have no effect is an error that says so."""
-    text = PAGE.blocks("yaml")[1]
-    assert extra.partition(":")[0] in codes(PAGE.section("Not built yet"))
-    with pytest.raises(DefinitionErrors, match="not built yet"):
-        load_workflows(f"{extra}\n{text}")
+def test_the_example_of_a_pool_is_a_project(tmp_path: Path) -> None:
+    """The two blocks of the page fit together; a pool that the manifest does not name is refused."""
+    section = PAGE.section("Pools")
+    blocks = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+    manifest, definition = blocks["toml"], blocks["yaml"]
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "load.yaml").write_text(definition)
+    (tmp_path / "freshline.toml").write_text(manifest)
+    project = load_project(tmp_path)
+    assert (dict(project.pools), project.workflows[0].definition.pool) == ({"warehouse": 2}, "warehouse")
+    (tmp_path / "freshline.toml").write_text(manifest.replace("warehouse", "warehouses"))
+    with pytest.raises(DefinitionErrors, match="did you mean 'warehouses'"):
+        load_project(tmp_path)
 
 
 def test_partitions_are_refused() -> None:

@@ -32,6 +32,7 @@ BIG = {
 # A component of 20 workflows after each source; all rows that a system has which ran for a while.
 CATALOGUE = """
 INSERT INTO projects VALUES ('lab', 'code-1', now());
+INSERT INTO pools (project, name, slots) SELECT 'lab', 'p' || n, 4 FROM generate_series(1, 5) n;
 INSERT INTO workflows (slug, project, version, automatic, policy, job_fingerprint, created_at, applied_at)
 SELECT 'w' || n, 'lab', 1, true, '{}', 'f', now(), now() FROM generate_series(1, %(count)s) n;
 INSERT INTO workflow_versions (workflow_id, version, fingerprint, job_fingerprint, code_hash, needs_spark, definition,
@@ -103,6 +104,7 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
             )
         },
     ),
+    "hurry_runs": ("materializer", {"holds": Jsonb([{"blocker_id": 40, "priority": 1}])}),
     "wake_waiting": ("materializer", {"blockers": [40, 41]}),
     "claim_considerations": ("materializer", {"batch": 100}),
     "lock_consideration": ("materializer", BATCH),
@@ -110,7 +112,7 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "fire_timers": ("materializer", {"batch": 100}),
     "claim_run": (
         "runs",
-        {"worker": new_id(), "project": "lab", "code_hash": CODE, "spark": True, "lease_ms": 15_000},
+        {"worker": new_id(), "project": "lab", "code_hash": CODE, "spark": True, "lease_ms": 15_000, "first": 32},
     ),
     "renew_leases": ("runs", {"held": Jsonb([{"id": new_id(), "attempt": 1}]), "lease_ms": 15_000}),
     "lost_runs": ("runs", {"batch": 100}),

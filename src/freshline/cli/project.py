@@ -140,9 +140,15 @@ def show_plan(plan: ApplyPlan) -> None:
     reasons = {one["slug"]: one["reason"] for one in plan.will_run}
     rows = [_plan_row(slug, kind, plan, reasons) for kind, slugs in _kinds(plan) for slug in slugs]
     output.show(output.table(["", "WORKFLOW", "WHAT", "RUNS"], rows, title=f"project {plan.project}"))
+    for name, (before, after) in plan.pools.items():
+        output.show(Text(f"pool {name}: {_limit(before)} -> {_limit(after)}"))
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
         if assets:
             output.show(Text(f"{verb}: {', '.join(assets)}"))
+
+
+def _limit(slots: int | None) -> str:
+    return "none" if slots is None else _count(slots, "slots")
 
 
 def _kinds(plan: ApplyPlan) -> list[tuple[str, list[str]]]:

@@ -52,6 +52,8 @@ def _overview(found: Json) -> None:
         output.say("nothing is applied yet; `freshline apply` stores a project's definitions")
     else:
         output.show(asset_table(found["assets"], now), "", workflow_table(found["workflows"], now))
+    if found["pools"]:
+        output.show("", _pool_table(found["pools"]))
     _tell_notes(found)
 
 
@@ -65,6 +67,15 @@ def workflow_table(workflows: list[Json], now: datetime) -> Any:
     """The workflows, one line each."""
     columns = ["WORKFLOW", "V", "RUN", "FAILURES", "BREAKER", "PAUSED", "SUCCEEDED", "AVOIDED"]
     return output.table(columns, [_workflow_row(one, now) for one in workflows])
+
+
+def _pool_table(pools: list[Json]) -> Any:
+    columns = ["POOL", "PROJECT", "RUNNING", "SLOTS", "QUEUED"]
+    return output.table(columns, [[str(one[name]) for name in map(_pool_field, columns)] for one in pools])
+
+
+def _pool_field(column: str) -> str:
+    return "name" if column == "POOL" else column.lower()
 
 
 def _asset_row(one: Json, now: datetime) -> list[str | Text]:

@@ -37,9 +37,6 @@ def queries(index: int, step: Step) -> Iterator[tuple[Loc, str]]:
 
 
 def _not_built_yet(workflow: Workflow) -> Iterator[Problem]:
-    for field, value in (("pool", workflow.pool), ("maxConcurrency", workflow.max_concurrency)):
-        if value is not None:
-            yield Problem((field,), f"'{field}' comes with pools, which are not built yet; remove it")
     for s, step in enumerate(workflow.steps):
         for p, output in enumerate(step.produces):
             if output.table is not None and output.table.mode != "overwrite":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,22 @@ from freshline.definitions import names
 from freshline.errors import DefinitionError, DefinitionErrors, Place
 
 FILE = "freshline.toml"
-_KNOWN = ("name",)
+MOST_POOLS = 1_000
+MOST_SLOTS = 10_000
+_KNOWN = ("name", "pools")
 _LINE = re.compile(r"at line (\d+)")
 
 
-def project_name(root: Path) -> str:
-    """The name of the project in `root`: `name` in its `freshline.toml`, else the directory's (R10.1)."""
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The project's name, and how many runs each of its pools takes at once (R11.8)."""
+
+    name: str
+    pools: Mapping[str, int]
+
+
+def read_manifest(root: Path) -> Manifest:
+    """The manifest of the project in `root`; without a `name` it is the directory's (R10.1)."""
     text = _text(root)
     try:
         data = tomllib.loads(text)
@@ -24,10 +36,10 @@ def project_name(root: Path) -> str:
         line = _LINE.search(str(error))
         place = Place(FILE, int(line[1]) if line else None)
         raise DefinitionErrors([DefinitionError(f"cannot be read as TOML: {error}", place=place)]) from None
-    errors = list(_errors(data, text))
+    errors = [DefinitionError(message, place=_place(text, key)) for key, message in _mistakes(data)]
     if errors:
         raise DefinitionErrors(errors)
-    return str(data.get("name", names.project_of(root.name)))
+    return Manifest(str(data.get("name", names.project_of(root.name))), dict(data.get("pools", {})))
 
 
 def _text(root: Path) -> str:
@@ -44,19 +56,31 @@ def _text(root: Path) -> str:
         raise DefinitionErrors([DefinitionError(f"cannot be read: {error}", place=Place(FILE))]) from None
 
 
-def _errors(data: dict[str, Any], text: str) -> list[DefinitionError]:
-    errors = [
-        DefinitionError(
-            f"unknown field {key!r}{names.suggestion(key, _KNOWN) or '; known is name'}", place=_place(text, key)
-        )
-        for key in data
-        if key not in _KNOWN
-    ]
+def _mistakes(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every mistake, with the key that it is about."""
+    for key in data:
+        if key not in _KNOWN:
+            yield key, f"unknown field {key!r}{names.suggestion(key, _KNOWN) or '; known are name and pools'}"
     name = data.get("name", "project")
     if not isinstance(name, str) or not names.PROJECT.fullmatch(name):
-        message = f"'name' is {name!r}; allowed are 1-100 letters, digits and . _ -, a letter or digit first"
-        errors.append(DefinitionError(message, place=_place(text, "name")))
-    return errors
+        yield "name", f"'name' is {name!r}; allowed are 1-100 letters, digits and . _ -, a letter or digit first"
+    yield from _pool_mistakes(data.get("pools", {}))
+
+
+def _pool_mistakes(pools: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(pools, dict):
+        yield "pools", f"'pools' is {pools!r}; write a table with a limit per pool, as in [pools] warehouse = 2"
+        return
+    if len(pools) > MOST_POOLS:
+        yield "pools", f"there are {len(pools)} pools; allowed are {MOST_POOLS}"
+    for name, slots in pools.items():
+        try:
+            names.pool(name)
+        except ValueError as error:
+            yield name, str(error)
+        # TOML's true is an int to Python.
+        if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
+            yield name, f"pool {name!r} has the limit {slots!r}; allowed are whole numbers from 1 to {MOST_SLOTS}"
 
 
 def _place(text: str, key: str) -> Place:

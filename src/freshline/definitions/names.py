@@ -14,6 +14,7 @@ SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 COLUMN_LIMIT = 200
 ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def asset_id(value: str) -> str:
@@ -29,6 +30,11 @@ def slug(value: str) -> str:
 def step_id(value: str) -> str:
     """`value`, if it is a step's id."""
     return _matching(value, STEP_ID, "a step id", "1-100 letters, digits and . _ -, a letter or digit first")
+
+
+def pool(value: str) -> str:
+    """`value`, if it is the name of a pool."""
+    return _matching(value, POOL, "a pool's name", "1-100 letters, digits and . _ -, a letter or digit first")
 
 
 def view(value: str) -> str:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from freshline.definitions import document, manifest
+from freshline.definitions import document
 from freshline.definitions.consistency import inconsistencies
 from freshline.definitions.entrypoints import EntryPoints
 from freshline.definitions.findings import Findings, Origin
 from freshline.definitions.fingerprint import code_hash, definition_fingerprint, job_fingerprint, needs_code
+from freshline.definitions.manifest import FILE, read_manifest
 from freshline.definitions.modules import decorated_functions, workflow_origins
+from freshline.definitions.names import suggestion
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.problems import Problem, explain, show
 from freshline.definitions.references import Draft, check_references
@@ -69,6 +71,7 @@ class Project:
     workflows: tuple[LoadedWorkflow, ...]
     sources: tuple[LoadedSource, ...]
     warnings: tuple[str, ...]
+    pools: Mapping[str, int] = field(default_factory=dict)
 
     def source_location(self, source: Source) -> dict[str, Any] | None:
         """Where a source's data is, with an absolute path or URL; None if it declares no path (R3.1)."""
@@ -86,7 +89,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     produced nor a declared source is an error, not a warning (R3.2).
     """
     root = root.expanduser().resolve()
-    name = manifest.project_name(root)
+    manifest = read_manifest(root)
     findings = Findings()
     reader = _Reader(root, limits or Limits(), findings)
     entries = [entry for found in reader.documents("sources", deep=False) for entry in _entries(found)]
@@ -98,16 +101,18 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     sources = [source for entry in entries if (source := draft_of(Source, entry, findings))]
     workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
     _check(root, workflows, findings)
+    _check_pools(workflows, manifest.pools, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     code = _code(root, findings)
     findings.raise_errors()
     return Project(
         root=root,
-        name=name,
+        name=manifest.name,
         code_hash=code,
         workflows=tuple(sorted((_loaded(d, code) for d in workflows), key=lambda w: w.definition.slug)),
         sources=tuple(LoadedSource(d.definition, d.origin.place()) for d in sources),
         warnings=findings.said(),
+        pools=manifest.pools,
     )
 
 
@@ -201,6 +206,15 @@ def _check(root: Path, workflows: list[Draft[Workflow]], findings: Findings) -> 
         workflow = draft.definition
         for problem in chain(inconsistencies(workflow), sql_problems(workflow), entrypoints.problems(workflow)):
             findings.add(draft.origin, problem)
+
+
+def _check_pools(workflows: list[Draft[Workflow]], pools: Mapping[str, int], findings: Findings) -> None:
+    for draft in workflows:
+        name = draft.definition.pool
+        if name is not None and name not in pools:
+            allowed = f"known are {', '.join(sorted(pools)[:20])}" if pools else "it has none"
+            hint = suggestion(name, pools) or f"; {allowed}; add it under [pools] with its limit"
+            findings.add(draft.origin, Problem(("pool",), f"'pool' names {name!r}, which {FILE} does not{hint}"))
 
 
 def _named(origins: list[Origin]) -> Iterator[str]:

@@ -113,8 +113,12 @@ class Workflow(Model):
     description: Annotated[str, Field(max_length=10_000)] | None = Field(default=None, description="For people.")
     steps: Annotated[tuple[Step, ...], AsTuple, Field(min_length=1, max_length=1_000)] = Field(description="Its steps.")
     parameters: Parameters = Field(default={}, description="Defaults of the parameters of its runs.")
-    pool: str | None = Field(default=None, description="Pools are not built yet.")
-    max_concurrency: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Pools are not built yet.")
+    pool: Annotated[str, AfterValidator(names.pool)] | None = Field(
+        default=None, description="Its runs take a slot of this pool of freshline.toml."
+    )
+    max_concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="How many of its runs may run at once, over all partitions."
+    )
     backoff: Backoff | None = Field(default=None, description="After failed automatic runs.")
     quiet_hours: Annotated[tuple[QuietHours, ...], AsTuple, Field(max_length=100)] = Field(
         default=(), description="When no automatic run starts."

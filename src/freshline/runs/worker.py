@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from freshline.definitions.manifest import project_name
+from freshline.definitions.manifest import read_manifest
 from freshline.definitions.schema import Workflow
 from freshline.definitions.steps import produced
 from freshline.errors import CheckError, EngineError, FencedError, FreshlineError, WarehouseError
@@ -41,7 +41,7 @@ class Worker:
     def __init__(self, store: Store, settings: Settings, slots: int = 1) -> None:
         self.store = store
         self.settings = settings
-        self.project = project_name(settings.project)
+        self.project = read_manifest(settings.project).name
         self.code = Code(settings.project)
         self.heart = Heart(store)
         self.presence = Presence(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)

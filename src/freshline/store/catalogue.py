@@ -37,12 +37,13 @@ def read_graph(connection: Connection) -> Graph:
     )
 
 
-def read_stored(connection: Connection) -> Stored:
-    """What a plan is made against."""
+def read_stored(connection: Connection, project: str) -> Stored:
+    """What a plan for this project is made against."""
     return Stored(
         workflows={row["slug"]: row for row in connection.execute(SQL["stored_workflows"])},
         assets={row["id"]: row for row in connection.execute(SQL["stored_assets"])},
         edges=[(row["asset_id"], row["slug"]) for row in connection.execute(SQL["stored_edges"])],
+        pools={row["name"]: row["slots"] for row in connection.execute(SQL["stored_pools"], {"project": project})},
     )
 
 
@@ -55,6 +56,7 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     ending = {"workflows": touched + retired, "reason": "definition-changed", "code_hash": project.code_hash}
     connection.execute(SQL["cancel_queued"], ending)
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
+    connection.execute(SQL["save_pools"], {"project": project.name, "pools": Jsonb(dict(project.pools))})
     loaded = [one for one in project.workflows if one.definition.slug in {*plan.added, *plan.changed}]
     ids = _save_workflows(connection, project, loaded, stored)
     _save_assets(connection, project, loaded, touched + retired)
@@ -86,6 +88,8 @@ def _save_workflows(
                 "policy": one.policy.as_json(),
                 "fingerprint": one.fingerprint,
                 "job_fingerprint": one.job_fingerprint,
+                "pool": one.definition.pool,
+                "max_concurrency": one.definition.max_concurrency,
                 "code_hash": one.code_hash,
                 "needs_spark": needs_spark(one.definition),
                 "definition": workflow_json(one.definition),

@@ -34,6 +34,8 @@ from freshline.store.queries import load
 
 SQL = load("runs")
 MOST_LOG_LINES = 10_000
+FIRST = 32  # how many runs of a pool are looked at: more workers than that seldom claim in the same millisecond
+TRIES = 5
 Row = Mapping[str, Any]
 
 
@@ -61,13 +63,17 @@ class Executing:
             "code_hash": who.code_hash,
             "spark": who.spark,
             "lease_ms": self.settings.lease_ms,
+            "first": FIRST,
         }
-        try:
-            with self.database.transaction("claim_run") as connection:
-                row = connection.execute(SQL["claim_run"], parameters).fetchone()
-                return _claimed(connection, row, self.settings.lease_ms) if row else None
-        except psycopg.errors.UniqueViolation:
-            return None  # another run of the workflow began in the same moment: the index decided (promise 2)
+        for _ in range(TRIES):
+            try:
+                with self.database.transaction("claim_run") as connection:
+                    row = connection.execute(SQL["claim_run"], parameters).fetchone()
+                    return _claimed(connection, row, self.settings.lease_ms) if row else None
+            except psycopg.errors.UniqueViolation:
+                # Another run of the workflow, or in the slot, began in this moment: the index decided (promise 2).
+                continue
+        return None
 
     def renew_leases(self, held: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
         """Prolong leases; returns the runs that are still ours, and whether each is to be canceled."""

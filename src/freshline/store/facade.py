@@ -57,17 +57,17 @@ class Store(Materializing, Executing):
     def plan(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """What `apply` would do."""
         with self.database.reading() as connection:
-            return make_plan(project, catalogue.read_stored(connection), baseline=baseline)
+            return make_plan(project, catalogue.read_stored(connection, project.name), baseline=baseline)
 
     def apply(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """Store the project's definitions and retire what it no longer has, in one transaction (R10.2)."""
         with self.database.transaction("apply") as connection:
             connection.execute("SET LOCAL lock_timeout = '30s'")
             connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
-            stored = catalogue.read_stored(connection)
+            stored = catalogue.read_stored(connection, project.name)
             plan = make_plan(project, stored, baseline=baseline)
             catalogue.write(connection, project, plan, stored, baseline=baseline)
-        self.database.ring("events", "considerations")
+        self.database.ring("events", "considerations", "runs")
         return plan
 
     def report(
@@ -189,7 +189,7 @@ class Store(Materializing, Executing):
             connection.execute(SQL["cancel_queued"], ending)
             connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
             _touch(connection, workflow["id"])
-        self.database.ring("events", "considerations")
+        self.database.ring("events", "considerations", "runs")
 
     def resume(self, slug: str) -> None:
         """Automatic runs of the workflow start again."""

@@ -22,6 +22,7 @@ class Stored:
     workflows: Mapping[str, Mapping[str, Any]]
     assets: Mapping[str, Mapping[str, Any]]
     edges: Sequence[tuple[str, str]]
+    pools: Mapping[str, int] = field(default_factory=dict)  # of the project
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,13 @@ class ApplyPlan:
     assets_removed: list[str] = field(default_factory=list)
     will_run: list[dict[str, str]] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
+    pools: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # limits before and after
     warnings: list[str] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
         """Nothing would change."""
-        return not (self.added or self.changed or self.retired)
+        return not (self.added or self.changed or self.retired or self.pools)
 
     def as_json(self) -> dict[str, Any]:
         """As `freshline apply --json` shows it."""
@@ -56,6 +58,7 @@ class ApplyPlan:
             "assetsRemoved": self.assets_removed,
             "willRun": self.will_run,
             "changes": self.changes,
+            "pools": [{"name": name, "before": old, "after": new} for name, (old, new) in self.pools.items()],
             "warnings": self.warnings,
         }
 
@@ -66,6 +69,9 @@ def make_plan(project: Project, stored: Stored, *, baseline: bool) -> ApplyPlan:
     plan = ApplyPlan(project.name, warnings=list(project.warnings))
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
         _compare(plan, loaded, stored, baseline=baseline)
+    names = sorted(stored.pools.keys() | project.pools.keys())
+    limits = {name: (stored.pools.get(name), project.pools.get(name)) for name in names}
+    plan.pools.update({name: (old, new) for name, (old, new) in limits.items() if old != new})
     wanted = {loaded.definition.slug for loaded in project.workflows}
     mine = {slug for slug, row in stored.workflows.items() if row["project"] == project.name and not row["retired"]}
     plan.retired.extend(sorted(mine - wanted))

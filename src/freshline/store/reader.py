@@ -115,16 +115,17 @@ class Reader:
         return self.decisions(limit, asset=found["assetId"])
 
     def status(self, name: str | None = None) -> Json:
-        """`{at, assets, workflows, notes}`: of everything, or of one asset or workflow and what belongs to it."""
+        """`{at, assets, workflows, pools, notes}`: of everything, or of one asset or workflow and its own."""
         with self._look() as look:
             names, slugs = _belonging(look, name)
             at = look.all("clock")[0]["now"]
             assets, workflows = look.raw("status_assets", assets=names), look.raw("status_workflows", slugs=slugs)
-            queue = look.raw("queue", grace=SILENT_MS)[0]
+            queue, pools = look.raw("queue", grace=SILENT_MS)[0], look.all("pools")
         return {
             "at": at,
             "assets": [asset_status(row) for row in assets],
             "workflows": [workflow_status(row) for row in workflows],
+            "pools": pools,
             "notes": notes(queue),
         }
 

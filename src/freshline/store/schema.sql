@@ -35,9 +35,11 @@ CREATE TABLE public.considerations (
     hold text,
     blocker_id bigint,
     blocks_until timestamp with time zone,
+    priority integer,
     looks integer DEFAULT 0 NOT NULL,
     CONSTRAINT considerations_check CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
     CONSTRAINT considerations_check1 CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
+    CONSTRAINT considerations_check2 CHECK (((blocker_id IS NULL) = (priority IS NULL))),
     CONSTRAINT considerations_class_check CHECK ((class = ANY (ARRAY[0, 1, 2]))),
     CONSTRAINT considerations_looks_check CHECK ((looks >= 0))
 );
@@ -134,6 +136,15 @@ CREATE TABLE public.installation (
     CONSTRAINT installation_one_check CHECK (one)
 );
 
+CREATE TABLE public.pools (
+    project text NOT NULL,
+    name text NOT NULL,
+    slots integer NOT NULL,
+    retired_at timestamp with time zone,
+    CONSTRAINT pools_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT pools_slots_check CHECK ((slots > 0))
+);
+
 CREATE TABLE public.projects (
     name text NOT NULL,
     code_hash text NOT NULL,
@@ -182,6 +193,9 @@ CREATE TABLE public.runs (
     cause text NOT NULL,
     priority integer NOT NULL,
     urgency double precision NOT NULL,
+    pool text DEFAULT ''::text NOT NULL,
+    slot integer,
+    lane integer,
     mixed boolean DEFAULT false NOT NULL,
     pins jsonb NOT NULL,
     parameters jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -203,9 +217,10 @@ CREATE TABLE public.runs (
     CONSTRAINT runs_check CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
     CONSTRAINT runs_check1 CHECK (((status = 'running'::text) <= ((worker_id IS NOT NULL) AND (started_at IS NOT NULL) AND (attempt > 0)))),
     CONSTRAINT runs_check2 CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
-    CONSTRAINT runs_check3 CHECK (((status = 'failed'::text) <= (error IS NOT NULL))),
-    CONSTRAINT runs_check4 CHECK (((status = 'succeeded'::text) <= (error IS NULL))),
-    CONSTRAINT runs_check5 CHECK (((trigger ->> 'type'::text) = trigger_type)),
+    CONSTRAINT runs_check3 CHECK ((((status = 'running'::text) AND (pool <> ''::text)) <= (slot IS NOT NULL))),
+    CONSTRAINT runs_check4 CHECK (((status = 'failed'::text) <= (error IS NOT NULL))),
+    CONSTRAINT runs_check5 CHECK (((status = 'succeeded'::text) <= (error IS NULL))),
+    CONSTRAINT runs_check6 CHECK (((trigger ->> 'type'::text) = trigger_type)),
     CONSTRAINT runs_crashes_check CHECK ((crashes >= 0)),
     CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text]))),
     CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
@@ -315,12 +330,15 @@ CREATE TABLE public.workflows (
     automatic boolean NOT NULL,
     policy jsonb NOT NULL,
     job_fingerprint text NOT NULL,
+    pool text DEFAULT ''::text NOT NULL,
+    max_concurrency integer,
     created_at timestamp with time zone NOT NULL,
     applied_at timestamp with time zone NOT NULL,
     retired_at timestamp with time zone,
     paused_at timestamp with time zone,
     paused_until timestamp with time zone,
     CONSTRAINT workflows_check CHECK (((paused_until IS NULL) OR (paused_at IS NOT NULL))),
+    CONSTRAINT workflows_max_concurrency_check CHECK ((max_concurrency > 0)),
     CONSTRAINT workflows_version_check CHECK ((version > 0))
 );
 
@@ -364,6 +382,9 @@ ALTER TABLE ONLY public.inbox
 
 ALTER TABLE ONLY public.installation
     ADD CONSTRAINT installation_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.pools
+    ADD CONSTRAINT pools_pkey PRIMARY KEY (project, name);
 
 ALTER TABLE ONLY public.projects
     ADD CONSTRAINT projects_pkey PRIMARY KEY (name);
@@ -435,15 +456,19 @@ CREATE INDEX runs_active ON public.runs USING btree (workflow_id, partition_key)
 
 CREATE INDEX runs_history ON public.runs USING btree (workflow_id, partition_key, queued_at DESC);
 
+CREATE UNIQUE INDEX runs_lanes ON public.runs USING btree (workflow_id, lane) WHERE ((status = 'running'::text) AND (lane IS NOT NULL));
+
 CREATE INDEX runs_leases ON public.runs USING btree (lease_until) WHERE (status = 'running'::text);
 
 CREATE UNIQUE INDEX runs_one_active ON public.runs USING btree (workflow_id, partition_key) WHERE ((status = ANY (ARRAY['queued'::text, 'running'::text])) AND (trigger_type = 'auto-materialize'::text));
 
 CREATE UNIQUE INDEX runs_one_running ON public.runs USING btree (workflow_id, partition_key) WHERE (status = 'running'::text);
 
-CREATE INDEX runs_queue ON public.runs USING btree (project, urgency, id) WHERE (status = 'queued'::text);
+CREATE INDEX runs_queue ON public.runs USING btree (project, pool, urgency, id) WHERE (status = 'queued'::text);
 
 CREATE INDEX runs_recent ON public.runs USING btree (queued_at DESC, id DESC);
+
+CREATE UNIQUE INDEX runs_slots ON public.runs USING btree (project, pool, slot) WHERE ((status = 'running'::text) AND (slot IS NOT NULL));
 
 CREATE INDEX snapshots_changed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE changed;
 
@@ -497,6 +522,9 @@ ALTER TABLE ONLY public.inbox
 
 ALTER TABLE ONLY public.inbox
     ADD CONSTRAINT inbox_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.pools
+    ADD CONSTRAINT pools_project_fkey FOREIGN KEY (project) REFERENCES public.projects(name);
 
 ALTER TABLE ONLY public.run_logs
     ADD CONSTRAINT run_logs_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.runs(id) ON DELETE CASCADE;

@@ -30,11 +30,18 @@ class Loaded:
     needs_spark: bool
     retired: bool
     last_decision: tuple[str, str] | None  # id and digest
+    waiting_priority: int | None = None  # of the most urgent one that waits for this one
 
     @property
     def key(self) -> Key:
         """Workflow and partition."""
         return self.state.workflow_id, self.state.partition_key
+
+    @property
+    def priority(self) -> int:
+        """Its own, or that of its most urgent waiter (R11.8)."""
+        own, waiting = self.policy.priority, self.waiting_priority
+        return own if waiting is None else min(own, waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +56,19 @@ class Moment:
 
 def read(connection: Connection, keys: Mapping[Key, int]) -> Moment:
     """The state of these workflow partitions; the values are how often each was looked at."""
+    return parse(fetch(connection, keys), keys)
+
+
+def fetch(connection: Connection, keys: Mapping[Key, int]) -> Mapping[str, Any]:
+    """The same as the database tells it, for `parse`: the transaction can end before that."""
     arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
     row = connection.execute(SQL["load_states"], arrays).fetchone()
     assert row is not None  # noqa: S101 - an aggregate always returns a row
+    return row
+
+
+def parse(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Moment:
+    """What was fetched, as records."""
     loaded = [_loaded(data, keys) for data in row["states"] or ()]
     return Moment(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded)
 
@@ -111,6 +128,7 @@ def _loaded(data: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
         needs_spark=data["needs_spark"],
         retired=data["retired"],
         last_decision=(decision["id"], decision["digest"]) if decision else None,
+        waiting_priority=data["waiting"],
     )
 
 

@@ -75,6 +75,7 @@ class Verdicts:
                 "trigger": trigger,
                 "cause": run.cause,
                 "priority": run.priority,
+                "inherited": loaded.priority,
                 "mixed": run.mixed,
                 "pins": {asset_id: pin.as_json() for asset_id, pin in run.pins.items()},
                 "parameters": dict(run.parameters),
@@ -96,6 +97,7 @@ class Verdicts:
                 "hold": decision.reason,
                 "blocker_id": decision.blocker_id,
                 "blocks_until": decision.blocks_until.isoformat() if decision.blocks_until else None,
+                "priority": loaded.priority if decision.blocker_id else None,
             }
         )
 
@@ -126,6 +128,8 @@ class Verdicts:
         with connection.pipeline():
             self._each(connection, "queue_runs", self.runs, runs=Jsonb(self.runs))
             self._each(connection, "renew_runs", self.renewals, renewals=Jsonb(self.renewals))
+            waiting = [hold for hold in self.holds if hold["blocker_id"]]
+            self._each(connection, "hurry_runs", waiting, holds=Jsonb(waiting))
             self._each(connection, "supersede_runs", self.superseded, ids=self.superseded)
             workflows, partitions = [w for w, _ in self.done], [p for _, p in self.done]
             self._each(connection, "drop_considerations", self.done, workflows=workflows, partitions=partitions)

@@ -30,6 +30,15 @@ CREATE TABLE projects (
     applied_at      timestamptz NOT NULL
 );
 
+-- How many runs a pool takes at once. A pool that its project no longer declares keeps its limit for runs that name it.
+CREATE TABLE pools (
+    project         text NOT NULL REFERENCES projects,
+    name            text NOT NULL CHECK (name <> ''),
+    slots           integer NOT NULL CHECK (slots > 0),
+    retired_at      timestamptz,
+    PRIMARY KEY (project, name)
+);
+
 CREATE TABLE workflows (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     slug            text NOT NULL UNIQUE,
@@ -38,6 +47,8 @@ CREATE TABLE workflows (
     automatic       boolean NOT NULL,
     policy          jsonb NOT NULL,
     job_fingerprint text NOT NULL,
+    pool            text NOT NULL DEFAULT '', -- '': none
+    max_concurrency integer CHECK (max_concurrency > 0),
     created_at      timestamptz NOT NULL,
     applied_at      timestamptz NOT NULL,
     retired_at      timestamptz,
@@ -96,6 +107,9 @@ CREATE TABLE runs (
     cause           text NOT NULL,
     priority        integer NOT NULL,
     urgency         double precision NOT NULL, -- seconds of queued_at + 10 per priority: waiting improves it (R11.8)
+    pool            text NOT NULL DEFAULT '',
+    slot            integer, -- which slot of the pool it runs in
+    lane            integer, -- which of its workflow's maxConcurrency it is
     mixed           boolean NOT NULL DEFAULT false,
     pins            jsonb NOT NULL,
     parameters      jsonb NOT NULL DEFAULT '{}',
@@ -117,6 +131,7 @@ CREATE TABLE runs (
     CHECK ((status = 'running') = (lease_until IS NOT NULL)),
     CHECK ((status = 'running') <= (worker_id IS NOT NULL AND started_at IS NOT NULL AND attempt > 0)),
     CHECK ((status IN ('succeeded', 'failed', 'canceled')) = (finished_at IS NOT NULL)),
+    CHECK ((status = 'running' AND pool <> '') <= (slot IS NOT NULL)),
     CHECK ((status = 'failed') <= (error IS NOT NULL)),
     CHECK ((status = 'succeeded') <= (error IS NULL)),
     CHECK (trigger ->> 'type' = trigger_type)
@@ -125,8 +140,11 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_one_active ON runs (workflow_id, partition_key)
     WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize';
 CREATE UNIQUE INDEX runs_one_running ON runs (workflow_id, partition_key) WHERE status = 'running';
+-- A slot is held by being written in a running run: ending the run, however it ends, frees it (ADR 0005).
+CREATE UNIQUE INDEX runs_slots ON runs (project, pool, slot) WHERE status = 'running' AND slot IS NOT NULL;
+CREATE UNIQUE INDEX runs_lanes ON runs (workflow_id, lane) WHERE status = 'running' AND lane IS NOT NULL;
 CREATE INDEX runs_active ON runs (workflow_id, partition_key) WHERE status IN ('queued', 'running');
-CREATE INDEX runs_queue ON runs (project, urgency, id) WHERE status = 'queued';
+CREATE INDEX runs_queue ON runs (project, pool, urgency, id) WHERE status = 'queued';
 CREATE INDEX runs_leases ON runs (lease_until) WHERE status = 'running';
 CREATE INDEX runs_history ON runs (workflow_id, partition_key, queued_at DESC);
 CREATE INDEX runs_recent ON runs (queued_at DESC, id DESC);
@@ -284,10 +302,12 @@ CREATE TABLE considerations (
     hold            text,
     blocker_id      bigint REFERENCES workflows,
     blocks_until    timestamptz,
+    priority        integer, -- of who waits for the blocker, its own or that of who waits for it (R11.8)
     looks           integer NOT NULL DEFAULT 0 CHECK (looks >= 0),
     PRIMARY KEY (workflow_id, partition_key),
     CHECK (blocks_until IS NULL OR hold IS NOT NULL),
-    CHECK (blocker_id IS NULL OR hold IS NOT NULL)
+    CHECK (blocker_id IS NULL OR hold IS NOT NULL),
+    CHECK ((blocker_id IS NULL) = (priority IS NULL))
 );
 CREATE INDEX considerations_due ON considerations (class, not_before);
 CREATE INDEX considerations_blocker ON considerations (blocker_id) WHERE blocker_id IS NOT NULL;

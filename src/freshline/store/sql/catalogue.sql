@@ -42,6 +42,20 @@ SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id
 INSERT INTO projects (name, code_hash, applied_at) VALUES (%(name)s, %(code_hash)s, freshline_now())
 ON CONFLICT (name) DO UPDATE SET code_hash = excluded.code_hash, applied_at = excluded.applied_at
 
+-- name: stored_pools
+-- purpose: the pools that a project declares
+SELECT name, slots FROM pools WHERE project = %(project)s AND retired_at IS NULL ORDER BY name
+
+-- name: save_pools
+-- purpose: the pools of a project as declared; one that is gone keeps its limit for the runs that still name it
+WITH declared AS (
+    INSERT INTO pools (project, name, slots)
+    SELECT %(project)s, key, value::integer FROM jsonb_each_text(%(pools)s) ORDER BY key
+    ON CONFLICT (project, name) DO UPDATE SET slots = excluded.slots, retired_at = NULL
+)
+UPDATE pools SET retired_at = freshline_now()
+ WHERE project = %(project)s AND retired_at IS NULL AND NOT %(pools)s::jsonb ? name
+
 -- name: cancel_queued
 -- purpose: end queued automatic runs; what they were for stays pending. Manual ones end if nobody has their code
 WITH ended AS (
@@ -59,15 +73,18 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
 
 -- name: save_workflows
 -- purpose: added, changed and re-added workflows; a re-added slug keeps its history
-INSERT INTO workflows AS w (slug, project, version, automatic, policy, job_fingerprint, created_at, applied_at)
-SELECT slug, project, version, automatic, policy, job_fingerprint, freshline_now(), freshline_now()
+INSERT INTO workflows AS w (slug, project, version, automatic, policy, job_fingerprint, pool, max_concurrency,
+                            created_at, applied_at)
+SELECT slug, project, version, automatic, policy, job_fingerprint, coalesce(pool, ''), max_concurrency,
+       freshline_now(), freshline_now()
   FROM jsonb_to_recordset(%(rows)s) AS r (
-        slug text, project text, version integer, automatic boolean, policy jsonb, job_fingerprint text)
+        slug text, project text, version integer, automatic boolean, policy jsonb, job_fingerprint text, pool text,
+        max_concurrency integer)
  ORDER BY slug
 ON CONFLICT (slug) DO UPDATE
    SET project = excluded.project, version = excluded.version, automatic = excluded.automatic,
-       policy = excluded.policy, job_fingerprint = excluded.job_fingerprint, applied_at = excluded.applied_at,
-       retired_at = NULL
+       policy = excluded.policy, job_fingerprint = excluded.job_fingerprint, pool = excluded.pool,
+       max_concurrency = excluded.max_concurrency, applied_at = excluded.applied_at, retired_at = NULL
 RETURNING w.id, w.slug
 
 -- name: save_versions

@@ -167,7 +167,8 @@ WITH moment AS MATERIALIZED (
                'retired', w.retired_at IS NOT NULL, 'code_hash', v.code_hash, 'needs_spark', v.needs_spark,
                'inputs', coalesce(i.list, '[]'), 'outputs', coalesce(o.list, '[]'),
                'partition', to_jsonb(p) - 'vector', 'active', to_jsonb(r),
-               'last_decision', to_jsonb(d)) AS state
+               'last_decision', to_jsonb(d),
+               'waiting', (SELECT min(c.priority) FROM considerations c WHERE c.blocker_id = w.id)) AS state
       FROM batch b
       JOIN workflows w ON w.id = b.workflow_id
       JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
@@ -211,14 +212,16 @@ SELECT w.id AS workflow_id, w.slug, b.partition_key, w.version, w.job_fingerprin
 WITH new AS (
     SELECT * FROM jsonb_to_recordset(%(runs)s) AS r (
         id uuid, workflow_id bigint, partition_key text, version integer, project text, code_hash text,
-        needs_spark boolean, trigger jsonb, cause text, priority integer, mixed boolean, pins jsonb, parameters jsonb, decision_id uuid, event jsonb)
+        needs_spark boolean, trigger jsonb, cause text, priority integer, inherited integer, mixed boolean, pins jsonb, parameters jsonb,
+        decision_id uuid, event jsonb)
 ), inserted AS (
-    INSERT INTO runs (id, workflow_id, partition_key, version, project, code_hash, needs_spark, status, trigger,
+    INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
                       trigger_type, cause, priority, urgency, mixed, pins, parameters, decision_id, queued_at)
-    SELECT id, workflow_id, partition_key, version, project, code_hash, needs_spark, 'queued', trigger,
-           'auto-materialize', cause, priority, extract(epoch FROM m.now) + 10 * priority, mixed, pins, parameters,
-           decision_id, m.now
-      FROM new, (SELECT freshline_now() AS now) m ORDER BY workflow_id, partition_key
+    SELECT n.id, n.workflow_id, n.partition_key, n.version, n.project, w.pool, n.code_hash, n.needs_spark, 'queued',
+           n.trigger, 'auto-materialize', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
+           n.pins, n.parameters, n.decision_id, m.now
+      FROM new n JOIN workflows w ON w.id = n.workflow_id, (SELECT freshline_now() AS now) m
+     ORDER BY n.workflow_id, n.partition_key
     RETURNING id
 )
 INSERT INTO events (id, time, type, subject, data)
@@ -232,6 +235,22 @@ UPDATE runs r
   FROM jsonb_to_recordset(%(renewals)s) AS n (
         id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, decision_id uuid)
  WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
+
+-- name: hurry_runs
+-- purpose: a queued blocker becomes as urgent as who waits for it (R11.8); a hint, so it waits for nobody
+WITH waiting AS (
+    SELECT blocker_id, min(priority) AS priority
+      FROM jsonb_to_recordset(%(holds)s) AS n (blocker_id bigint, priority integer)
+     WHERE blocker_id IS NOT NULL GROUP BY blocker_id
+), slower AS MATERIALIZED (
+    SELECT r.id, w.priority
+      FROM waiting w
+      JOIN runs r ON r.workflow_id = w.blocker_id AND r.status = 'queued'
+     WHERE r.urgency > extract(epoch FROM r.queued_at) + 10 * w.priority
+     ORDER BY r.id
+       FOR UPDATE OF r SKIP LOCKED
+)
+UPDATE runs r SET urgency = extract(epoch FROM r.queued_at) + 10 * s.priority FROM slower s WHERE r.id = s.id
 
 -- name: supersede_runs
 -- purpose: end queued automatic runs whose cause is gone (R6.3)
@@ -255,10 +274,11 @@ DELETE FROM considerations
 -- purpose: look again then
 UPDATE considerations c
    SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocks_until = n.blocks_until,
+       priority = n.priority,
        looks = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.looks + 1 ELSE 0 END
   FROM jsonb_to_recordset(%(holds)s) AS n (
         workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint,
-        blocks_until timestamptz)
+        blocks_until timestamptz, priority integer)
  WHERE (c.workflow_id, c.partition_key) = (n.workflow_id, n.partition_key)
 
 -- name: record_decisions

@@ -286,3 +286,11 @@ SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
  WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
  ORDER BY r.started_at, r.id
+
+-- name: pools
+-- purpose: how full the pools are that projects declare
+SELECT p.project, p.name, p.slots,
+       (SELECT count(*) FROM runs r WHERE r.project = p.project AND r.pool = p.name AND r.status = 'running'
+           AND r.slot IS NOT NULL) AS running,
+       (SELECT count(*) FROM runs r WHERE r.project = p.project AND r.pool = p.name AND r.status = 'queued') AS queued
+  FROM pools p WHERE p.retired_at IS NULL ORDER BY p.project, p.name

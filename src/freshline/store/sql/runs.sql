@@ -1,20 +1,51 @@
 -- name: claim_run
 -- purpose: the most urgent queued run that this worker may execute; attempt + 1 is its fencing token
-WITH candidate AS MATERIALIZED (
-    SELECT r.id FROM runs r
+-- Full pools are left out before the choice (R11.8). The first of each pool are looked at without a lock, so that the
+-- cost is the number of pools, not of queued runs; then the most urgent one that nobody else is taking is locked.
+WITH room AS MATERIALIZED (
+    SELECT '' AS pool, NULL::integer AS slot
+    UNION ALL
+    SELECT p.name, free.slot
+      FROM pools p
+     CROSS JOIN LATERAL (
+         SELECT array_agg(x.slot) AS slots FROM runs x
+          WHERE x.project = p.project AND x.pool = p.name AND x.status = 'running' AND x.slot IS NOT NULL) taken
+     CROSS JOIN LATERAL (
+         -- At random: two workers seldom want the same one. If they do, the index refuses one of them.
+         SELECT n.slot FROM generate_series(1, p.slots) AS n (slot)
+          WHERE NOT n.slot = ANY (coalesce(taken.slots, '{}')) ORDER BY random() LIMIT 1) free
+     WHERE p.project = %(project)s AND coalesce(cardinality(taken.slots), 0) < p.slots
+), first AS MATERIALIZED (
+    SELECT q.id, room.slot
+      FROM room
+     CROSS JOIN LATERAL (
+         SELECT r.id FROM runs r JOIN workflows w ON w.id = r.workflow_id
+          WHERE r.status = 'queued'
+            AND r.project = %(project)s
+            AND r.pool = room.pool
+            AND (r.code_hash IS NULL OR r.code_hash = %(code_hash)s)
+            AND (%(spark)s OR NOT r.needs_spark)
+            AND NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = r.workflow_id AND x.partition_key = r.partition_key
+                               AND x.status = 'running')
+            AND (w.max_concurrency IS NULL
+                 OR w.max_concurrency > (SELECT count(*) FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running'))
+          ORDER BY r.urgency, r.id LIMIT %(first)s) q
+), candidate AS MATERIALIZED (
+    SELECT r.id, r.workflow_id, f.slot
+      FROM first f JOIN runs r ON r.id = f.id
      WHERE r.status = 'queued'
-       AND r.project = %(project)s
-       AND (r.code_hash IS NULL OR r.code_hash = %(code_hash)s)
-       AND (%(spark)s OR NOT r.needs_spark)
-       AND NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = r.workflow_id AND x.partition_key = r.partition_key
-                          AND x.status = 'running')
      ORDER BY r.urgency, r.id LIMIT 1
-       FOR UPDATE SKIP LOCKED
+       FOR UPDATE OF r SKIP LOCKED
 ), claimed AS (
     UPDATE runs r
-       SET status = 'running', attempt = r.attempt + 1, worker_id = %(worker)s,
+       SET status = 'running', attempt = r.attempt + 1, worker_id = %(worker)s, slot = c.slot, lane = free.lane,
            lease_until = m.now + %(lease_ms)s * interval '1 ms', started_at = coalesce(r.started_at, m.now)
-      FROM candidate c, (SELECT freshline_now() AS now) m
+      FROM candidate c
+      JOIN workflows w ON w.id = c.workflow_id
+     CROSS JOIN LATERAL (
+         SELECT min(n.lane) AS lane FROM generate_series(1, w.max_concurrency) AS n (lane)
+          WHERE NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running' AND x.lane = n.lane)
+     ) free, (SELECT freshline_now() AS now) m
      WHERE r.id = c.id
     RETURNING r.*
 ), noted AS (
@@ -239,9 +270,9 @@ SELECT status, attempt FROM runs WHERE id = %(run)s
 
 -- name: request_run
 -- purpose: a manual run, pinned to the heads of this moment
-INSERT INTO runs (id, workflow_id, partition_key, version, project, code_hash, needs_spark, status, trigger,
+INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
                   trigger_type, cause, priority, urgency, pins, parameters, request_key, queued_at)
-SELECT %(id)s, w.id, %(partition)s, w.version, w.project, v.code_hash, v.needs_spark, 'queued', %(trigger)s,
+SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v.needs_spark, 'queued', %(trigger)s,
        'manual', 'manual', %(priority)s, extract(epoch FROM m.now) + 10 * %(priority)s, %(pins)s, %(parameters)s,
        %(key)s, m.now
   FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version),
