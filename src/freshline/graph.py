@@ -92,10 +92,10 @@ class Graph:
         """The roots of everything that the workflow reads."""
         return frozenset().union(*(self.roots(asset_id) for asset_id in self.inputs(workflow_id)))
 
-    def descendants(self, asset_id: str) -> list[int]:
-        """Every workflow downstream of the asset, nearest levels first."""
+    def descendants(self, *assets: str) -> list[int]:
+        """Every workflow downstream of one of the assets, nearest levels first."""
         found: set[int] = set()
-        frontier = [asset_id]
+        frontier = list(assets)
         made: dict[int, list[str]] = defaultdict(list)
         for output, workflow_id in self._producers.items():
             made[workflow_id].append(output)

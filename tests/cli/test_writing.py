@@ -76,9 +76,13 @@ class TestApply:
         found = freshline.json("apply", "--dry-run")
         assert found["added"] == ["make-clean", "make-daily"]
         assert found["applied"] is False
-        assert {one["slug"] for one in found["willRun"]} == {"make-clean", "make-daily"}
+        assert {one["workflowSlug"]: one["reason"] for one in found["flood"]["held"]} == {
+            "make-clean": "input-missing",
+            "make-daily": "input-missing",
+        }
         text = freshline("apply", "--dry-run").stdout
-        assert "yes: missing" in text
+        assert "because of it:" in text
+        assert "nothing would run at once" in text
         assert freshline.json("status")["workflows"] == []
 
     def test_without_a_terminal_it_wants_a_yes(self, freshline: Freshline) -> None:

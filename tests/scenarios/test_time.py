@@ -121,8 +121,7 @@ def test_the_baseline_accepts_what_is_there(lab: Lab) -> None:
     lab.advance(hours=2)
     lab.settle()
     changed = workflow("b", "a", freshness={"ttlMs": HOUR}, entrypoint="jobs:new")
-    plan = lab.apply(changed, workflow("c", "a", entrypoint="jobs:new"), workflow("n"), baseline=True)
-    assert [one["slug"] for one in plan.will_run] == ["n"]
+    lab.apply(changed, workflow("c", "a", entrypoint="jobs:new"), workflow("n"), baseline=True)
     assert lab.work() == ["n"]
     lab.advance(minutes=59)
     assert lab.work() == []

@@ -47,11 +47,11 @@ def test_a_plan_says_what_apply_does(lab: Lab) -> None:
         "unchanged": [],
         "assetsAdded": ["e"],
         "assetsRemoved": ["d"],
-        "willRun": [{"slug": "b", "reason": "definition-changed"}, {"slug": "e", "reason": "missing"}],
         "changes": {
             "b": ["steps[0].job.entrypoint"],
             "c": ["steps[0].produces[0].autoMaterialize.priority"],
         },
+        "pools": [],
         "warnings": [],
     }
     assert lab.store.apply(wanted) == plan

@@ -20,7 +20,7 @@ from freshline.world.load import Load
 from freshline.world.loading import load_workflows
 from freshline.world.playing import Report
 from freshline.world.records import MOST_CHANGES
-from freshline.world.restoring import restore
+from freshline.world.restoring import Facts, restore
 from freshline.world.simulating import simulate
 from tests.lab import MONDAY, Lab, workflow
 from tests.world.histories import Both
@@ -194,7 +194,7 @@ def test_a_world_from_stored_states_decides_the_same(seed: int, lab: Lab) -> Non
         graph = lab.store._graph
         assert graph is not None
         moment = read(connection, {(workflow_id, ""): 0 for workflow_id in graph.slugs})
-    found = restore([(one.policy, one.state) for one in moment.loaded], moment.now, lab.settings)
+    found = restore(Facts(moment.now, [(one.policy, one.state) for one in moment.loaded]), lab.settings)
     assert set(found.catalogue.by_slug) == set(both.world.catalogue.by_slug)
     for slug, member in both.world.catalogue.by_slug.items():
         mine, theirs = both.world.peek(member), found.peek(found.catalogue.by_slug[slug])

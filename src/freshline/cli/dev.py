@@ -78,7 +78,9 @@ class Watched:
         """Store the definitions as they are now; errors are the caller's."""
         from freshline.definitions.project import load_project  # noqa: PLC0415 - imported on demand
 
-        show_plan(self._store.apply(load_project(self._root)))
+        project = load_project(self._root)
+        show_plan(self._store.plan(project))
+        self._store.apply(project)
 
     def look(self) -> bool:
         """Apply again if a file changed since the last look; whether it did."""

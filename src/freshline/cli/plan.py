@@ -1,8 +1,9 @@
-"""`freshline plan`: what would run, in which order, if an asset changed now, and what would not and why."""
+"""`freshline plan`, and the wave of `freshline apply`: what would run, in which order, and what would not and why."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
@@ -15,7 +16,7 @@ from freshline.cli.sentences import sentence
 if TYPE_CHECKING:
     from freshline.world.planning import Plan, Planned
 
-Json = dict[str, Any]
+MOST_SHOWN = 20
 
 
 @command("plan", examples=["freshline plan orders.raw", "freshline plan orders.raw --json"])
@@ -30,41 +31,50 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
     """
     settings = app.settings
     with app.reader(settings) as reader:
-        moment = reader.below(asset)
-    from freshline.world.planning import plan as make_plan  # noqa: PLC0415 - `--help` must not pay for it
+        facts = reader.below(asset)
+    from freshline.world import planning  # noqa: PLC0415 - `--help` must not pay for it
     from freshline.world.restoring import restore  # noqa: PLC0415
 
-    known = [(one.policy, one.state) for one in moment.loaded if not one.retired]
-    if not known:
+    if not facts.known:
         output.say(f"no workflow reads {asset}, so nothing would run")
-    made = make_plan(restore(known, moment.now, settings), asset) if known else None
+    made = planning.plan(restore(facts, settings), asset) if facts.known else planning.Plan()
     if as_json:
-        output.print_json(document(made, asset))
-    elif made is not None:
-        _show(made)
+        output.print_json({"asset": asset, **made.as_json()})
+    elif facts.known:
+        output.show(Text(f"if {asset} changed now:", style="bold"))
+        show_wave(made)
 
 
-def document(made: Plan | None, asset: str) -> Json:
-    """The answer as data."""
-    from freshline.world.planning import ASSUMES  # noqa: PLC0415 - `--help` must not pay for it
-
-    parts = {"runs": made.runs, "held": made.held, "cut": made.cut} if made else {"runs": (), "held": (), "cut": ()}
-    lists = {name: [one.as_json() for one in found] for name, found in parts.items()}
-    return {"asset": asset, "assumes": list(ASSUMES), "active": list(made.active) if made else [], **lists}
-
-
-def _show(made: Plan) -> None:
-    output.show(Text(f"if {made.asset_id} changed now:", style="bold"))
+def show_wave(made: Plan) -> None:
+    """What runs, what is held and where it stops, each list up to a length that can be read."""
     if made.runs:
-        output.show(output.table(["", "WORKFLOW", "ASSETS", "REASON", "BECAUSE OF"], map(_run, made.runs)))
+        _show(["", "WORKFLOW", "ASSETS", "REASON", "BECAUSE OF"], map(_run, made.runs))
     else:
         output.show(Text("nothing would run at once"))
     for title, rows in (("held", made.held), ("not by itself", made.cut)):
         if rows:
-            output.show(Text(""), output.table(["WORKFLOW", "ASSETS", "WHY"], map(_left, rows), title=title))
-    output.say("every run is taken to succeed and to change its output; one whose output stays equal stops the wave")
+            output.show(Text(""))
+            _show(["WORKFLOW", "ASSETS", "WHY"], map(_left, rows), title=title)
+    if made.runs:
+        output.say(
+            "every run is taken to succeed and to change its output; one whose output stays equal stops the wave"
+        )
     if made.active:
-        output.say(f"already queued or running, taken to be done: {', '.join(made.active)}")
+        output.say(f"already queued or running, taken to be done: {_some(made.active)}")
+
+
+def _show(columns: list[str], rows: Iterable[list[str]], title: str | None = None) -> None:
+    every = list(rows)
+    output.show(output.table(columns, every[:MOST_SHOWN], title=title))
+    if len(every) > MOST_SHOWN:
+        output.show(
+            Text(f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json tells every one", style="dim")
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_SHOWN
+    return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _run(one: Planned) -> list[str]:

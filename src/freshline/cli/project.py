@@ -12,12 +12,14 @@ from rich.text import Text
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.plan import show_wave
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
 
 if TYPE_CHECKING:
     from freshline.definitions.project import Project
     from freshline.store.facade import Store
     from freshline.store.planning import ApplyPlan
+    from freshline.world.planning import Plan
 
 Json = dict[str, Any]
 
@@ -104,14 +106,36 @@ def apply(
     settings = app.at(directory)
     project = load_project(settings.project, strict=strict)
     with app.store(settings) as store:
-        plan = store.plan(project, baseline=baseline is not None)
+        plan = store.plan(project)
+        wave = _flood(store, project, plan, baseline=baseline is not None)
         if not as_json:
             show_plan(plan)
+            _show_flood(plan, wave)
         applied = not dry_run and _agreed(plan, yes=yes) and _apply(store, project, baseline=baseline is not None)
     if as_json:
-        output.print_json({**plan.as_json(), "applied": applied})
+        output.print_json({**plan.as_json(), "flood": wave.as_json(), "applied": applied})
     elif not plan.empty:
         output.say("applied" if applied else "nothing was changed")
+
+
+def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -> Plan:
+    """What would run because of it, from the state that it would leave."""
+    from freshline.world import planning  # noqa: PLC0415 - `--help` must not pay for it
+    from freshline.world.restoring import restore  # noqa: PLC0415
+
+    touched = {*plan.added, *plan.changed}
+    if not (touched or plan.assets_removed):
+        return planning.Plan()
+    world = restore(store.rehearse(project, baseline=baseline), store.settings)
+    return planning.flood(world, touched, plan.assets_removed)
+
+
+def _show_flood(plan: ApplyPlan, wave: Plan) -> None:
+    if wave.runs or wave.held or wave.cut:
+        output.show(Text(""), Text("because of it:", style="bold"))
+        show_wave(wave)
+    elif not plan.empty:
+        output.show(Text("nothing would run because of it"))
 
 
 def _apply(store: Store, project: Project, *, baseline: bool) -> bool:
@@ -132,14 +156,13 @@ def _on_a_terminal() -> bool:
 
 
 def show_plan(plan: ApplyPlan) -> None:
-    """The plan as a table: what changes, and what runs because of it."""
+    """The plan as a table: what changes."""
     _warn(plan.warnings)
     if plan.empty:
         output.say(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
         return
-    reasons = {one["slug"]: one["reason"] for one in plan.will_run}
-    rows = [_plan_row(slug, kind, plan, reasons) for kind, slugs in _kinds(plan) for slug in slugs]
-    output.show(output.table(["", "WORKFLOW", "WHAT", "RUNS"], rows, title=f"project {plan.project}"))
+    rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
+    output.show(output.table(["", "WORKFLOW", "WHAT"], rows, title=f"project {plan.project}"))
     for name, (before, after) in plan.pools.items():
         output.show(Text(f"pool {name}: {_limit(before)} -> {_limit(after)}"))
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
@@ -155,10 +178,9 @@ def _kinds(plan: ApplyPlan) -> list[tuple[str, list[str]]]:
     return [("add", plan.added), ("change", plan.changed), ("retire", plan.retired)]
 
 
-def _plan_row(slug: str, kind: str, plan: ApplyPlan, reasons: dict[str, str]) -> list[str | Text]:
+def _plan_row(slug: str, kind: str, plan: ApplyPlan) -> list[str | Text]:
     style = {"add": "green", "change": "yellow", "retire": "red"}[kind]
-    runs = f"yes: {reasons[slug]}" if slug in reasons else "no"
-    return [Text(kind, style=style), slug, ", ".join(plan.changes.get(slug, ())), runs]
+    return [Text(kind, style=style), slug, ", ".join(plan.changes.get(slug, ()))]
 
 
 def _warn(warnings: Any) -> None:

@@ -18,11 +18,14 @@ from freshline.model.policy import Freshness, Policy
 from freshline.model.words import EventType, ExpiryReason
 from freshline.store.database import Connection
 from freshline.store.ids import new_id
+from freshline.store.patience import Duration, Patience
 from freshline.store.planning import ApplyPlan, Stored
 from freshline.store.queries import load
 
 SQL = load("catalogue")
 LOCK = 0x66726573_01
+# Of each workflow, to know how long it takes: those of long ago were other jobs on other data.
+MOST_RUNS = 200
 
 
 def read_graph(connection: Connection) -> Graph:
@@ -45,6 +48,14 @@ def read_stored(connection: Connection, project: str) -> Stored:
         edges=[(row["asset_id"], row["slug"]) for row in connection.execute(SQL["stored_edges"])],
         pools={row["name"]: row["slots"] for row in connection.execute(SQL["stored_pools"], {"project": project})},
     )
+
+
+def read_durations(connection: Connection, patience: Patience) -> list[Duration]:
+    """How long the runs took of those that somebody may wait for, where that is longer than anybody's patience."""
+    if not patience.awaited:
+        return []
+    values = {"slugs": patience.awaited, "longer_ms": patience.shortest_ms, "most": MOST_RUNS}
+    return [Duration(**row) for row in connection.execute(SQL["durations"], values)]
 
 
 def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Stored, *, baseline: bool) -> None:

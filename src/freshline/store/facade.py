@@ -22,15 +22,17 @@ from freshline.definitions.project import Project
 from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
-from freshline.store import catalogue, publication
+from freshline.store import catalogue, outlook, publication
 from freshline.store.database import Connection, Database
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
 from freshline.store.ids import new_id
 from freshline.store.materializing import Materializing
-from freshline.store.planning import ApplyPlan, make_plan
+from freshline.store.patience import Patience
+from freshline.store.planning import ApplyPlan, make_plan, proposed_graph
 from freshline.store.queries import load
 from freshline.store.reader import Reader
+from freshline.world.restoring import Facts
 
 SQL = load("catalogue")
 RUNS = load("runs")
@@ -57,18 +59,28 @@ class Store(Materializing, Executing):
     def plan(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """What `apply` would do."""
         with self.database.reading() as connection:
-            return make_plan(project, catalogue.read_stored(connection, project.name), baseline=baseline)
+            stored = catalogue.read_stored(connection, project.name)
+            plan = make_plan(project, stored)
+            patience = Patience(project, proposed_graph(project, stored))
+            plan.warnings.extend(patience.warnings(catalogue.read_durations(connection, patience)))
+        return plan
 
     def apply(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """Store the project's definitions and retire what it no longer has, in one transaction (R10.2)."""
         with self.database.transaction("apply") as connection:
-            connection.execute("SET LOCAL lock_timeout = '30s'")
-            connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
-            stored = catalogue.read_stored(connection, project.name)
-            plan = make_plan(project, stored, baseline=baseline)
-            catalogue.write(connection, project, plan, stored, baseline=baseline)
+            plan = _apply(connection, project, baseline=baseline)
         self.database.ring("events", "considerations", "runs")
         return plan
+
+    def rehearse(self, project: Project, *, baseline: bool = False) -> Facts:
+        """All facts as they would be after `apply`, about what it touches and whatever hangs together with that.
+
+        It is `apply` itself, rolled back: for that moment it holds the same locks.
+        """
+        with self.database.rehearsing() as connection:
+            plan = _apply(connection, project, baseline=baseline)
+            found = outlook.around(connection, {*plan.added, *plan.changed}, plan.assets_removed)
+        return found.facts()
 
     def report(
         self,
@@ -233,6 +245,15 @@ class Store(Materializing, Executing):
                 hint=f"run it with `freshline run {asset['slug']}`",
             )
         return asset
+
+
+def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
+    connection.execute("SET LOCAL lock_timeout = '30s'")
+    connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
+    stored = catalogue.read_stored(connection, project.name)
+    plan = make_plan(project, stored)
+    catalogue.write(connection, project, plan, stored, baseline=baseline)
+    return plan
 
 
 def _asset(connection: Connection, asset_id: str) -> dict[str, Any]:

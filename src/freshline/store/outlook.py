@@ -1,24 +1,66 @@
-"""Reads what a look into the future needs: the states below an asset, and the recorded past."""
+"""Reads what a look into the future needs: the states below an asset or a change, and the recorded past."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from freshline.graph import Graph
+from freshline.model.words import ExpiryReason
 from freshline.store import catalogue, states
 from freshline.store.database import Connection
 from freshline.store.queries import load
-from freshline.store.states import Moment
+from freshline.world.restoring import Facts
 
 SQL = load("reader")
+Rows = list[dict[str, Any]]
 
 
-def below(connection: Connection, asset_id: str) -> Moment:
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The rows that facts are made of: what locks them can be let go before."""
+
+    keys: Mapping[states.Key, int]
+    states: Mapping[str, Any]
+    clocks: Rows
+    jobs: Rows
+
+    def facts(self) -> Facts:
+        """The rows as a world takes them."""
+        moment = states.parse(self.states, self.keys)
+        return Facts(
+            now=moment.now,
+            known=[(one.policy, one.state) for one in moment.loaded if not one.retired],
+            due={row["asset_id"]: (row["due_at"], ExpiryReason(row["reason"])) for row in self.clocks},
+            jobs={row["id"]: row["job_fingerprint"] for row in self.jobs},
+        )
+
+
+def below(connection: Connection, asset_id: str) -> Facts:
     """All facts about the workflows downstream of the asset, and about every ancestor of those."""
     graph = catalogue.read_graph(connection)
-    return states.read(connection, {(one, ""): 0 for one in sorted(_closed(graph, graph.descendants(asset_id)))})
+    return _fetch(connection, graph, graph.descendants(asset_id)).facts()
+
+
+def around(connection: Connection, slugs: Collection[str], assets: Iterable[str]) -> Fetched:
+    """The same about these workflows and all downstream of them and of these assets."""
+    graph = catalogue.read_graph(connection)
+    own = {workflow_id for workflow_id, slug in graph.slugs.items() if slug in slugs}
+    made = [asset_id for asset_id, producer in graph.outputs().items() if producer in own]
+    return _fetch(connection, graph, own.union(graph.descendants(*made, *assets)))
+
+
+def _fetch(connection: Connection, graph: Graph, workflows: Iterable[int]) -> Fetched:
+    found = sorted(_closed(graph, workflows))
+    keys = {(one, ""): 0 for one in found}
+    return Fetched(
+        keys=keys,
+        clocks=connection.execute(SQL["clocks"], {"workflows": found}).fetchall(),
+        jobs=connection.execute(SQL["running_jobs"], {"workflows": found}).fetchall(),
+        states=states.fetch(connection, keys),
+    )
 
 
 def _closed(graph: Graph, workflows: Iterable[int]) -> set[int]:

@@ -11,8 +11,7 @@ from freshline.definitions.project import LoadedWorkflow, Project
 from freshline.definitions.schema import workflow_json
 from freshline.definitions.steps import external_inputs, produced
 from freshline.errors import ConflictError, DefinitionError, DefinitionErrors, Place
-from freshline.graph import find_cycle
-from freshline.model.words import Reason
+from freshline.graph import Graph, find_cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,6 @@ class ApplyPlan:
     unchanged: list[str] = field(default_factory=list)
     assets_added: list[str] = field(default_factory=list)
     assets_removed: list[str] = field(default_factory=list)
-    will_run: list[dict[str, str]] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
     pools: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # limits before and after
     warnings: list[str] = field(default_factory=list)
@@ -56,19 +54,18 @@ class ApplyPlan:
             "unchanged": self.unchanged,
             "assetsAdded": self.assets_added,
             "assetsRemoved": self.assets_removed,
-            "willRun": self.will_run,
             "changes": self.changes,
             "pools": [{"name": name, "before": old, "after": new} for name, (old, new) in self.pools.items()],
             "warnings": self.warnings,
         }
 
 
-def make_plan(project: Project, stored: Stored, *, baseline: bool) -> ApplyPlan:
+def make_plan(project: Project, stored: Stored) -> ApplyPlan:
     """Compare; what clashes with other projects is refused with all clashes at once (R10.1)."""
     _refuse_clashes(project, stored)
     plan = ApplyPlan(project.name, warnings=list(project.warnings))
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
-        _compare(plan, loaded, stored, baseline=baseline)
+        _compare(plan, loaded, stored)
     names = sorted(stored.pools.keys() | project.pools.keys())
     limits = {name: (stored.pools.get(name), project.pools.get(name)) for name in names}
     plan.pools.update({name: (old, new) for name, (old, new) in limits.items() if old != new})
@@ -82,38 +79,16 @@ def make_plan(project: Project, stored: Stored, *, baseline: bool) -> ApplyPlan:
     return plan
 
 
-def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, *, baseline: bool) -> None:
+def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored) -> None:
     slug = loaded.definition.slug
     row = stored.workflows.get(slug)
     if row is None or row["retired"]:
         plan.added.append(slug)
     elif row["fingerprint"] == loaded.fingerprint and row["job_fingerprint"] == loaded.job_fingerprint:
         plan.unchanged.append(slug)
-        return
     else:
         plan.changed.append(slug)
         plan.changes[slug] = _differences(loaded, row)
-    reason = _will_run(loaded, stored, row)
-    # A baseline accepts what is there; what is missing is not there.
-    if reason and not (baseline and reason != Reason.MISSING):
-        plan.will_run.append({"slug": slug, "reason": reason})
-
-
-def _will_run(loaded: LoadedWorkflow, stored: Stored, row: Mapping[str, Any] | None) -> str | None:
-    policy = loaded.policy
-    if not policy.automatic:
-        return None
-    missing = [asset_id for asset_id in produced(loaded.definition) if not _is_produced(stored, asset_id)]
-    if missing and policy.on_missing:
-        return Reason.MISSING
-    if row and row["succeeded_fingerprint"] not in {None, loaded.job_fingerprint}:
-        return Reason.DEFINITION_CHANGED
-    return None
-
-
-def _is_produced(stored: Stored, asset_id: str) -> bool:
-    row = stored.assets.get(asset_id)
-    return bool(row and row["produced"])
 
 
 def _differences(loaded: LoadedWorkflow, row: Mapping[str, Any]) -> list[str]:
@@ -140,7 +115,12 @@ def _refuse_clashes(project: Project, stored: Stored) -> None:
     errors = [*_slug_clashes(project, stored), *_asset_clashes(project, stored)]
     if errors:
         raise DefinitionErrors(errors)
-    cycle = find_cycle(_successors(project, stored))
+    graph = proposed_graph(project, stored)
+    following: dict[str, set[str]] = defaultdict(set)
+    for number, slug in graph.slugs.items():
+        for parent in graph.parents(number):
+            following[graph.slugs[parent]].add(slug)
+    cycle = find_cycle(following)
     if cycle:
         raise ConflictError(f"workflows of several projects wait for each other: {' -> '.join(cycle)}")
 
@@ -192,8 +172,8 @@ def _places(project: Project) -> dict[str, tuple[Place, bool]]:
     return found
 
 
-def _successors(project: Project, stored: Stored) -> dict[str, set[str]]:
-    """Workflows after whose runs others follow, over all projects as they would be."""
+def proposed_graph(project: Project, stored: Stored) -> Graph:
+    """The topology over all projects as it would be. Its numbers are its own: added workflows have none yet."""
     own = {loaded.definition.slug for loaded in project.workflows}
     makers = {
         asset_id: row["producer"]
@@ -209,8 +189,11 @@ def _successors(project: Project, stored: Stored) -> dict[str, set[str]]:
         slug = loaded.definition.slug
         makers |= dict.fromkeys(produced(loaded.definition), slug)
         edges.extend((item.asset_id, slug) for item in external_inputs(loaded.definition))
-    following: dict[str, set[str]] = defaultdict(set)
-    for asset_id, slug in edges:
-        if asset_id in makers and makers[asset_id] != slug:
-            following[makers[asset_id]].add(slug)
-    return following
+    slugs = sorted(own.union(makers.values(), (slug for _, slug in edges)))
+    numbers = {slug: number for number, slug in enumerate(slugs, start=1)}
+    return Graph(
+        epoch=0,
+        slugs={number: slug for slug, number in numbers.items()},
+        producers={asset_id: numbers[slug] for asset_id, slug in makers.items()},
+        edges=[(asset_id, numbers[slug]) for asset_id, slug in edges],
+    )

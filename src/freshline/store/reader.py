@@ -20,7 +20,7 @@ from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
 if TYPE_CHECKING:
-    from freshline.store.states import Moment
+    from freshline.world.restoring import Facts
 
 MAX_LIMIT = 100_000
 # Transactions that began before a follower's last look may commit after it: it looks back this far and drops repeats.
@@ -169,7 +169,7 @@ class Reader:
             now: datetime = look.raw("clock")[0]["now"]
             return now
 
-    def below(self, asset: str) -> Moment:
+    def below(self, asset: str) -> Facts:
         """All facts about the workflows downstream of an asset and about every ancestor of those."""
         from freshline.store import outlook  # noqa: PLC0415 - other looks do without the definitions
 

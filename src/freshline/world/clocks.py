@@ -13,6 +13,7 @@ from freshline.model.words import ExpiryReason
 from freshline.world.records import Asset
 
 EXPIRY, OVERDUE = "expiry", "overdue"
+Due = tuple[datetime, ExpiryReason]
 
 
 class Clocks:
@@ -44,13 +45,9 @@ class Clocks:
         """As if the freshness had run out."""
         self._expire(asset, (now, ExpiryReason.MANUAL))
 
-    def load(self, asset: Asset, now: datetime) -> None:
-        """The clocks of an asset whose head comes from elsewhere; one that is expired waits for its next point."""
-        freshness = self._freshness.get(asset.id)
-        if freshness is None:
-            return
-        produced = asset.head.produced_at if asset.head and asset.expired is None else None
-        self._expire(asset, expires_at(freshness, produced) if produced else next_point(freshness, now))
+    def load(self, asset: Asset, due: Due) -> None:
+        """The clock of an asset as it was set elsewhere."""
+        self._expire(asset, due)
 
     def fire(self, now: datetime) -> Iterator[tuple[Asset, str]]:
         """The assets whose clocks are due, with the kind of clock; the next point of a schedule is armed (R8.1)."""
@@ -69,7 +66,7 @@ class Clocks:
         """When to look at the heap again."""
         return self._heap[0][0] if self._heap else None
 
-    def _expire(self, asset: Asset, due: tuple[datetime, ExpiryReason] | None) -> None:
+    def _expire(self, asset: Asset, due: Due | None) -> None:
         asset.due_at, asset.due_reason = due or (None, None)
         if asset.due_at is not None:
             heapq.heappush(self._heap, (asset.due_at, EXPIRY, asset.id))

@@ -1,11 +1,12 @@
-"""What would run, in which order, if an asset changed now, and what would not and why.
+"""What would run, in which order, if an asset changed now or definitions were applied, and what would not and why.
 
 Runs take no time and all succeed with changed output; a hold that has to be waited for stays one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,35 +65,58 @@ class Planned:
 class Plan:
     """`active`: what is queued or running already. `runs`: in order. `held`: later. `cut`: not by themselves."""
 
-    asset_id: str
-    active: tuple[str, ...]
-    runs: tuple[Planned, ...]
-    held: tuple[Planned, ...]
-    cut: tuple[Planned, ...]
+    active: tuple[str, ...] = ()
+    runs: tuple[Planned, ...] = ()
+    held: tuple[Planned, ...] = ()
+    cut: tuple[Planned, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As `freshline plan --json` and `freshline apply --json` show it."""
+        lists = {"runs": self.runs, "held": self.held, "cut": self.cut}
+        told = {name: [one.as_json() for one in found] for name, found in lists.items()}
+        return {"assumes": list(ASSUMES), "active": list(self.active), **told}
 
 
 def plan(world: World, asset_id: str) -> Plan:
     """Let the asset change in the world, and everything that follows happen at this moment."""
-    queued = Queued()
-    world.witness = queued
-    active = tuple(sorted(run.slug for run in world.active.values()))
     below = world.catalogue.graph.descendants(world.catalogue.asset(asset_id))
     world.change(asset_id, f"changed:{iso(world.now)}")
+    return _play(world, below, news={asset_id})
+
+
+def flood(world: World, touched: Collection[str], freed: Iterable[str] = ()) -> Plan:
+    """What an apply starts in the world that it leaves: the runs of the workflows that it touched and of all below.
+
+    `freed`: assets that it took from their workflows, whose readers may have waited for those.
+    """
+    members = world.catalogue.members
+    own = [number for number, member in members.items() if member.slug in touched]
+    made = [asset_id for number in own for asset_id in members[number].outputs]
+    reached = {*own, *world.catalogue.graph.descendants(*made, *freed)}
+    ordered = sorted(reached, key=world.catalogue.rank.__getitem__)
+    return _play(world, ordered, told=set(own))
+
+
+def _play(
+    world: World, reached: Sequence[int], *, told: AbstractSet[int] = frozenset(), news: AbstractSet[str] = frozenset()
+) -> Plan:
+    """Let everything happen that is left to do at this moment, and tell what of it concerns those who are `reached`.
+
+    Who does not run is told if it is to be `told` in any case, if it reads `news`, or if something runs or is stuck
+    above it.
+    """
+    queued = world.witness = Queued()
+    active = tuple(sorted(run.slug for run in world.active.values()))
     _finish(world)
-    ran = [(run, decision) for run, decision in queued.runs if run.workflow_id in set(below)]
-    done = {run.workflow_id for run, _ in ran}
+    ran = [(run, decision) for run, decision in queued.runs if run.workflow_id in set(reached)]
     runs = tuple(
         Planned(world.catalogue.members[run.workflow_id], decision, number, run)
         for number, (run, decision) in enumerate(ran, start=1)
     )
-    rest = [_left(world, workflow_id, below, done) for workflow_id in below if workflow_id not in done]
-    return Plan(
-        asset_id,
-        active,
-        runs,
-        tuple(one for one in rest if one.decision.outcome is not Outcome.SKIP),
-        tuple(one for one in rest if one.decision.outcome is Outcome.SKIP),
-    )
+    done = {run.workflow_id for run, _ in ran}
+    left = _left(world, [one for one in reached if one not in done], told, news, done)
+    held = tuple(one for one in left if one.decision.outcome is not Outcome.SKIP)
+    return Plan(active, runs, held, tuple(one for one in left if one.decision.outcome is Outcome.SKIP))
 
 
 def _finish(world: World) -> None:
@@ -107,11 +131,21 @@ def _finish(world: World) -> None:
         world.succeed(claimed)
 
 
-def _left(world: World, workflow_id: int, below: Iterable[int], done: set[int]) -> Planned:
-    """Why it does not run. Nothing new to read: those between it and the asset that do not run either."""
-    member = world.catalogue.members[workflow_id]
-    decision = world.peek(member)
-    blocked = set(below) - done
-    behind = [world.catalogue.members[one].slug for one in world.catalogue.graph.parents(workflow_id) if one in blocked]
-    shows = decision.reason is Reason.UP_TO_DATE
-    return Planned(member, decision, behind=tuple(sorted(set(behind))) if shows else ())
+def _left(
+    world: World, rest: Iterable[int], told: AbstractSet[int], news: AbstractSet[str], done: AbstractSet[int]
+) -> list[Planned]:
+    """Who does not run, ancestors first, and why: a decision, or those above that keep what is new from it."""
+    found, stuck = [], set[int]()
+    members, graph = world.catalogue.members, world.catalogue.graph
+    for number in rest:
+        parents = set(graph.parents(number))
+        stirred = bool(parents & (done | stuck)) or not news.isdisjoint(graph.inputs(number))
+        if not (stirred or number in told):
+            continue
+        decision = world.peek(members[number])
+        if stirred or decision.outcome is not Outcome.SKIP:
+            stuck.add(number)
+        above = sorted(members[one].slug for one in parents & stuck)
+        behind = tuple(above) if decision.reason is Reason.UP_TO_DATE else ()
+        found.append(Planned(members[number], decision, behind=behind))
+    return found

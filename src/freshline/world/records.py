@@ -106,6 +106,7 @@ class Run:
     attempt: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    job_fingerprint: str | None = None  # of the definition that it is pinned to; None: the current one
 
     @property
     def reason(self) -> str:

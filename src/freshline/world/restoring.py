@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from freshline.decide.batch import with_defaults
 from freshline.model.policy import Policy
 from freshline.model.state import ActiveRun, Head, Input, State, Version
+from freshline.model.words import TriggerType
 from freshline.settings import Settings
 from freshline.world.catalogue import Catalogue, Member
+from freshline.world.clocks import Due
 from freshline.world.records import Asset, Partition, Run
 from freshline.world.world import Witness, World
 
 Known = tuple[Policy, State]
 
 
-def restore(known: Iterable[Known], now: datetime, settings: Settings, witness: Witness | None = None) -> World:
-    """The world of these workflows, every one of them to be looked at. It must contain all their ancestors."""
-    given = list(known)
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about some workflows and all their ancestors at one moment.
+
+    `due`: when outputs run out. `jobs`: by the id of an active run, the fingerprint of the job that it executes.
+    """
+
+    now: datetime
+    known: Sequence[Known]
+    due: Mapping[str, Due] = field(default_factory=dict)
+    jobs: Mapping[str, str] = field(default_factory=dict)
+
+
+def restore(facts: Facts, settings: Settings, witness: Witness | None = None) -> World:
+    """The world of these workflows, every one of them to be looked at."""
+    given, now = facts.known, facts.now
     world = World(Catalogue(_member(policy, state, settings) for policy, state in given), now, witness=witness)
     for _, state in given:
         for one in state.inputs:
@@ -29,9 +45,9 @@ def restore(known: Iterable[Known], now: datetime, settings: Settings, witness: 
             world.assets[output.asset_id].expired = output.expired
         world.partitions[state.workflow_id] = _partition(state)
         if state.active is not None:
-            world.put_run(_run(state, state.active, now))
+            world.put_run(_run(state, state.active, facts))
         world.note(state.workflow_id)
-    world.load_clocks()
+    world.load_clocks({one: due for one, due in facts.due.items() if one in world.assets})
     return world
 
 
@@ -80,7 +96,7 @@ def _partition(state: State) -> Partition:
     )
 
 
-def _run(state: State, active: ActiveRun, now: datetime) -> Run:
+def _run(state: State, active: ActiveRun, facts: Facts) -> Run:
     return Run(
         id=active.id,
         workflow_id=state.workflow_id,
@@ -89,8 +105,9 @@ def _run(state: State, active: ActiveRun, now: datetime) -> Run:
         trigger={"type": active.trigger_type, "reason": "in-flight"},
         pins=active.pins,
         cause="",
-        mixed=False,
-        queued_at=now,
+        mixed=active.trigger_type is not TriggerType.AUTO,  # it waited for nobody (ADR 0004)
+        queued_at=facts.now,
         status=active.status,
         attempt=active.attempt,
+        job_fingerprint=facts.jobs.get(active.id),
     )

@@ -22,7 +22,7 @@ from freshline.model.state import Canceled, Failures, State, Version
 from freshline.model.words import Outcome, Reason, RunStatus
 from freshline.world.agenda import Agenda
 from freshline.world.catalogue import Catalogue, Member
-from freshline.world.clocks import EXPIRY, Clocks
+from freshline.world.clocks import EXPIRY, Clocks, Due
 from freshline.world.motion import Motion
 from freshline.world.records import MOST_CHANGES, NO_FAILURES, Asset, Partition, Run
 
@@ -100,10 +100,10 @@ class World:
         partition.fingerprint = member.job_fingerprint
         partition.succeeded_at, partition.mixed = (self.now, False) if succeeded else (None, True)
 
-    def load_clocks(self) -> None:
-        """Arm the clocks of assets whose heads were put in from elsewhere."""
-        for asset in self.assets.values():
-            self._clocks.load(asset, self.now)
+    def load_clocks(self, due: Mapping[str, Due]) -> None:
+        """When assets run out whose heads were put in from elsewhere."""
+        for asset_id, one in due.items():
+            self._clocks.load(self.assets[asset_id], one)
 
     def put_run(self, run: Run) -> None:
         """A run that is there already."""
@@ -185,7 +185,7 @@ class World:
         repeated = partition.success_cause == run.cause
         partition.cause_repeats = partition.cause_repeats + 1 if repeated else 1
         partition.success_cause, partition.vector, partition.mixed = run.cause, run.pins, run.mixed
-        partition.fingerprint, partition.succeeded_at = member.job_fingerprint, self.now
+        partition.fingerprint, partition.succeeded_at = run.job_fingerprint or member.job_fingerprint, self.now
         partition.failures, partition.canceled = NO_FAILURES, None
         self._touch(run.workflow_id)
         self._forget(member)

@@ -273,6 +273,19 @@ SELECT w.slug, v.definition FROM workflows w
  WHERE w.retired_at IS NULL ORDER BY w.slug
 
 -- name: history_reports
+-- name: clocks
+-- purpose: when the assets of these workflows run out, for a look into the future
+SELECT t.asset_id, t.due_at, t.reason FROM assets a
+  JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, '', 'expiry')
+ WHERE a.producer_id = ANY (%(workflows)s) AND t.due_at IS NOT NULL
+
+-- name: running_jobs
+-- purpose: which job an active run executes whose definition is not the current one
+SELECT r.id::text, v.job_fingerprint FROM runs r
+  JOIN workflows w ON w.id = r.workflow_id AND w.version <> r.version
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
+ WHERE r.workflow_id = ANY (%(workflows)s) AND r.status IN ('queued', 'running')
+
 -- purpose: what the outside reported since then, for a simulation; late reports moved nothing
 SELECT s.asset_id, s.produced_at, s.data_version, s.changed
   FROM snapshots s
