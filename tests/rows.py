@@ -164,7 +164,8 @@ class Rows:
     def consideration(self, slug: str, *, due: float = 0, **columns: Any) -> None:
         """A note to look at a workflow, `due` seconds from now."""
         values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": 0}
-        self.insert("considerations", **{**values, "noted_at": ago(0), **columns})
+        waiting = {"priority": 100} if "blocker_id" in columns else {}
+        self.insert("considerations", **{**values, "noted_at": ago(0), **waiting, **columns})
 
     def event(self, type_: str, subject: str, *, at: float = 10, **columns: Any) -> str:
         """An event."""

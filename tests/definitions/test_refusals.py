@@ -97,7 +97,7 @@ def test_mistakes_in_a_step_name_the_step(tmp_path, field, message):
 IN_WORKFLOW = {
     "pool: big": "'pool' names 'big', which freshline.toml does not; it has none; add it under [pools] with its limit",
     "pool: a b": "'a b' is not a pool's name; allowed are 1-100 letters, digits and . _ -, a letter or digit first",
-    "maxConcurrency: 0": "'maxConcurrency' is 0; allowed are numbers from 1 to 10000",
+    "maxConcurrency: 0": "'maxConcurrency' is 0; allowed are 1 or more",
     "quietHours: [{from: 25:00, to: 06:00}]": "'25:00' is not a time of day; allowed are 00:00-23:59",
     "quietHours: [{from: 22:00, to: 06:00, days: [monday]}]": "'days[0]' is \"monday\"; "
     "allowed are 'mon', 'tue', 'wed', 'thu', 'fri', 'sat' or 'sun'",

@@ -155,7 +155,7 @@ def test_the_legend_has_every_word() -> None:
 def test_every_definition_loads(text: str, tmp_path: Path) -> None:
     """Nothing but undeclared sources is warned about."""
     (tmp_path / "workflows").mkdir()
-    (tmp_path / "freshline.toml").touch()
+    (tmp_path / "freshline.toml").write_text(PAGE.blocks("toml")[0], encoding="utf-8")
     (tmp_path / "workflows" / "example.yaml").write_text(text, encoding="utf-8")
     project = load_project(tmp_path)
     assert project.workflows
@@ -257,9 +257,7 @@ steps:
 
 def test_the_example_of_a_pool_is_a_project(tmp_path: Path) -> None:
     """The two blocks of the page fit together; a pool that the manifest does not name is refused."""
-    section = PAGE.section("Pools")
-    blocks = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
-    manifest, definition = blocks["toml"], blocks["yaml"]
+    (manifest,), definition = PAGE.blocks("toml"), example("load-orders")
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "load.yaml").write_text(definition)
     (tmp_path / "freshline.toml").write_text(manifest)
