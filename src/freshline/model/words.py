@@ -81,6 +81,33 @@ class Reason(StrEnum):
     EVALUATION_FAILED = "evaluation-failed"
 
 
+class Fate(StrEnum):
+    """What became of an event for one workflow that it concerns (R5.5)."""
+
+    TRIGGERED = "triggered"
+    INCLUDED = "included"
+    SUPERSEDED = "superseded"
+    HELD = "held"
+    IGNORED = "ignored"
+    PENDING = "pending"
+
+
+class FateReason(StrEnum):
+    """Reasons of fates that no decision has; the others are those of the decision, or of the run's trigger."""
+
+    RENEWED = "renewed"
+    MANUAL = "manual"
+
+    UNCHANGED = "unchanged"
+    LATE = "late"
+    DOES_NOT_TRIGGER = "does-not-trigger"
+    BASELINE = "baseline"
+    CLOCK_RESET = "clock-reset"
+
+    UNABSORBED = "unabsorbed"
+    DUE = "due"
+
+
 # Held for reasons whose end is known: such an ancestor is worth waiting for (R4.4).
 BLOCKING_HOLDS = frozenset(
     {Reason.DEBOUNCING, Reason.MIN_INTERVAL, Reason.COOLING_DOWN, Reason.QUIET_HOURS, Reason.PAUSED}

@@ -79,12 +79,13 @@ class Look:
         return found[0]
 
     def event(self, text: str) -> Json:
-        """Where the event with this id or position stands: `{id, time, position}`."""
-        rows = (
-            self.raw("event_by_position", position=int(text))
-            if text.isdecimal()
-            else self.raw("event_by_id", id=_uuid(text, "an event's id or position"))
-        )
+        """The event with this id or position."""
+        if text.isdecimal():
+            rows = self.raw("event_by_position", position=int(text))
+        else:
+            wanted = _uuid(text, "an event's id or position")
+            # The log has no index by id. An id begins with the time at which it was made, which is nearly the event's.
+            rows = self.raw("event_near", id=wanted, made=wanted.int >> 80) or self.raw("event_by_id", id=wanted)
         if not rows:
             raise NotFoundError(f"no event has the id or position {text!r}", hint="`freshline events` lists them")
         return rows[0]

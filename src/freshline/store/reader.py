@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from freshline.errors import NotFoundError
 from freshline.store.database import Database
+from freshline.store.fates import of_event
 from freshline.store.lineage import Lineage
-from freshline.store.look import Json, Look
+from freshline.store.look import Json, Look, plain
 from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
@@ -79,6 +80,13 @@ class Reader:
             cursor = look.event(after) if after else {"time": None, "id": None}
             place = {"after_time": cursor["time"], "after_id": cursor["id"]}
             return look.all("events", limit=limit, subject=subject, **place, **_type(type))
+
+    def event(self, text: str, limit: int = 100) -> Json:
+        """One event by its id or position, with its fate for the first so many workflows that it concerns (R5.5)."""
+        with self._look() as look:
+            found = look.event(text)
+            fates = of_event(look.connection, found, limit)
+        return {key: plain(value) for key, value in found.items()} | fates
 
     def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
         """Up to 1,000 stamped events after a position, oldest first: a follower that reads on misses none."""

@@ -472,6 +472,8 @@ CREATE UNIQUE INDEX runs_slots ON public.runs USING btree (project, pool, slot) 
 
 CREATE INDEX snapshots_changed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE changed;
 
+CREATE UNIQUE INDEX snapshots_event ON public.snapshots USING btree (event_id);
+
 CREATE UNIQUE INDEX snapshots_report_key ON public.snapshots USING btree (asset_id, partition_key, report_key) WHERE (report_key IS NOT NULL);
 
 CREATE INDEX snapshots_run ON public.snapshots USING btree (run_id) WHERE (run_id IS NOT NULL);

@@ -232,6 +232,7 @@ CREATE TABLE snapshots (
 CREATE UNIQUE INDEX snapshots_report_key ON snapshots (asset_id, partition_key, report_key) WHERE report_key IS NOT NULL;
 CREATE INDEX snapshots_changed ON snapshots (asset_id, partition_key, sequence) WHERE changed;
 CREATE INDEX snapshots_run ON snapshots (run_id) WHERE run_id IS NOT NULL;
+CREATE UNIQUE INDEX snapshots_event ON snapshots (event_id);
 
 -- The current snapshot of each asset partition. last_sequence also counts late reports that did not move the head (R3.3).
 CREATE TABLE heads (
@@ -279,6 +280,13 @@ CREATE INDEX events_unstamped ON events (time, id) WHERE position IS NULL;
 CREATE INDEX events_position ON events (position) WHERE position IS NOT NULL;
 CREATE INDEX events_subject ON events (subject, time DESC);
 CREATE SEQUENCE event_positions;
+
+-- Up to which position the event bus has every event. Whoever publishes holds the row, so that no two do it at once.
+CREATE TABLE bus_cursor (
+    one             boolean PRIMARY KEY DEFAULT true CHECK (one),
+    position        bigint NOT NULL DEFAULT 0
+);
+INSERT INTO bus_cursor DEFAULT VALUES;
 
 -- What has happened and was not looked at yet. Deleted by the absorber in the transaction that notes the considerations.
 CREATE TABLE inbox (

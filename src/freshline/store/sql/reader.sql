@@ -48,13 +48,20 @@ WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s
 ORDER BY time DESC, id DESC
 LIMIT %(limit)s
 
+-- name: event_near
+-- purpose: one event by its id, looked for at the time at which the id was made, in milliseconds
+SELECT id, position, type, time, subject, data FROM events
+WHERE id = %(id)s
+  AND time BETWEEN to_timestamp(%(made)s / 1000.0) - interval '1 minute'
+               AND to_timestamp(%(made)s / 1000.0) + interval '1 minute'
+
 -- name: event_by_id
--- purpose: where an event stands in the listing, found by its id
-SELECT id, time, position FROM events WHERE id = %(id)s
+-- purpose: one event by its id, wherever it is
+SELECT id, position, type, time, subject, data FROM events WHERE id = %(id)s
 
 -- name: event_by_position
--- purpose: where an event stands in the listing, found by its position
-SELECT id, time, position FROM events WHERE position = %(position)s
+-- purpose: one event by its position
+SELECT id, position, type, time, subject, data FROM events WHERE position = %(position)s
 
 -- name: events_since
 -- purpose: stamped events after a position, oldest first: positions are in commit order, so a follower misses none
