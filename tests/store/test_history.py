@@ -8,7 +8,7 @@ from tests.lab import MONDAY, laboratory, workflow
 
 
 def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
-    """Events, decisions and failed runs older than the retention are forgotten; heads and their runs stay."""
+    """Old events, decisions and failed runs are forgotten; heads, their runs and the last decision stay."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("b", "a"))
         lab.report("a", "1")
@@ -21,11 +21,51 @@ def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
         while any(lab.store.prune(30, 100).values()):
             pass
         assert lab.one("SELECT count(*) FROM events") == 0
-        assert lab.one("SELECT count(*) FROM decisions") == 0
+        assert [row["reason"] for row in lab.rows("SELECT reason FROM decisions")] == ["up-to-date"]
         assert [run["status"] for run in lab.runs()] == ["succeeded"]
         assert lab.head("b")["sequence"] == 1
         lab.report("a", "2")
         assert lab.work() == ["b"]
+
+
+def test_the_last_decision_of_a_quiet_workflow_stays(database_url: str) -> None:
+    """Promise 10: `why` answers after years of silence, and no older decision stays."""
+    with laboratory(database_url) as lab:
+        lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("quiet", "nothing"))
+        lab.report("a", "1")
+        lab.work()
+        lab.report("a", "2")
+        lab.settle()
+        lab.fail(lab.start())
+        lab.store.pause("b")
+        lab.settle()
+        before = {slug: lab.decision(slug) for slug in ("b", "c", "quiet")}
+        assert lab.one("SELECT count(*) FROM decisions") > 6
+        lab.now = MONDAY + timedelta(days=3 * 365)
+        while lab.store.prune(30, 2)["decisions"]:
+            pass
+        assert {slug: lab.store.reader.why(slug)[0]["id"] for slug in before} == {
+            slug: str(decision["id"]) for slug, decision in before.items()
+        }
+        assert lab.one("SELECT count(*) FROM decisions") == 3
+
+
+def test_a_decision_that_was_found_again_lately_stays(database_url: str) -> None:
+    """Its age counts from when it was last found to be so."""
+    with laboratory(database_url) as lab:
+        lab.apply(workflow("b", "a"))
+        lab.settle()
+        lab.now = MONDAY + timedelta(days=40)
+        lab.settle()
+        (decision,) = lab.rows("SELECT count FROM decisions")
+        assert decision["count"] > 1
+        lab.report("a", "1")
+        lab.work()
+        lab.store.prune(30, 100)
+        assert lab.one("SELECT count(*) FROM decisions WHERE at < %s", MONDAY + timedelta(days=1)) == 1
+        lab.now += timedelta(days=31)
+        lab.store.prune(30, 100)
+        assert [row["reason"] for row in lab.rows("SELECT reason FROM decisions")] == ["up-to-date"]
 
 
 def test_event_partitions_are_made_ahead_and_dropped_whole(database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""The hot queries touch what happened, never the whole catalogue: no sequential scan of a big table."""
+"""The hot queries, and those about one event, touch what happened and never the whole catalogue: no sequential scan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from freshline.store.ids import new_id
 from freshline.store.queries import load
-from tests.lab import CODE, Lab, laboratory
+from tests.lab import CODE, MONDAY, Lab, laboratory
 
 COUNT = 20_000
 # Not the inbox: what is unabsorbed is what happened.
@@ -118,6 +118,13 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "lost_runs": ("runs", {"batch": 100}),
     "lock_run": ("runs", {"run": new_id(), "attempt": 1}),
     "owned_outputs": ("runs", {"workflow": 40, "partition": ""}),
+    "event_near": ("reader", {"id": new_id(), "made": 1_767_603_600_000}),
+    "change": ("fates", {"event": new_id()}),
+    "consumers": ("fates", {"asset": "s7", "partition": "", "sequence": 2, "at": MONDAY, "limit": 100}),
+    "producer": (
+        "fates",
+        {"asset": "a40", "partition": "", "event": new_id(), "at": MONDAY, "run": new_id(), "produced": MONDAY},
+    ),
 }
 
 

@@ -60,7 +60,7 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
   LEFT JOIN LATERAL (
       SELECT x.sequence, x.event_id FROM snapshots x
        WHERE (x.asset_id, x.partition_key) = (%(asset)s, %(partition)s) AND x.changed
-         AND (r.id IS NULL OR x.sequence <= r.pin)
+         AND x.sequence <= coalesce(r.pin, 9223372036854775807)
        ORDER BY x.sequence DESC LIMIT 1
   ) c ON true
   LEFT JOIN LATERAL (

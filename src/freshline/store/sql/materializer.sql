@@ -366,7 +366,7 @@ WITH batch AS MATERIALIZED (
 UPDATE events e SET position = n.position FROM numbered n WHERE e.time = n.time AND e.id = n.id
 
 -- name: prune
--- purpose: forget a batch of decisions, of runs that no snapshot came from, of logs, and of events without partition
+-- purpose: forget a batch of old decisions (but each workflow's last), runs that no snapshot came from, logs, and events
 WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
 gone_events AS (
     DELETE FROM events_default e USING (
@@ -375,9 +375,13 @@ gone_events AS (
     ) x WHERE (e.time, e.id) = (x.time, x.id) RETURNING 1
 ), gone_decisions AS (
     DELETE FROM decisions d USING (
-        SELECT d.id FROM decisions d, old
-         WHERE d.last_at < old.before
+        SELECT d.id FROM decisions d
+         WHERE d.at < (SELECT before FROM old) AND d.last_at < (SELECT before FROM old)
            AND NOT EXISTS (SELECT FROM runs r WHERE r.id = d.run_id AND r.status IN ('queued', 'running'))
+           -- The last one of a workflow stays: it says why all is as it is, however long nothing happens (promise 10).
+           AND d.id <> (SELECT n.id FROM decisions n
+                         WHERE (n.workflow_id, n.partition_key) = (d.workflow_id, d.partition_key)
+                         ORDER BY n.at DESC, n.id DESC LIMIT 1)
          ORDER BY d.at LIMIT %(batch)s
     ) x WHERE d.id = x.id RETURNING 1
 ), gone_runs AS (
