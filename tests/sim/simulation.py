@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ STEPS = 200
 LEASE_MS = 20_000
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 TABLES = "workflows, projects, assets, runs, events, inbox, decisions, workers"
+Ways = dict[tuple[str, str], list[dict[str, str]]]  # by asset and data version: the inputs of each run that made it
 
 
 @dataclass
@@ -302,13 +304,11 @@ class Simulation:
 
     def _is_mix(self, run_id: str) -> bool:
         """Whether no history explains what the run reads: early cutoff leaves old generations with current content."""
-        snapshots = {
-            (row["asset_id"], row["sequence"]): row
-            for row in self.lab.rows("SELECT asset_id, sequence, data_version, inputs FROM snapshots")
-        }
+        ways: Ways = defaultdict(list)
+        for row in self.lab.rows("SELECT asset_id, data_version, inputs FROM snapshots WHERE run_id IS NOT NULL"):
+            ways[row["asset_id"], row["data_version"]].append(_versions(row["inputs"]))
         pins = self.lab.one("SELECT pins FROM runs WHERE id = %s", run_id)
-        downwards = [*reversed(self.shape.inputs), *self.shape.sources]
-        return not any(_explained(pins, snapshots, downwards, choice) for choice in (max, min))
+        return not _explained(_versions(pins), ways, [*reversed(self.shape.inputs)])
 
     def _converge(self) -> None:
         """Faults stop: everything is free again by itself, and every asset comes from current data (promises 1, 9)."""
@@ -342,22 +342,20 @@ class Simulation:
         assert not behind, f"not computed from the current versions (promise 1): {behind}"
 
 
-def _explained(
-    pins: dict[str, Any],
-    snapshots: dict[tuple[str, int], dict[str, Any]],
-    downwards: list[str],
-    choice: Callable[[set[int]], int],
-) -> bool:
-    """Whether every asset on the way up is read at one data version; of equal snapshots, `choice` takes one."""
-    read: dict[str, set[int]] = {asset_id: {pin["sequence"]} for asset_id, pin in pins.items()}
-    for asset_id in downwards:
-        sequences = read.get(asset_id)
-        if not sequences:
-            continue
-        if len({snapshots[asset_id, sequence]["data_version"] for sequence in sequences}) > 1:
-            return False
-        for upper, pin in snapshots[asset_id, choice(sequences)]["inputs"].items():
-            read.setdefault(upper, set()).add(pin["sequence"])
+def _versions(pins: dict[str, Any]) -> dict[str, str]:
+    return {asset_id: pin["dataVersion"] for asset_id, pin in pins.items()}
+
+
+def _explained(read: dict[str, str], ways: Ways, downwards: list[str]) -> bool:
+    """Whether every asset on the way up can be at one data version; equal content may come about in several ways."""
+    for place, asset_id in enumerate(downwards):
+        if asset_id in read:
+            above = downwards[place + 1 :]
+            return any(
+                _explained({**read, **inputs}, ways, above)
+                for inputs in ways[asset_id, read[asset_id]]
+                if all(read.get(upper, version) == version for upper, version in inputs.items())
+            )
     return True
 
 
