@@ -96,13 +96,13 @@ class Database:
             yield connection
 
     @contextmanager
-    @contextmanager
     def rehearsing(self) -> Iterator[Connection]:
         """A transaction that shows what its writes would lead to and is always rolled back: nothing of it stays."""
         with self._checkout() as connection, connection.transaction(force_rollback=True):
             self._set_clock(connection)
             yield connection
 
+    @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection outside any transaction."""
         with self._checkout() as connection:
