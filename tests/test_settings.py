@@ -18,6 +18,9 @@ NUMBERS = {
     "FRESHLINE_BATCH": ("batch", 500),
     "FRESHLINE_POISON": ("poison", 5),
     "FRESHLINE_KEEP_DAYS": ("keep_days", 30),
+    "FRESHLINE_BUS_LENGTH": ("bus_length", 100_000),
+    "FRESHLINE_BUS_DEAD_LENGTH": ("bus_dead_length", 10_000),
+    "FRESHLINE_BUS_TIMEOUT_MS": ("bus_timeout_ms", 2_000),
 }
 
 
@@ -60,13 +63,63 @@ def test_the_refresh_can_be_turned_off() -> None:
     [
         ("FRESHLINE_LOG_FORMAT", "xml", "console, json"),
         ("FRESHLINE_LOG_LEVEL", "loud", "debug, info, warning, error"),
-        ("FRESHLINE_EVENT_BUS", "carrier-pigeon://", "'inline'"),
     ],
 )
 def test_a_bad_choice_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
     """Choices name the variable, the value and the allowed ones."""
     with pytest.raises(UsageError, match=f"{name} is '{value}'.*{allowed}"):
         settings.load({name: value})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis://host",
+        "redis://user:secret@host:6380/2",
+        "rediss://:s%2Fcret@host/0?ssl_ca_certs=/ca.pem",
+        "redis://[::1]:6379",
+        "unix:///run/redis.sock?db=1",
+        "unix://:secret@/run/redis.sock",
+    ],
+)
+def test_an_address_of_redis_is_taken_and_never_shown(address: str) -> None:
+    """All forms that the documentation names; the settings' own text leaves out what may carry a password."""
+    found = settings.load({"FRESHLINE_EVENT_BUS": address})
+    assert found.event_bus == address
+    assert address not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "kafka",
+        "canary@host",
+        "carrier-pigeon://canary",
+        "redis:canary",
+        "redis://",
+        "redis://:canary@",
+        "redis://host/canary",
+        "redis://host:canary",
+        "redis://:pass/canary@host",
+        "redis://:pass#canary@host",
+        "redis://:pass?canary@host",
+        "redis://:pass?a=canary@host",
+        "redis://host?password=canary",
+        "redis://host?canary=1",
+        "redis://host#canary",
+        "redis://[canary",
+        "unix://canary/redis.sock",
+        "unix://",
+    ],
+)
+def test_a_bad_address_of_redis_is_refused_without_being_shown(address: str) -> None:
+    """One sentence with the variable and all that is allowed; no part of it that may be half a password."""
+    with pytest.raises(UsageError) as refused:
+        settings.load({"FRESHLINE_EVENT_BUS": address})
+    text = str(refused.value)
+    assert text.startswith("FRESHLINE_EVENT_BUS")
+    assert all(allowed in text for allowed in ("'inline'", "redis://", "rediss://", "unix://"))
+    assert "canary" not in text
 
 
 def test_the_project_comes_from_argument_environment_or_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

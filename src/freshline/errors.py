@@ -80,6 +80,16 @@ class DatabaseError(FreshlineError):
     code = "database"
 
 
+class BusError(FreshlineError):
+    """Redis cannot be reached or used. It costs latency only, so nobody stops for it."""
+
+    code = "bus"
+
+    def __init__(self, message: str, *, unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.unreachable = unreachable
+
+
 class SchemaError(FreshlineError):
     """The database's schema does not fit this version of Freshline."""
 

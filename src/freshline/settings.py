@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from freshline.errors import UsageError
+
+INLINE = "inline"
+BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +19,11 @@ class Settings:
     """All settings of a process. Durations are milliseconds; docs/configuration.md lists them with their variables."""
 
     project: Path
-    database_url: str | None = None  # None: the embedded server under .freshline/
-    event_bus: str = "inline"
+    database_url: str | None = field(default=None, repr=False)  # None: the embedded server under .freshline/
+    event_bus: str = field(default=INLINE, repr=False)  # both may carry a password, which no log or error shows
+    bus_length: int = 100_000
+    bus_dead_length: int = 10_000
+    bus_timeout_ms: int = 2_000
     warehouse: Path | None = None  # None: .freshline/warehouse
     spark_remote: str | None = None
     spark_master: str | None = None
@@ -50,7 +57,11 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
     return Settings(
         project=root,
         database_url=env.get("FRESHLINE_DATABASE_URL") or None,
-        event_bus=_event_bus(env),
+        event_bus=_event_bus(env.get("FRESHLINE_EVENT_BUS") or INLINE),
+        bus_length=_number(env, "FRESHLINE_BUS_LENGTH", 100_000, low=1),
+        bus_dead_length=_number(env, "FRESHLINE_BUS_DEAD_LENGTH", 10_000, low=1),
+        # Below the 5 s after which PostgreSQL ends a transaction that does nothing: the relay waits for Redis in one.
+        bus_timeout_ms=_number(env, "FRESHLINE_BUS_TIMEOUT_MS", 2_000, low=50, high=4_000),
         warehouse=Path(warehouse).expanduser().resolve() if warehouse else None,
         spark_remote=env.get("FRESHLINE_SPARK_REMOTE") or None,
         spark_master=env.get("FRESHLINE_SPARK_MASTER") or None,
@@ -87,8 +98,39 @@ def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str,
     return value
 
 
-def _event_bus(env: Mapping[str, str]) -> str:
-    value = env.get("FRESHLINE_EVENT_BUS") or "inline"
-    if value == "inline":
+def _event_bus(value: str) -> str:
+    if value == INLINE:
         return value
-    raise UsageError(f"FRESHLINE_EVENT_BUS is {value!r}; this version knows only 'inline'; unset it")
+    scheme, separator, _ = value.partition("://")
+    if not separator or scheme not in {"redis", "rediss", "unix"}:
+        # What is not an address of ours may still carry somebody's password.
+        shown = f"'{scheme}://…'" if separator else f"'{value}'" if value.isidentifier() else "no address"
+        raise UsageError(f"FRESHLINE_EVENT_BUS is {shown}; allowed are '{INLINE}' and {BUS_FORMS}")
+    problem = _bus_problem(value)
+    if problem:
+        raise UsageError(
+            f"FRESHLINE_EVENT_BUS, a {scheme}:// address, {problem}; allowed are '{INLINE}' and {BUS_FORMS}"
+        )
+    return value
+
+
+def _bus_problem(value: str) -> str | None:
+    """What is wrong with an address, without any part of it: what looks like a path may be half a password."""
+    try:
+        address = urlsplit(value)
+        options = parse_qsl(address.query, keep_blank_values=True, strict_parsing=bool(address.query))
+        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+    except ValueError:
+        return "cannot be read (percent-encode special characters of a password)"
+    if address.fragment or not _place(address):
+        return "names no place that can be read (percent-encode special characters of a password)"
+    if any(name != "db" and not name.startswith("ssl_") for name, _ in options):
+        return "has an option that is not known; known are db and those that begin with ssl_"
+    return None
+
+
+def _place(address: SplitResult) -> bool:
+    if address.scheme == "unix":
+        return len(address.path) > 1 and not address.hostname
+    number = address.path.removeprefix("/")
+    return bool(address.hostname) and (not number or (number.isascii() and number.isdigit()))

@@ -129,6 +129,12 @@ def forgotten(scene: Scene) -> None:
     scene.lab.rows("DELETE FROM considerations RETURNING 1")
 
 
+def positioned(scene: Scene) -> None:
+    """Events have positions and were not published."""
+    idle(scene)
+    scene.lab.store.stamp_positions(1000)
+
+
 def registered(scene: Scene) -> None:
     """A process is there."""
     register(scene)
@@ -252,6 +258,11 @@ CASES = {
         lambda s: s.lab.store.rescue(10),
         lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashes"] == 1,
         lost,
+    ),
+    "publish_events": Case(
+        lambda s: s.lab.store.publish_events(lambda _: None, batch=1000, most_bytes=10**6),
+        lambda s: s.lab.one("SELECT position FROM bus_cursor") > 0,
+        positioned,
     ),
     "reset": Case(lambda s: s.lab.store.reset("b"), lambda s: s.lab.state("b")["failures"] == 0, failed),
     "resume": Case(

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import structlog
 
+from freshline.bus.opening import open_bus
 from freshline.definitions.manifest import read_manifest
 from freshline.definitions.schema import Workflow
 from freshline.definitions.steps import produced
@@ -49,7 +50,8 @@ class Worker:
         self.engine_trouble: str | None = None
         self._warehouse_id = ""
         self._engine_retry_at = 0.0
-        self._doorbell = Doorbell(store.database, {"runs": self._ring})
+        self.bus = open_bus(settings)
+        self._doorbell = Doorbell(store.database, {"runs": self._ring}, self.bus)
 
     def start(self) -> None:
         """Begin; returns at once. A warehouse of another database is refused."""
@@ -69,6 +71,8 @@ class Worker:
             slot.stop()
         self.heart.stop()
         self.presence.stop()
+        if self.bus is not None:
+            self.bus.close()
 
     def check_warehouse(self) -> None:
         """Refuse a warehouse that cannot be reached or belongs to another database (R12.3)."""
@@ -96,6 +100,7 @@ class Worker:
             "running": [slot.current for slot in self.slots if slot.current],
             "runners": [slot.slot.pids() for slot in self.slots],
             "engine": self.engine_trouble or "ok",
+            **({"bus": self.bus.trouble or "ok"} if self.bus else {}),
         }
 
 

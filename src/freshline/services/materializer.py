@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from freshline.bus.opening import open_bus
 from freshline.services.absorber import Absorber
 from freshline.services.doorbell import Doorbell
 from freshline.services.expiry import Expiry
@@ -10,9 +14,13 @@ from freshline.services.pruner import Pruner
 from freshline.services.reconciler import Reconciler
 from freshline.services.relay import Relay
 from freshline.services.rescuer import Rescuer
+from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
 from freshline.settings import Settings
 from freshline.store.facade import Store
+
+if TYPE_CHECKING:
+    from freshline.bus.link import Bus
 
 
 class Materializer:
@@ -20,19 +28,20 @@ class Materializer:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.settings = settings
+        self.bus = open_bus(settings)
         absorber, reconciler, expiry = Absorber(store), Reconciler(store), Expiry(store)
-        self.services = (
-            Presence(store, "materializer"),
+        bells = {"events": absorber.ring, "considerations": reconciler.ring, "timers": expiry.ring}
+        self.services: tuple[Service, ...] = (
+            Presence(store, "materializer", info=self._info),
             absorber,
             reconciler,
             expiry,
             Rescuer(store),
-            Relay(store),
+            *(_exchange(store, self.bus, bells) if self.bus else [Relay(store)]),
             Sweeper(store),
             Pruner(store),
         )
-        bells = {"events": absorber.ring, "considerations": reconciler.ring, "timers": expiry.ring}
-        self._doorbell = Doorbell(store.database, bells)
+        self._doorbell = Doorbell(store.database, bells, self.bus)
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -45,3 +54,29 @@ class Materializer:
         self._doorbell.stop()
         for service in reversed(self.services):
             service.stop()
+        if self.bus is not None:
+            self.bus.close()
+
+    def _info(self) -> dict[str, Any]:
+        return {"bus": self.bus.trouble or "ok"} if self.bus else {}
+
+
+def _exchange(store: Store, bus: Bus, bells: dict[str, Callable[[], None]]) -> list[Service]:
+    """The services that speak with Redis. Each has a thread of its own: what waits for Redis holds up nobody."""
+    from freshline.services.intake import Intake  # noqa: PLC0415 - they need the package redis, an extra
+    from freshline.services.publisher import Publisher  # noqa: PLC0415
+
+    publisher = Publisher(store, bus)
+    relay = Relay(store, stamped=publisher.ring)
+    bells["events"] = _both(
+        bells["events"], relay.ring
+    )  # others follow the stream: stamp at once, not at the next poll
+    return [relay, publisher, Intake(store, bus)]
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def ring() -> None:
+        first()
+        second()
+
+    return ring

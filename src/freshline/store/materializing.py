@@ -1,8 +1,9 @@
-"""The materializer's transactions: absorb, reconcile, fire_timers, sweep, stamp_positions, prune."""
+"""The materializer's transactions: absorb, reconcile, fire_timers, sweep, stamp_positions, publish_events, prune."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +27,9 @@ from freshline.store.verdicts import Verdicts
 
 log = structlog.get_logger("freshline.store")
 SQL = load("materializer")
+BUS = load("bus")
 RELAY_LOCK = 0x66726573_02
+INTAKE_LOCK = 0x66726573_04
 Judge = Callable[[Graph, Moment], Verdicts]
 
 
@@ -134,6 +137,34 @@ class Materializing:
             if not mine or not mine["locked"]:
                 return 0
             return connection.execute(SQL["stamp_positions"], {"batch": batch}).rowcount
+
+    def publish_events(
+        self, send: Callable[[Sequence[Mapping[str, Any]]], None], *, batch: int, most_bytes: int
+    ) -> int:
+        """Let `send` put the next events on the bus, in the order of positions; returns how many it were.
+
+        The cursor moves only when `send` returned: a crash publishes a batch again and leaves none out. Its row is held
+        meanwhile; a holder that sleeps loses its session, and what it still sends are repetitions.
+        """
+        with self.database.transaction("publish_events") as connection:
+            cursor = connection.execute(BUS["lock_cursor"]).fetchone()
+            if cursor is None:
+                return 0
+            limits = {"after": cursor["position"], "batch": batch, "most_bytes": most_bytes}
+            events = connection.execute(BUS["unpublished"], limits).fetchall()
+            if not events:
+                return 0
+            send(events)
+            connection.execute(BUS["move_cursor"], {"position": events[-1]["position"]})
+        count("events_published", len(events))
+        return len(events)
+
+    @contextmanager
+    def taking(self) -> Iterator[bool]:
+        """Whether this process is the one that takes messages from the bus now. Saves work; no promise rests on it."""
+        with self.database.reading() as connection:
+            mine = connection.execute(SQL["lock_relay"], {"key": INTAKE_LOCK}).fetchone()
+            yield bool(mine and mine["locked"])
 
     def prune(self, days: int, batch: int) -> dict[str, int]:
         """Forget a batch of what is older than the retention, and have partitions for the events to come."""

@@ -26,6 +26,12 @@ CREATE TABLE public.assets (
     CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text))
 );
 
+CREATE TABLE public.bus_cursor (
+    one boolean DEFAULT true NOT NULL,
+    "position" bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT bus_cursor_one_check CHECK (one)
+);
+
 CREATE TABLE public.considerations (
     workflow_id bigint NOT NULL,
     partition_key text NOT NULL,
@@ -355,6 +361,9 @@ ALTER TABLE ONLY public.events ATTACH PARTITION public.events_default DEFAULT;
 
 ALTER TABLE ONLY public.assets
     ADD CONSTRAINT assets_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.bus_cursor
+    ADD CONSTRAINT bus_cursor_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY public.considerations
     ADD CONSTRAINT considerations_pkey PRIMARY KEY (workflow_id, partition_key);

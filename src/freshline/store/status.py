@@ -77,7 +77,8 @@ def notes(queue: Json) -> list[str]:
         )
     if queue["unabsorbed"] and not queue["materializers"]:
         told.append(f"{_count(queue['unabsorbed'], 'event')} not looked at and no materializer is running")
-    return told + [f"a worker takes no Spark runs: {trouble}" for trouble in queue["engine"] or ()]
+    told += [f"a worker takes no Spark runs: {trouble}" for trouble in queue["engine"] or ()]
+    return told + [f"{trouble}; events wait for it, all else goes on" for trouble in queue["bus"] or ()]
 
 
 def _count(number: int, noun: str) -> str:

@@ -281,6 +281,13 @@ CREATE INDEX events_position ON events (position) WHERE position IS NOT NULL;
 CREATE INDEX events_subject ON events (subject, time DESC);
 CREATE SEQUENCE event_positions;
 
+-- Up to which position the event bus has every event. Whoever publishes holds the row, so that no two do it at once.
+CREATE TABLE bus_cursor (
+    one             boolean PRIMARY KEY DEFAULT true CHECK (one),
+    position        bigint NOT NULL DEFAULT 0
+);
+INSERT INTO bus_cursor DEFAULT VALUES;
+
 -- What has happened and was not looked at yet. Deleted by the absorber in the transaction that notes the considerations.
 CREATE TABLE inbox (
     event_id        uuid PRIMARY KEY,

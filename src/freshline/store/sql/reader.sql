@@ -208,7 +208,8 @@ SELECT (SELECT count(*) FROM queued) AS queued,
        (SELECT count(*) FROM live WHERE kind = 'materializer') AS materializers,
        (SELECT count(*) FROM inbox) AS unabsorbed,
        (SELECT array_agg(DISTINCT info ->> 'engine') FROM live WHERE kind = 'worker' AND info ->> 'engine' <> 'ok')
-           AS engine
+           AS engine,
+       (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus
 
 -- name: asset_names
 -- purpose: every asset with the slug of its producer, null for a source

@@ -1,0 +1,1 @@
+"""The event bus: Redis, if FRESHLINE_EVENT_BUS names one. It changes latency, never correctness."""
