@@ -7,10 +7,14 @@ from unittest.mock import patch
 import pytest
 
 from freshline.cli import run as run_module
+from freshline.definitions.project import load_project
+from freshline.model.run import StagedOutput
 from freshline.services.absorber import Absorber
 from freshline.services.reconciler import Reconciler
+from freshline.store.executing import Claimant
 from freshline.store.facade import Store
-from tests.cli.conftest import Freshline
+from freshline.store.ids import new_id
+from tests.cli.conftest import WORKFLOWS, Freshline
 from tests.waiting import wait_until
 
 
@@ -84,6 +88,42 @@ class TestApply:
         assert "because of it:" in text
         assert "nothing would run at once" in text
         assert freshline.json("status")["workflows"] == []
+
+    def test_the_flood_is_told_before_it_comes(self, applied: Freshline) -> None:
+        """In order and with the cause of each; programs get every run, people the first 20 and a count."""
+        applied("report", "shop.raw", "--version", "v1")
+        for number in range(25):
+            one = WORKFLOWS.partition("---")[0].replace("make-clean", f"more-{number}")
+            one = one.replace("shop.clean", f"more.{number}")
+            (applied.project / "workflows" / f"more{number}.yaml").write_text(one)
+        flood = applied.json("apply", "--dry-run")["flood"]
+        assert {run["workflowSlug"] for run in flood["runs"]} == {f"more-{number}" for number in range(25)}
+        assert [(run["order"], run["reason"]) for run in flood["runs"]] == [(n, "missing") for n in range(1, 26)]
+        assert flood["assumes"][0].startswith("every run succeeds")
+        text = applied("apply", "--dry-run").stdout
+        assert "and 5 more, 25 in all; --json tells every one" in text
+        assert text.count("missing") == 20
+
+    def test_with_the_baseline_nothing_comes(self, applied: Freshline, store: Store) -> None:
+        """`--baseline now`: a changed job starts nothing, and that is what is told."""
+        applied("report", "shop.raw", "--version", "v1")
+        store.absorb(10)
+        Reconciler(store).run_once()
+        code = load_project(applied.project).code_hash
+        run = store.claim_run(Claimant(new_id(), "shop", code, spark=False))
+        assert run is not None
+        store.publish_run(run, [StagedOutput("shop.clean", "one", "c1")])
+        file = applied.project / "workflows" / "w0.yaml"
+        file.write_text(file.read_text().replace("jobs:clean", "jobs:daily"))
+        told = [one["reason"] for one in applied.json("apply", "--dry-run")["flood"]["runs"]]
+        assert told == ["definition-changed", "missing"]
+        (applied.project / "workflows" / "w1.yaml").unlink()
+        assert "definition-changed" in applied("apply", "--dry-run").stdout
+        quiet = applied("apply", "--baseline", "now", "--yes").stdout
+        assert "nothing would run at once" in quiet
+        assert "nothing that may trigger it would change" in quiet
+        Reconciler(store).run_once()
+        assert applied.json("runs", "--status", "queued") == []
 
     def test_without_a_terminal_it_wants_a_yes(self, freshline: Freshline) -> None:
         """Nobody to ask: exit code 2, and what to do."""

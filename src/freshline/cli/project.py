@@ -119,15 +119,10 @@ def apply(
 
 
 def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -> Plan:
-    """What would run because of it, from the state that it would leave."""
-    from freshline.world import planning  # noqa: PLC0415 - `--help` must not pay for it
-    from freshline.world.restoring import restore  # noqa: PLC0415
+    """What would run because of it; where nothing changes, nothing is rehearsed."""
+    from freshline.world.planning import Plan  # noqa: PLC0415 - `--help` must not pay for it
 
-    touched = {*plan.added, *plan.changed}
-    if not (touched or plan.assets_removed):
-        return planning.Plan()
-    world = restore(store.rehearse(project, baseline=baseline), store.settings)
-    return planning.flood(world, touched, plan.assets_removed)
+    return Plan() if plan.empty else store.flood(project, baseline=baseline)
 
 
 def _show_flood(plan: ApplyPlan, wave: Plan) -> None:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -22,8 +22,8 @@ from freshline.definitions.project import Project
 from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
-from freshline.store import catalogue, outlook, publication
-from freshline.store.database import Connection, Database
+from freshline.store import catalogue, publication
+from freshline.store.database import Connection, Database, LostConnectionError, UnreachableError
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
 from freshline.store.ids import new_id
@@ -32,7 +32,9 @@ from freshline.store.patience import Patience
 from freshline.store.planning import ApplyPlan, make_plan, proposed_graph
 from freshline.store.queries import load
 from freshline.store.reader import Reader
-from freshline.world.restoring import Facts
+
+if TYPE_CHECKING:
+    from freshline.world.planning import Plan
 
 SQL = load("catalogue")
 RUNS = load("runs")
@@ -56,8 +58,8 @@ class Store(Materializing, Executing):
         assert row is not None  # noqa: S101 - the migration inserted it
         return str(row["warehouse_id"])
 
-    def plan(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
-        """What `apply` would do."""
+    def plan(self, project: Project) -> ApplyPlan:
+        """What `apply` would change. Among its warnings are those about ancestors that nobody waits long enough for."""
         with self.database.reading() as connection:
             stored = catalogue.read_stored(connection, project.name)
             plan = make_plan(project, stored)
@@ -72,15 +74,18 @@ class Store(Materializing, Executing):
         self.database.ring("events", "considerations", "runs")
         return plan
 
-    def rehearse(self, project: Project, *, baseline: bool = False) -> Facts:
-        """All facts as they would be after `apply`, about what it touches and whatever hangs together with that.
+    def flood(self, project: Project, *, baseline: bool = False) -> Plan:
+        """What would run because of `apply`, and what would not and why.
 
         It is `apply` itself, rolled back: for that moment it holds the same locks.
         """
         with self.database.rehearsing() as connection:
             plan = _apply(connection, project, baseline=baseline)
-            found = outlook.around(connection, {*plan.added, *plan.changed}, plan.assets_removed)
-        return found.facts()
+            touched = {*plan.added, *plan.changed}
+            found = outlook.around(connection, touched, plan.assets_removed)
+        return outlook.flood(found, self.settings, touched, plan.assets_removed)
+        from freshline.store import outlook  # noqa: PLC0415 - nothing else here looks ahead
+
 
     def report(
         self,

@@ -9,10 +9,12 @@ from typing import Any
 
 from freshline.graph import Graph
 from freshline.model.words import ExpiryReason
+from freshline.settings import Settings
 from freshline.store import catalogue, states
 from freshline.store.database import Connection
 from freshline.store.queries import load
-from freshline.world.restoring import Facts
+from freshline.world import planning
+from freshline.world.restoring import Facts, restore
 
 SQL = load("reader")
 Rows = list[dict[str, Any]]
@@ -50,6 +52,11 @@ def around(connection: Connection, slugs: Collection[str], assets: Iterable[str]
     own = {workflow_id for workflow_id, slug in graph.slugs.items() if slug in slugs}
     made = [asset_id for asset_id, producer in graph.outputs().items() if producer in own]
     return _fetch(connection, graph, own.union(graph.descendants(*made, *assets)))
+
+
+def flood(found: Fetched, settings: Settings, touched: Collection[str], freed: Iterable[str]) -> planning.Plan:
+    """What an apply that touches these workflows and frees these assets starts, from the state that it leaves."""
+    return planning.flood(restore(found.facts(), settings), touched, freed)
 
 
 def _fetch(connection: Connection, graph: Graph, workflows: Iterable[int]) -> Fetched:
