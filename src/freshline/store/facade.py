@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -23,7 +23,7 @@ from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import catalogue, publication
-from freshline.store.database import Connection, Database, LostConnectionError, UnreachableError
+from freshline.store.database import Connection, Database
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
 from freshline.store.ids import new_id
@@ -77,15 +77,15 @@ class Store(Materializing, Executing):
     def flood(self, project: Project, *, baseline: bool = False) -> Plan:
         """What would run because of `apply`, and what would not and why.
 
-        It is `apply` itself, rolled back: for that moment it holds the same locks.
+        It is `apply` itself, rolled back: what is told is what would be, and for that moment it holds the same locks.
         """
+        from freshline.store import outlook  # noqa: PLC0415 - nothing else here looks ahead
+
         with self.database.rehearsing() as connection:
             plan = _apply(connection, project, baseline=baseline)
             touched = {*plan.added, *plan.changed}
             found = outlook.around(connection, touched, plan.assets_removed)
         return outlook.flood(found, self.settings, touched, plan.assets_removed)
-        from freshline.store import outlook  # noqa: PLC0415 - nothing else here looks ahead
-
 
     def report(
         self,
