@@ -274,13 +274,6 @@ LIMIT %(limit)s
 -- purpose: the assets that a workflow produces
 SELECT a.id FROM assets a JOIN workflows w ON w.id = a.producer_id WHERE w.slug = %(slug)s ORDER BY a.id
 
--- name: history_workflows
--- purpose: the definitions that are applied, for a simulation
-SELECT w.slug, v.definition FROM workflows w
-  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
- WHERE w.retired_at IS NULL ORDER BY w.slug
-
--- name: history_reports
 -- name: clocks
 -- purpose: when the assets of these workflows run out, for a look into the future
 SELECT t.asset_id, t.due_at, t.reason FROM assets a
@@ -294,6 +287,13 @@ SELECT r.id::text, v.job_fingerprint FROM runs r
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
  WHERE r.workflow_id = ANY (%(workflows)s) AND r.status IN ('queued', 'running')
 
+-- name: history_workflows
+-- purpose: the definitions that are applied, for a simulation
+SELECT w.slug, v.definition FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ WHERE w.retired_at IS NULL ORDER BY w.slug
+
+-- name: history_reports
 -- purpose: what the outside reported since then, for a simulation; late reports moved nothing
 SELECT s.asset_id, s.produced_at, s.data_version, s.changed
   FROM snapshots s
