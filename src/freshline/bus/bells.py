@@ -21,7 +21,7 @@ class Herald:
     """Sends rings. `ring` returns at once; any number of rings before the next sending are one."""
 
     def __init__(self, bus: Bus) -> None:
-        self._line = bus.line("doorbells")
+        self._line = bus.line("doorbells", told=False)
         self._lock = threading.Lock()
         self._waiting: set[str] = set()
         self._bell = threading.Event()
@@ -55,7 +55,7 @@ class Ear:
     """Hears rings and passes them on."""
 
     def __init__(self, bus: Bus, heard: Callable[[str], None], everything: Callable[[], None]) -> None:
-        self._line = bus.line("doorbells heard")
+        self._line = bus.line("doorbells")
         self._heard = heard
         self._everything = everything
 

@@ -20,6 +20,7 @@ from freshline.errors import BusError, UsageError
 log = structlog.get_logger("freshline.bus")
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+FORGET_S = 30.0
 HEALTH_S = 10
 CONNECTIONS = 16
 
@@ -31,51 +32,65 @@ class Bus:
         self.address = redacted(url)
         self._password = unquote(urlsplit(url).password or "")
         self._lock = threading.Lock()
-        self._troubles: dict[str, BusError] = {}
+        self._troubles: dict[str, tuple[BusError, float]] = {}
         self.client = self._client(url, timeout_s)
 
     @property
     def trouble(self) -> str | None:
         """What does not work now, in a sentence; None if all that was tried last did work."""
+        self._settle()
         with self._lock:
-            return "; ".join(sorted({str(trouble) for trouble in self._troubles.values()})) or None
+            troubles = [trouble for trouble, _ in self._troubles.values()]
+        away = [str(one) for one in troubles if one.unreachable]
+        return "; ".join([*away[:1], *(str(one) for one in troubles if not one.unreachable)]) or None
 
-    def line(self, purpose: str) -> Line:
+    def line(self, purpose: str, *, told: bool = True) -> Line:
         """A use of the bus that fails and recovers by itself: the inbound stream may be broken while events flow.
 
-        What works on one line says nothing about another, so each command that may be refused alone has its own.
+        What works on one line says nothing about another, so each command that may be refused alone has its own. Who is
+        not sure to try again leaves the telling to others (`told`), as nobody would notice that it works again.
         """
-        return Line(self, purpose)
+        return Line(self, purpose, told=told)
 
     def close(self) -> None:
-        """Give all connections back."""
-        self.client.close()
+        """Give back the connections that nobody uses."""
+        self.client.connection_pool.disconnect(inuse_connections=False)
 
-    def note(self, purpose: str, error: Exception | None) -> BusError | None:
-        """Remember how a use of the bus went. Only the beginning and the end of a trouble are logged."""
-        trouble = None if error is None else self._trouble(purpose, error)
+    def note_trouble(self, purpose: str, trouble: BusError) -> None:
+        """Remember what went wrong; only the beginning is logged."""
         with self._lock:
-            if trouble is None:
-                over = self._troubles.pop(purpose, None) is not None and not self._troubles
-                begins = False
-            else:
-                over, begins = False, self._is_new(purpose, trouble)
-                self._troubles[purpose] = trouble
+            begins = self._begins(purpose, trouble)
+            self._troubles[purpose] = trouble, time.monotonic()
         if begins:
             log.warning("bus_trouble", error=str(trouble), bus=self.address)
-        if over:
-            log.info("bus_recovered", bus=self.address)
-        return trouble
 
-    def _is_new(self, purpose: str, trouble: BusError) -> bool:
+    def note_success(self, purpose: str) -> None:
+        """This use of the bus works; the end of the last trouble is logged."""
+        self._settle(purpose)
+
+    def _begins(self, purpose: str, trouble: BusError) -> bool:
         """Whoever notices first that the server is away tells it for all."""
         if trouble.unreachable:
-            return not any(known.unreachable for known in self._troubles.values())
+            return not any(known.unreachable for known, _ in self._troubles.values())
         known = self._troubles.get(purpose)
-        return known is None or known.unreachable
+        return known is None or known[0].unreachable
 
-    def _trouble(self, purpose: str, error: Exception) -> BusError:
-        text = (str(error).strip().splitlines() or [""])[0] or type(error).__name__
+    def _settle(self, works: str | None = None) -> None:
+        """Forget the trouble of what works, and of what nobody tried again: another process did it meanwhile."""
+        since = time.monotonic() - FORGET_S
+        with self._lock:
+            if not self._troubles:
+                return
+            self._troubles = {one: told for one, told in self._troubles.items() if one != works and told[1] > since}
+            over = not self._troubles
+        if over:
+            log.info("bus_recovered", bus=self.address)
+
+    def trouble_of(self, purpose: str, error: Exception) -> BusError:
+        """The error in words, without any password or data."""
+        # redis-py tells the command of a pipeline first, and with it the event's data.
+        text = str(error).rpartition("of pipeline caused error:")[2].strip()
+        text = (text.splitlines() or [""])[0] or type(error).__name__
         if self._password:
             text = text.replace(self._password, "***")
         if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
@@ -98,9 +113,10 @@ class Bus:
 class Line:
     """One use of the bus, with a backoff of its own. Not for several threads at once."""
 
-    def __init__(self, bus: Bus, purpose: str) -> None:
+    def __init__(self, bus: Bus, purpose: str, *, told: bool) -> None:
         self._bus = bus
         self._purpose = purpose
+        self._told = told
         self._pause_s = 0.0
         self._next = 0.0
 
@@ -111,19 +127,20 @@ class Line:
 
     @contextmanager
     def used(self) -> Iterator[Any]:
-        """The client. What goes wrong with Redis in the block becomes a `BusError` and begins a pause."""
+        """The client. Whatever goes wrong in the block, which is to hold nothing else, becomes a `BusError`."""
         try:
             yield self._bus.client
-        except (redis.RedisError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a server that answers with nonsense raises anything
             self._pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, self._pause_s * 2))
             # All processes lose the server at one moment; they need not come back at one.
             self._next = time.monotonic() + self._pause_s * random.uniform(0.5, 1)  # noqa: S311
-            trouble = self._bus.note(self._purpose, error)
-            assert trouble is not None  # noqa: S101 - an error was given
+            trouble = self._bus.trouble_of(self._purpose, error)
+            if self._told:
+                self._bus.note_trouble(self._purpose, trouble)
             raise trouble from None
         else:
             self._pause_s = self._next = 0.0
-            self._bus.note(self._purpose, None)
+            self._bus.note_success(self._purpose)
 
 
 def redacted(url: str) -> str:

@@ -9,20 +9,27 @@ import structlog
 
 from freshline.settings import Settings
 
+# Tracebacks without the values of variables: among them may be passwords.
+TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
 
 def configure(settings: Settings) -> None:
     """Log from `settings.log_level` on, in `settings.log_format`."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     as_json = settings.log_format == "json"
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([structlog.processors.dict_tracebacks] if as_json else []),
+            *([structlog.processors.ExceptionRenderer(TRACEBACKS)] if as_json else []),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),

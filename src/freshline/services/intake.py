@@ -35,7 +35,7 @@ class Intake(Service):
     def __init__(self, store: Store, bus: Bus, *, wait_ms: int = WAIT_MS) -> None:
         super().__init__(store)
         self._inbound = Inbound(bus, dead_length=store.settings.bus_dead_length)
-        self._wait_ms = wait_ms
+        self._wait_ms = min(wait_ms, store.settings.bus_timeout_ms // 2)  # it is waited for as for any answer
         self._tries: Counter[str] = Counter()
 
     def run_once(self) -> bool:
