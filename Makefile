@@ -51,8 +51,9 @@ lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade 
 bench:  ## Measurements against plain baselines (not built yet)
 	@echo "make bench: there are no measurements yet, so nothing was measured" >&2; exit 1
 
-chaos:  ## Random kills under load (not built yet)
-	@echo "make chaos: there is no chaos run yet; tests marked 'process' kill real processes: make test" >&2; exit 1
+MINUTES ?= 10
+chaos: $(STAMP)  ## Kill, stop and cut off real processes and servers under load for MINUTES=10, then prove what held
+	$(PYTHON) -m tests.chaos --minutes $(MINUTES) $(if $(CHAOS),--seed $(CHAOS))
 
 SEEDS ?= 1000
 SEED ?= 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import compress, product
 from typing import Any
 
 import pytest
@@ -140,3 +141,27 @@ def test_a_hot_query_scans_no_big_table(catalogue: Lab, name: str) -> None:
     expected = {"considerations"} if name == "load_states" else set()
     found = sorted(set(scans(plan["Plan"])) & BIG - expected)
     assert found == [], json.dumps(plan)
+
+
+PLANNER = ("enable_hashjoin", "enable_mergejoin", "enable_material", "enable_hashagg")
+
+
+@pytest.mark.parametrize(
+    "off", list(product((False, True), repeat=len(PLANNER))), ids=lambda off: "".join(map(str, off))
+)
+def test_a_batch_is_noted_at_one_moment_however_it_is_planned(catalogue: Lab, off: tuple[bool, ...]) -> None:
+    """A workflow that an update and an expiry concern is noted once; the plan must not ask the clock for every row."""
+    events = [
+        {"kind": kind, "asset_id": asset_id, "workflow_id": None, "partition_key": ""}
+        for number in range(40, 60)
+        for kind, asset_id in (("changed", f"s{1 + number // 20}"), ("expired", f"a{number}"))
+    ]
+    with catalogue.database.connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute("DELETE FROM considerations WHERE workflow_id < 100")
+        for setting in compress(PLANNER, off):
+            connection.execute("SELECT set_config(%s, 'off', true)", [setting])
+        connection.execute(load("materializer")["note_considerations"], {"events": Jsonb(events)})
+        noted = connection.execute(
+            "SELECT count(*) AS rows, count(DISTINCT noted_at) AS moments FROM considerations WHERE workflow_id < 100"
+        ).fetchone()
+    assert noted == {"rows": 20, "moments": 1}

@@ -11,6 +11,8 @@ RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key
 WITH happened AS (
     SELECT * FROM jsonb_to_recordset(%(events)s)
         AS e (kind text, asset_id text, workflow_id bigint, partition_key text)
+), moment AS MATERIALIZED ( -- one for all rows: a join would ask for the time again for each, and group by it in vain
+    SELECT freshline_now() AS now
 ), concerned AS (
     SELECT e.workflow_id, h.partition_key, 0 AS class
       FROM happened h JOIN edges e ON e.asset_id = h.asset_id WHERE h.kind = 'changed'
@@ -29,13 +31,13 @@ WITH happened AS (
       JOIN considerations c ON c.workflow_id = e.workflow_id AND c.partition_key = h.partition_key
      WHERE h.kind = 'unchanged'
        AND (c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
-            OR c.not_before <= (SELECT freshline_now()))
+            OR c.not_before <= (SELECT now FROM moment))
 )
 INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
 SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now
   FROM concerned n
-  JOIN workflows w ON w.id = n.workflow_id AND w.retired_at IS NULL,
-       (SELECT freshline_now() AS now) m
+  JOIN workflows w ON w.id = n.workflow_id AND w.retired_at IS NULL
+ CROSS JOIN moment m
  GROUP BY n.workflow_id, n.partition_key, m.now
  ORDER BY n.workflow_id, n.partition_key
 ON CONFLICT (workflow_id, partition_key) DO UPDATE

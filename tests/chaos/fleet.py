@@ -1,0 +1,238 @@
+"""The processes and servers that the chaos kills, stops and starts again, and the faults, chosen by a seed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from freshline.store.cluster import Cluster
+from tests.bus.server import Server
+from tests.chaos.town import BASE_MS, MAX_MS
+from tests.waiting import wait_until
+
+LEASE_MS = 3_000
+MATERIALIZERS = WORKERS = 3
+PAUSE_S = LEASE_MS / 1000 * 1.5
+# A process crash loses nothing that the kernel has; only synchronous commits are in the kernel when they are answered.
+POSTGRES = {"fsync": "off", "full_page_writes": "off", "max_connections": "150"}
+
+
+@dataclass(slots=True)
+class Member:
+    """One process that is to be there, whatever happens to it."""
+
+    kind: str
+    number: int
+    process: subprocess.Popen[bytes]
+    stopped: bool = False
+
+
+@dataclass
+class Fleet:
+    """Three materializers, three workers, a PostgreSQL and a Redis server of its own."""
+
+    root: Path
+    rng: random.Random
+    told: Callable[[str], None] = print
+    done: Counter[str] = field(default_factory=Counter)
+    members: list[Member] = field(default_factory=list)
+    _timers: list[threading.Timer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(_directory(self.root / "postgres-home"), POSTGRES)
+        self.redis = Server(_directory(self.root / "redis"))
+        self.logs = _directory(self.root / "logs")
+
+    # --- beginning and end ------------------------------------------------------------------------------------------
+
+    def start_servers(self) -> str:
+        """The database's URL."""
+        self.cluster.ensure_accepting(30)
+        self.redis.start()
+        return self.cluster.ensure_database("freshline")
+
+    def start(self, url: str) -> None:
+        self.environ = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(("FRESHLINE_", "ASSET_"))},
+            "FRESHLINE_PROJECT": str(self.root / "project"),
+            "FRESHLINE_DATABASE_URL": url,
+            "FRESHLINE_EVENT_BUS": self.redis.url,
+            "FRESHLINE_POLL_MS": "200",
+            "FRESHLINE_LEASE_MS": str(LEASE_MS),
+            "FRESHLINE_POISON": "50",
+            "FRESHLINE_LOG_FORMAT": "json",
+            "ASSET_MATERIALIZER_BASE_BACKOFF_MS": str(BASE_MS),
+            "ASSET_MATERIALIZER_MAX_BACKOFF_MS": str(MAX_MS),
+            "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0",  # the sweep must be needed by nothing
+        }
+        for kind, count in (("materializer", MATERIALIZERS), ("worker", WORKERS)):
+            self.members += [Member(kind, number, self._spawn(kind, number)) for number in range(count)]
+
+    def heal(self) -> None:
+        """No more faults: everything is there again."""
+        for timer in self._timers:
+            timer.join()
+        if self.cluster.refusal() is not None:
+            self.cluster.ensure_accepting(60)
+        for member in self.members:
+            self._revive(member)
+
+    def close(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+            timer.join()
+        for member in self.members:
+            with suppress(ProcessLookupError):
+                os.kill(member.process.pid, signal.SIGCONT)
+            member.process.terminate()
+        for member in self.members:
+            try:
+                member.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._kill(member)
+        self.redis.close()
+        self.cluster.stop()
+
+    def exits(self) -> list[str]:
+        """Members that are not there although nobody killed them."""
+        return [f"{one.kind} {one.number}: exit {one.process.poll()}" for one in self.members if one.process.poll()]
+
+    # --- faults -----------------------------------------------------------------------------------------------------
+
+    def fault(self) -> str:
+        """One fault, at random; what it was."""
+        names, weights = zip(*((name, weight) for name, (weight, _) in self._faults().items()), strict=True)
+        name = self.rng.choices(names, weights)[0]
+        self._faults()[name][1]()
+        self.done[name] += 1
+        return str(name)
+
+    def _faults(self) -> dict[str, tuple[int, Callable[[], None]]]:
+        return {
+            "kill a materializer": (30, lambda: self._restart("materializer")),
+            "kill a worker": (30, lambda: self._restart("worker")),
+            "kill a runner": (25, self._kill_runner),
+            "stop a process past its lease": (12, self._pause),
+            "end database connections": (15, self._end_backends),
+            "restart PostgreSQL at once": (4, self._restart_postgres),
+            "kill Redis": (5, self._restart_redis),
+            "flush Redis": (3, self._flush_redis),
+        }
+
+    @property
+    def kills(self) -> int:
+        """kill -9 of our processes."""
+        return sum(count for name, count in self.done.items() if name.startswith("kill a "))
+
+    def _restart(self, kind: str) -> None:
+        member = self.rng.choice([one for one in self.members if one.kind == kind])
+        self._kill(member)
+        # Sometimes at once, sometimes the others have to do without it for longer than a lease.
+        self._later(self.rng.choice([0, 0, 0.5, PAUSE_S]), lambda: self._revive(member))
+
+    def _kill_runner(self) -> None:
+        runners = [pid for one in self.members if one.kind == "worker" for pid in _children(one.process.pid)]
+        if runners:
+            with suppress(ProcessLookupError):
+                os.kill(self.rng.choice(runners), signal.SIGKILL)
+
+    def _pause(self) -> None:
+        running = [one for one in self.members if not one.stopped and one.process.poll() is None]
+        if not running:
+            return
+        member = self.rng.choice(running)
+        member.stopped = True
+        pid = member.process.pid
+        os.kill(pid, signal.SIGSTOP)
+
+        def go_on() -> None:
+            member.stopped = False
+            if member.process.pid == pid:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+        self._later(PAUSE_S, go_on)
+
+    def _end_backends(self) -> None:
+        url = self.cluster.url("postgres")
+        with suppress(psycopg.Error), psycopg.connect(url or "", connect_timeout=2, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE datname = 'freshline'"
+                " ORDER BY random() LIMIT %s) x",
+                [self.rng.randint(1, 4)],
+            )
+
+    def _restart_postgres(self) -> None:
+        if (pid := self.cluster.pid) is not None:
+            os.kill(pid, signal.SIGQUIT)
+        wait_until(lambda: not self.cluster.alive(), 20, what="the end of PostgreSQL")
+        self.cluster.ensure_accepting(60)
+
+    def _restart_redis(self) -> None:
+        self.redis.kill()
+        self.redis.start()
+
+    def _flush_redis(self) -> None:
+        self.redis.client.flushall()
+
+    # --- processes --------------------------------------------------------------------------------------------------
+
+    def _spawn(self, kind: str, number: int) -> subprocess.Popen[bytes]:
+        with (self.logs / f"{kind}-{number}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "freshline.cli.main", kind],
+                env=self.environ,
+                cwd=self.root / "project",
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _kill(self, member: Member) -> None:
+        member.process.kill()
+        member.process.wait()
+
+    def _revive(self, member: Member) -> None:
+        if member.process.poll() is None:
+            return
+        if member.process.returncode != -signal.SIGKILL:
+            self.told(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
+            self.done["ended by itself"] += 1
+        member.process = self._spawn(member.kind, member.number)
+
+    def _later(self, delay_s: float, action: Callable[[], None]) -> None:
+        if not delay_s:
+            action()
+            return
+        self._timers = [timer for timer in self._timers if timer.is_alive()]
+        self._timers.append(timer := threading.Timer(delay_s, action))
+        timer.start()
+
+
+def _directory(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _children(pid: int) -> list[int]:
+    """The process ids of a process's children."""
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def seconds_since(start: float) -> float:
+    """On the monotonic clock."""
+    return time.monotonic() - start

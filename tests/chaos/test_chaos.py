@@ -1,0 +1,20 @@
+"""A minute of chaos in the gate; `make chaos MINUTES=60` is the same for longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.__main__ import chaos
+
+SEED = 4
+
+
+@pytest.mark.process
+def test_nothing_is_lost_or_doubled_whatever_is_killed(tmp_path: Path) -> None:
+    """Scenarios 6, 10, 23 to 25, 27: three materializers and workers, killed, stopped and cut off under load."""
+    verdict = chaos(tmp_path, minutes=1, seed=SEED)
+    assert verdict.violations == []
+    assert verdict.kills >= 10
+    assert verdict.runs["succeeded"] >= 30
