@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from freshline.cli import lines, output
+from freshline.cli import fates, lines, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, entries
@@ -58,8 +58,10 @@ def runs(
         "freshline events --limit 50",
         "freshline events --type asset --subject flights.clean",
         "freshline events --follow --json",
+        "freshline events 4711             what became of one: an id or a position",
     ],
 )
+@click.argument("event", metavar="[EVENT]", required=False)
 @limit_option(20)
 @after_option
 @click.option(
@@ -70,14 +72,29 @@ def runs(
 @json_option
 @pass_app
 def events(
-    app: App, *, limit: int, after: str | None, kind: str | None, subject: str | None, follow: bool, as_json: bool
+    app: App,
+    *,
+    event: str | None,
+    limit: int,
+    after: str | None,
+    kind: str | None,
+    subject: str | None,
+    follow: bool,
+    as_json: bool,
 ) -> None:
-    """List events, newest first. `--after` takes an id or a position.
+    """List events, newest first, or tell what became of one. `--after` takes an id or a position.
+
+    With an EVENT, an id or a position: its fate for each workflow that it concerns. It triggered a run, is included
+    in one, was superseded by a newer one, is held, was ignored, or is pending, and the reason.
 
     With --follow, events come in the order of their positions, which a running materializer stamps; then --after
     continues behind the given one, so that a program can go on where it stopped.
     """
     with app.reader() as reader:
+        if event is not None:
+            _refuse_filters(after, kind, subject, follow=follow)
+            _show_fates(reader.event(event, limit), as_json=as_json)
+            return
         if follow:
             follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject)
             _follow(follower, lines.EVENTS, as_json=as_json)
@@ -139,6 +156,22 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
 def _refuse_after(after: str | None) -> None:
     if after is not None:
         raise UsageError("--after goes back to older entries and --follow waits for newer ones; give one of them")
+
+
+def _refuse_filters(*filters: str | None, follow: bool) -> None:
+    if follow or any(one is not None for one in filters):
+        raise UsageError("an EVENT is one event; --after, --type, --subject and --follow are for the listing")
+
+
+def _show_fates(event: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(event)
+        return
+    output.show_line(fates.headline(event))
+    if event["fates"]:
+        output.show(output.table(fates.COLUMNS, [fates.cells(one) for one in event["fates"]]))
+    if note := fates.left_out(event) if event["fates"] else fates.nobody(event):
+        output.say(note)
 
 
 def _show(found: list[Json], listing: lines.Listing, *, as_json: bool) -> None:

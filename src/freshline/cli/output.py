@@ -32,6 +32,12 @@ STATE_COLOURS = {
     "skip": "dim",
     "error": "bold red",
     "open": "bold red",
+    "triggered": "green",
+    "included": "green",
+    "superseded": "cyan",
+    "held": "yellow",
+    "ignored": "dim",
+    "pending": "yellow",
 }
 
 

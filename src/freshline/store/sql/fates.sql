@@ -41,7 +41,7 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
             WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s)
               AND x.queued_at >= coalesce(q.queued_at, %(at)s) AND x.status = 'succeeded'
               AND (x.pins -> %(asset)s ->> 'sequence')::bigint >= %(sequence)s
-            ORDER BY x.queued_at LIMIT 1)
+            ORDER BY x.queued_at, x.finished_at, x.id LIMIT 1)
           UNION ALL
           (SELECT 2, x.*, (x.pins -> %(asset)s ->> 'sequence')::bigint FROM runs x
             WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s) AND x.status IN ('queued', 'running')
