@@ -50,6 +50,12 @@ def database_url(postgres: str, template_database: str) -> Iterator[str]:
     yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
 
 
+@pytest.fixture(scope="module")
+def module_database_url(postgres: str, template_database: str) -> Iterator[str]:
+    """The URL of a migrated database that the tests of one module share."""
+    yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
+
+
 def _temporary(server: str, create: str, *arguments: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     _administer(server, create, name, *arguments)

@@ -18,7 +18,7 @@ WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {
     "begin_step": lambda lab, run: lab.store.begin_step(run.id, run.attempt, "work", 9),
     "finish_step": lambda lab, run: lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=[]),
     "append_logs": lambda lab, run: lab.store.append_logs(
-        run.id, run.attempt, [{"step_id": "work", "stream": "log", "text": "late"}]
+        run.id, run.attempt, [{"step_id": "work", "stream": "log", "text": "late"}], after=0
     ),
     "publish_run": lambda lab, run: lab.store.publish_run(run, [StagedOutput("b", "work", "zombie")]),
     "fail_run": lambda lab, run: lab.store.fail_run(run.id, run.attempt, ERROR),

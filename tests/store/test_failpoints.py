@@ -1,291 +1,106 @@
-"""A crash at every transaction boundary: before the commit nothing happened, after it everything did, once."""
+"""A crash at every transaction boundary: before the commit nothing happened, after it everything did, once.
+
+Every transaction, on both sides of its commit, in every way: the process raises, is killed, sleeps for longer than its
+lease, or loses its connection.
+"""
 
 from __future__ import annotations
 
-import re
+import multiprocessing
+import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 
+import psycopg
 import pytest
 
-import freshline
 from freshline import failpoints
-from freshline.errors import FencedError
-from freshline.failpoints import FailpointError
-from freshline.model.run import ClaimedRun, StagedOutput
-from freshline.store.ids import new_id
-from tests.lab import Lab, laboratory, workflow
+from freshline.errors import FencedError, UsageError
+from freshline.failpoints import FailpointError, Subject
+from freshline.store.database import LostConnectionError
+from tests.lab import Lab, laboratory
+from tests.store.saved import Saved
+from tests.store.scenes import CASES, NAMES, WORLD, Case, Scene, die
+from tests.waiting import wait_until
 
-HOUR = 3_600_000
-WORLD = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
-NAMES = sorted(
-    {
-        name
-        for file in Path(freshline.__file__).parent.rglob("*.py")
-        for name in re.findall(r"\.transaction\(\s*f?\"(\w+)\"", file.read_text(encoding="utf-8"))
-    }
-)
-
-
-@dataclass(slots=True)
-class Scene:
-    """A lab in the middle of something."""
-
-    lab: Lab
-    run: ClaimedRun | None = None
-    ids: list[str] = field(default_factory=lambda: [new_id()])
-
-    @property
-    def held(self) -> ClaimedRun:
-        """The run that a worker holds."""
-        assert self.run is not None
-        return self.run
-
-    def count(self, query: str) -> int:
-        """How many."""
-        return int(self.lab.one(f"SELECT count(*) FROM {query}"))
+LEASE_S = 15
+# Whoever loses the answer to one of these looks it up by its key and then knows: these try again by themselves,
+KEYED = {"report", "request_run"}
+# and these leave that to the worker, which knows how long its lease lasts.
+ENDING = {"cancel_running", "fail_run", "hand_back", "publish_run"}
+forkserver = multiprocessing.get_context("forkserver")
+forkserver.set_forkserver_preload(["pytest", "tests.store.scenes"])  # once, and not in every process
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """How to get there, the transaction, and how to see that it happened exactly once."""
+class Theatre:
+    """One database for all cases: each scene is prepared once and put back for every case that begins with it."""
 
-    act: Callable[[Scene], Any]
-    done: Callable[[Scene], bool]
-    prepare: Callable[[Scene], Any] = lambda _: None
+    def __init__(self, lab: Lab, url: str) -> None:
+        self.lab = lab
+        self.url = url
+        self._empty = Saved(lab, "empty")
+        self._scenes: dict[Callable[[Scene], Any], tuple[Saved, Scene]] = {}
 
-
-def idle(scene: Scene) -> None:
-    """Everything is fresh."""
-    scene.lab.report("a", "1")
-    scene.lab.work()
-
-
-def reported(scene: Scene) -> None:
-    """An update is in the inbox."""
-    idle(scene)
-    scene.lab.report("a", "2")
-
-
-def noted(scene: Scene) -> None:
-    """A consideration is due."""
-    reported(scene)
-    scene.lab.store.absorb(10)
+    def scene(self, case: Case) -> Scene:
+        """The place where the case begins."""
+        if case.prepare not in self._scenes:
+            self._empty.restore()
+            scene = Scene(self.lab)
+            case.prepare(scene)
+            self._scenes[case.prepare] = Saved(self.lab, str(len(self._scenes))), scene
+        saved, scene = self._scenes[case.prepare]
+        saved.restore()
+        return Scene(self.lab, scene.run, list(scene.ids))
 
 
-def queued(scene: Scene) -> None:
-    """A run is queued."""
-    noted(scene)
-    scene.lab.settle()
-
-
-def running(scene: Scene) -> None:
-    """A worker holds a run and works on its step."""
-    queued(scene)
-    scene.run = scene.lab.start()
-    scene.lab.store.begin_step(scene.run.id, 1, "work", 1)
-    scene.lab.advance(seconds=5)
-
-
-def canceling(scene: Scene) -> None:
-    """A user wants the running run to end."""
-    running(scene)
-    scene.lab.store.cancel(scene.held.id)
-
-
-def lost(scene: Scene) -> None:
-    """The worker is gone."""
-    running(scene)
-    scene.lab.advance(seconds=60)
-
-
-def failed(scene: Scene) -> None:
-    """The workflow cools down."""
-    running(scene)
-    scene.lab.fail(scene.held)
-    scene.lab.settle()
-
-
-def paused(scene: Scene) -> None:
-    """An update waits for the end of a pause."""
-    idle(scene)
-    scene.lab.store.pause("b")
-    scene.lab.report("a", "2")
-    scene.lab.settle()
-
-
-def expired(scene: Scene) -> None:
-    """A timer is due."""
-    idle(scene)
-    scene.lab.advance(hours=2)
-
-
-def forgotten(scene: Scene) -> None:
-    """Somebody deleted a consideration."""
-    noted(scene)
-    scene.lab.rows("DELETE FROM considerations RETURNING 1")
-
-
-def positioned(scene: Scene) -> None:
-    """Events have positions and were not published."""
-    idle(scene)
-    scene.lab.store.stamp_positions(1000)
-
-
-def registered(scene: Scene) -> None:
-    """A process is there."""
-    register(scene)
-
-
-def register(scene: Scene) -> None:
-    """A process shows itself."""
-    scene.lab.store.register_worker(scene.ids[0], "worker", project="lab", code_hash=None, info={})
-
-
-def key_of(lab: Lab, slug: str) -> tuple[int, str]:
-    """The key of its consideration."""
-    return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
-
-
-def changed_world(scene: Scene) -> None:
-    """A policy edit."""
-    scene.lab.apply(
-        workflow("b", "a", freshness={"ttlMs": HOUR}, auto={"onUpstreamUpdate": True, "priority": 1}), WORLD[1]
-    )
-
-
-LINES = [{"step_id": "work", "stream": "log", "text": "hello"}]
-ERROR = {"code": "job", "message": "boom"}
-CASES = {
-    "absorb": Case(
-        lambda s: s.lab.store.absorb(10),
-        lambda s: s.count("inbox") == 0 and s.count("considerations") == 1,
-        reported,
-    ),
-    "append_logs": Case(
-        lambda s: s.lab.store.append_logs(s.held.id, s.held.attempt, LINES), lambda s: s.count("run_logs") >= 1, running
-    ),
-    "apply": Case(changed_world, lambda s: s.lab.one("SELECT version FROM workflows WHERE slug = 'b'") == 2, queued),
-    "begin_step": Case(
-        lambda s: s.lab.store.begin_step(s.held.id, s.held.attempt, "more", 1),
-        lambda s: s.count("run_steps") == 2,
-        running,
-    ),
-    "cancel": Case(
-        lambda s: s.lab.store.cancel(str(s.lab.runs("b")[-1]["id"])),
-        lambda s: s.lab.runs("b")[-1]["status"] == "canceled" and len(s.lab.events("workflow.run.canceled")) == 1,
-        queued,
-    ),
-    "cancel_running": Case(
-        lambda s: s.lab.store.cancel_running(s.held.id, s.held.attempt),
-        lambda s: s.lab.runs("b")[-1]["status"] == "canceled" and len(s.lab.events("workflow.run.canceled")) == 1,
-        canceling,
-    ),
-    "claim_run": Case(
-        lambda s: s.lab.claim(),
-        lambda s: s.lab.runs("b")[-1]["attempt"] == 1 and s.lab.runs("b")[-1]["status"] == "running",
-        queued,
-    ),
-    "expire": Case(lambda s: s.lab.store.expire("b"), lambda s: s.count("timers WHERE reason = 'manual'") == 1, idle),
-    "fail_run": Case(
-        lambda s: s.lab.store.fail_run(s.held.id, s.held.attempt, ERROR),
-        lambda s: s.lab.state("b")["failures"] == 1 and len(s.lab.events("workflow.run.failed")) == 1,
-        running,
-    ),
-    "finish_step": Case(
-        lambda s: s.lab.store.finish_step(s.held.id, s.held.attempt, "work", 1, outputs=[]),
-        lambda s: s.count("run_steps WHERE status = 'succeeded'") == 1,
-        running,
-    ),
-    "fire_timers": Case(
-        lambda s: s.lab.store.fire_timers(10),
-        lambda s: len(s.lab.events("asset.expired")) == 1 and s.count("timers WHERE expired_at IS NOT NULL") == 1,
-        expired,
-    ),
-    "hand_back": Case(
-        lambda s: s.lab.store.hand_back(s.held.id, s.held.attempt),
-        lambda s: s.lab.runs("b")[-1]["status"] == "queued",
-        running,
-    ),
-    "leave_worker": Case(
-        lambda s: s.lab.store.leave_worker(s.ids[0]),
-        lambda s: s.count("workers WHERE stopped_at IS NOT NULL") == 1,
-        registered,
-    ),
-    "mark_failed": Case(
-        lambda s: s.lab.store.mark_failed(key_of(s.lab, "b"), "planted"),
-        lambda s: s.count("decisions WHERE outcome = 'error'") == 1,
-        noted,
-    ),
-    "pause": Case(
-        lambda s: s.lab.store.pause("b", s.lab.now + timedelta(hours=1)),
-        lambda s: s.lab.active() == [] and s.count("workflows WHERE paused_at IS NOT NULL") == 1,
-        queued,
-    ),
-    "prune": Case(
-        lambda s: s.lab.store.prune(30, 100),
-        lambda s: s.count("pg_inherits WHERE inhparent = 'events'::regclass") > 1,
-        idle,
-    ),
-    "publish_run": Case(
-        lambda s: s.lab.store.publish_run(s.held, [StagedOutput("b", "work", "v2")]),
-        lambda s: s.lab.head("b")["sequence"] == 2 and len(s.lab.events("workflow.run.succeeded")) == 3,
-        running,
-    ),
-    "reconcile": Case(
-        lambda s: s.lab.reconciler.run_once(), lambda s: s.lab.active() == ["b"] and len(s.lab.runs("b")) == 2, noted
-    ),
-    "register_worker": Case(register, lambda s: s.count("workers") == 1),
-    "renew_leases": Case(
-        lambda s: s.lab.store.renew_leases([{"id": s.held.id, "attempt": s.held.attempt}]),
-        lambda s: s.lab.one("SELECT max(lease_until) FROM runs") == s.lab.now + timedelta(seconds=15),
-        running,
-    ),
-    "report": Case(
-        lambda s: s.lab.report("a", "2", key="k"),
-        lambda s: s.lab.head("a")["sequence"] == 2 and s.count("inbox") == 1,
-        idle,
-    ),
-    "request_run": Case(
-        lambda s: s.lab.store.request_run("b", key="k"),
-        lambda s: s.count("runs WHERE trigger_type = 'manual'") == 1,
-        idle,
-    ),
-    "rescue": Case(
-        lambda s: s.lab.store.rescue(10),
-        lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashes"] == 1,
-        lost,
-    ),
-    "publish_events": Case(
-        lambda s: s.lab.store.publish_events(lambda _: None, batch=1000, most_bytes=10**6),
-        lambda s: s.lab.one("SELECT position FROM bus_cursor") > 0,
-        positioned,
-    ),
-    "reset": Case(lambda s: s.lab.store.reset("b"), lambda s: s.lab.state("b")["failures"] == 0, failed),
-    "resume": Case(
-        lambda s: s.lab.store.resume("b"), lambda s: s.count("workflows WHERE paused_at IS NOT NULL") == 0, paused
-    ),
-    "stamp_positions": Case(
-        lambda s: s.lab.store.stamp_positions(1000), lambda s: s.count("events WHERE position IS NULL") == 0, idle
-    ),
-    "sweep": Case(lambda s: s.lab.store.sweep(), lambda s: s.count("considerations") == 1, forgotten),
-}
-
-
-@pytest.fixture
-def scene(database_url: str) -> Iterator[Scene]:
+@pytest.fixture(scope="module")
+def theatre(module_database_url: str) -> Iterator[Theatre]:
     """The world of every case."""
-    with laboratory(database_url) as lab:
+    with laboratory(module_database_url) as lab:
         lab.apply(*WORLD)
-        yield Scene(lab)
+        yield Theatre(lab, module_database_url)
 
 
 def crash() -> None:
     """What the process does at the failpoint."""
     raise FailpointError("planted")
+
+
+class Once:
+    """An action for the first one that comes."""
+
+    def __init__(self, action: Callable[[Subject], None]) -> None:
+        self._action = action
+        self._done = False
+
+    def __call__(self, subject: Subject) -> None:
+        """Act, or let pass."""
+        if not self._done:
+            self._done = True
+            self._action(subject)
+
+
+def kill(theatre: Theatre, scene: Scene, name: str, side: str) -> None:
+    """Another process does it and is killed."""
+    state = scene.lab.worker, scene.run, scene.ids
+    process = forkserver.Process(target=die, args=(theatre.url, scene.lab.now, name, side, state))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL, "it was not killed at its failpoint"
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    mine = "AND application_name = 'freshline' AND state <> 'idle'"
+    wait_until(lambda: scene.lab.one(f"{sessions} {mine}") == 0, what="the end of its sessions")
+
+
+def oversleep(scene: Scene, subject: Subject) -> None:
+    """The process stands still: its lease ends, and a transaction that it has begun is ended by the server."""
+    assert subject is not None
+    scene.lab.advance(seconds=4 * LEASE_S)
+    if subject.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        subject.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+        alive = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        wait_until(lambda: scene.lab.one(alive, subject.info.backend_pid) == 0, what="the end of its session")
 
 
 def repeat(act: Callable[[Scene], Any], scene: Scene) -> None:
@@ -322,10 +137,10 @@ def test_every_transaction_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_crash_before_the_commit_changes_nothing(scene: Scene, name: str) -> None:
+def test_a_crash_before_the_commit_changes_nothing(theatre: Theatre, name: str) -> None:
     """Nothing of it is there, and a repetition does it."""
     case = CASES[name]
-    case.prepare(scene)
+    scene = theatre.scene(case)
     before = scene.lab.everything()
     with failpoints.armed(f"{name}:before", crash), pytest.raises(FailpointError):
         case.act(scene)
@@ -337,12 +152,83 @@ def test_a_crash_before_the_commit_changes_nothing(scene: Scene, name: str) -> N
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_crash_after_the_commit_loses_and_doubles_nothing(scene: Scene, name: str) -> None:
+def test_a_crash_after_the_commit_loses_and_doubles_nothing(theatre: Theatre, name: str) -> None:
     """All of it is there although nobody was told, a repetition does no harm, and the system goes on."""
     case = CASES[name]
-    case.prepare(scene)
+    scene = theatre.scene(case)
     with failpoints.armed(f"{name}:after", crash), pytest.raises(FailpointError):
         case.act(scene)
     assert case.done(scene)
     repeat(case.act, scene)
     converges(scene)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_process_that_is_killed_leaves_nothing_half_done(theatre: Theatre, name: str) -> None:
+    """SIGKILL of a real process before the commit: not a row changed. After it: done, and a repetition is harmless."""
+    case = CASES[name]
+    scene = theatre.scene(case)
+    before = scene.lab.everything()
+    kill(theatre, scene, name, "before")
+    assert scene.lab.everything() == before
+    kill(theatre, scene, name, "after")
+    assert case.done(scene)
+    repeat(case.act, scene)
+    assert case.done(scene) or name == "claim_run"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_connection_that_is_lost_before_the_commit_changes_nothing(theatre: Theatre, name: str) -> None:
+    """The commit fails; what has a key is done on a new connection at once, the rest when it is tried again."""
+    case = CASES[name]
+    scene = theatre.scene(case)
+    before = scene.lab.everything()
+    told = nullcontext() if name in KEYED else pytest.raises(LostConnectionError)
+    with failpoints.armed_with(f"{name}:before", Once(failpoints.drop)), told:
+        case.act(scene)
+    if name not in KEYED:
+        assert scene.lab.everything() == before
+        case.act(scene)
+    assert case.done(scene)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_commit_whose_answer_is_lost_is_no_failure(theatre: Theatre, name: str) -> None:
+    """Unknown is not failed: it is looked up by its key, or a repetition is harmless. Nothing is doubled."""
+    case = CASES[name]
+    scene = theatre.scene(case)
+    resolved = (
+        nullcontext() if name in KEYED | ENDING else pytest.raises(LostConnectionError, match="may have happened")
+    )
+    with failpoints.armed_with(f"{name}:after", Once(failpoints.drop)), resolved:
+        case.act(scene)
+    assert case.done(scene)
+    repeat(case.act, scene)
+    assert case.done(scene) or name == "claim_run"
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_process_that_oversleeps_its_lease_is_harmless(theatre: Theatre, name: str, side: str) -> None:
+    """The server ends what it had begun (R11.3), others go on, and it changes nothing when it wakes up (promise 6)."""
+    case = CASES[name]
+    scene = theatre.scene(case)
+    before = scene.lab.everything()
+    undone = side == "before" and name not in KEYED
+    lost = pytest.raises(LostConnectionError) if undone else nullcontext()
+    with failpoints.armed_with(f"{name}:{side}", Once(lambda subject: oversleep(scene, subject))), lost:
+        case.act(scene)
+    if undone:
+        assert scene.lab.everything() == before
+    scene.lab.store.rescue(10)
+    repeat(case.act, scene)
+    if scene.run is not None:
+        converges(scene)
+
+
+def test_actions_are_armed_by_their_names() -> None:
+    """A misspelt action is refused with what is allowed."""
+    with pytest.raises(UsageError, match=r"'explode'; allowed are kill, raise, drop, sleep:SECONDS"):
+        failpoints.arm_from("absorb:before=explode")
+    with pytest.raises(UsageError, match="'sleep'"):
+        failpoints.arm_from("absorb:before=sleep")

@@ -19,6 +19,7 @@ from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepSto
 from freshline.runs.slot import Slot
 from freshline.settings import Settings
 from freshline.spark import tables
+from freshline.store.database import LostConnectionError, UnreachableError
 from freshline.store.facade import Store
 
 log = structlog.get_logger("freshline.runs")
@@ -176,7 +177,8 @@ class Execution:
             try:
                 return write()
             except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
-                log.warning("database_trouble", error=str(error).strip())
+                if not isinstance(error, (LostConnectionError, UnreachableError)):  # those are told once
+                    log.warning("database_trouble", error=str(error).strip())
                 reason = self.pause(RETRY_S)
                 if reason:
                     raise StepStopped(reason) from error

@@ -34,6 +34,7 @@ class Lease:
     canceled: bool = False
     progress: dict[str, Any] | None = None
     lines: list[dict[str, str]] = field(default_factory=list)
+    flushed: int = 0
 
     def stop_reason(self) -> str | None:
         """Why the run must stop now, if so."""
@@ -95,7 +96,8 @@ class Heart(Service):
             if not lines or lease.lost:
                 return
             try:
-                self.store.append_logs(lease.run.id, lease.run.attempt, lines)
+                self.store.append_logs(lease.run.id, lease.run.attempt, lines, after=lease.flushed)
             except FencedError:
                 lease.lost = True
             del lease.lines[: len(lines)]
+            lease.flushed += len(lines)

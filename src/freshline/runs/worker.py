@@ -16,7 +16,7 @@ from freshline.bus.opening import open_bus
 from freshline.definitions.manifest import read_manifest
 from freshline.definitions.schema import Workflow
 from freshline.definitions.steps import produced
-from freshline.errors import CheckError, EngineError, FencedError, FreshlineError, WarehouseError
+from freshline.errors import CheckError, DatabaseError, EngineError, FencedError, FreshlineError, WarehouseError
 from freshline.model.run import ClaimedRun
 from freshline.runs.code import Code
 from freshline.runs.execution import Execution, clean_up, describe
@@ -207,10 +207,10 @@ class SlotService(Service):
             # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
             self._worker.note_engine(error)
             self._give_back(run)
+        except (psycopg.Error, DatabaseError):
+            raise  # the database stayed away: the lease ends, and the run is taken over
         except FreshlineError as error:
             self._failed(lease, error)
-        except psycopg.Error:
-            raise  # the database stayed away: the lease ends, and the run is taken over
         except Exception as error:
             log.exception("run_broke")
             self._failed(lease, FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}"))

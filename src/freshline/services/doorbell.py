@@ -31,6 +31,7 @@ class Doorbell:
         self._bells = bells
         self._loops: list[Loop] = [self._loop]
         self._herald: Callable[..., None] | None = None
+        self._deaf = False  # told once for as long as it lasts
         self._lock = threading.Lock()
         self._running: tuple[list[threading.Thread], threading.Event] | None = None
         if bus is not None:
@@ -70,15 +71,21 @@ class Doorbell:
         self._loops += [herald.run, ear.run]
 
     def _loop(self, stopping: threading.Event) -> None:
+        if not self._database.keeps_sessions:
+            log.warning("doorbell_deaf", error="the database is behind a pooler of transactions", fallback="polling")
+            return
         while not stopping.is_set():
             try:
                 self._listen(stopping)
             except psycopg.Error as error:
-                log.warning("doorbell_deaf", error=str(error).strip(), fallback="polling")
+                if not self._deaf:
+                    log.warning("doorbell_deaf", error=str(error).strip(), fallback="polling")
+                self._deaf = True
                 stopping.wait(RETRY_S)
 
     def _listen(self, stopping: threading.Event) -> None:
         with self._database.listen() as connection:
+            self._deaf = False
             # What rang while nobody listened is found by looking once.
             self._ring_all()
             while not stopping.is_set():

@@ -12,6 +12,7 @@ import psycopg
 import structlog
 
 from freshline.errors import DatabaseError
+from freshline.store.database import LostConnectionError, UnreachableError
 from freshline.store.facade import Store
 
 log = structlog.get_logger("freshline.services")
@@ -76,6 +77,8 @@ class Service:
     def _round(self) -> bool:
         try:
             return self.run_once()
+        except (LostConnectionError, UnreachableError):
+            self._revive()  # the outage is told once, by the connections
         except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
             log.warning("database_trouble", service=self.name, error=str(error).strip())
             self._revive()
@@ -87,4 +90,4 @@ class Service:
         try:
             self.store.database.revive()
         except DatabaseError as error:
-            log.warning("database_gone", service=self.name, error=str(error))
+            self.store.database.outage.notice(error)

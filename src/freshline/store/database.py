@@ -6,21 +6,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import psycopg
 import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import DictRow, dict_row
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.rows import dict_row
 
 from freshline.counters import count
 from freshline.errors import DatabaseError
 from freshline.failpoints import hit
+from freshline.store.pool import Connection, LostConnectionError, Outage, Pool, UnreachableError
 
+__all__ = ["Connection", "Database", "LostConnectionError", "UnreachableError", "masked"]
 log = structlog.get_logger("freshline.store")
-
-Connection: TypeAlias = psycopg.Connection[DictRow]
 
 # A dead peer must not hold locks (R11.3): the server ends what a stopped process has begun.
 SESSION = {
@@ -29,12 +28,26 @@ SESSION = {
     "idle_in_transaction_session_timeout": "5s",
     "timezone": "UTC",
 }
-KEEPALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+# And a dead server must not hold up a process for longer than this, whether it waits for an answer or for a connection.
+KEEPALIVE = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+    "connect_timeout": 10,
+}
+PATIENCE_S = 10.0
 CHANNEL = "freshline"
+LOCAL = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
 
 
 class Database:
-    """A pool of connections to one PostgreSQL database. `clock` is for tests: transactions then see its time."""
+    """Connections to one PostgreSQL database. `clock` is for tests: transactions then see its time.
+
+    `keeps_sessions` is False behind a pooler that gives each transaction another session (pgbouncer in transaction
+    mode): settings then go with every transaction, nothing is prepared, and LISTEN would hear nothing.
+    """
 
     def __init__(
         self,
@@ -49,27 +62,20 @@ class Database:
         self.clock = clock
         self.revive = revive  # starts an embedded server again that died
         self.herald: Callable[..., None] | None = None  # another way to ring, which must return at once
-        self._conninfo = _conninfo(url, name)
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            conninfo=self._conninfo,
-            kwargs={"row_factory": dict_row, "autocommit": True},
-            min_size=1,
-            max_size=size,
-            timeout=10,
-            reconnect_timeout=30,
-            open=False,
-        )
+        self.keeps_sessions = True
+        self.outage = Outage()
+        self._name = name
+        self._pool = Pool(self._connect, size=size, patience_s=PATIENCE_S)
 
     def open(self) -> None:
         """Connect, or say in one sentence why not."""
         try:
-            psycopg.connect(self._conninfo, connect_timeout=10).close()
+            self.keeps_sessions = self._probe()
         except psycopg.Error as error:
             raise DatabaseError(
                 f"cannot reach the database {masked(self.url)}: {_first_line(error)}",
                 hint="is it running, and is FRESHLINE_DATABASE_URL right?",
             ) from error
-        self._pool.open()
 
     def close(self) -> None:
         """Give all connections back."""
@@ -79,12 +85,19 @@ class Database:
     def transaction(self, name: str) -> Iterator[Connection]:
         """One transaction: committed when the block ends, rolled back when it raises."""
         started = time.monotonic()
+        committing = False
         with self._checkout() as connection:
-            with connection.transaction():
-                self._set_clock(connection)
-                yield connection
-                hit(f"{name}:before")
-            hit(f"{name}:after")
+            try:
+                with connection.transaction():
+                    self._begin(connection)
+                    yield connection
+                    hit(f"{name}:before", connection)
+                    committing = True
+                hit(f"{name}:after", connection)
+            except psycopg.Error as error:
+                if committing and connection.closed:
+                    raise self._unknown(name, error) from error
+                raise
         count("transactions", transaction=name)
         log.debug(name, ms=round((time.monotonic() - started) * 1000, 1))
 
@@ -93,25 +106,30 @@ class Database:
         """A read-only transaction that sees one snapshot of the database."""
         with self._checkout() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            self._set_clock(connection)
+            self._begin(connection)
             yield connection
 
     @contextmanager
     def rehearsing(self) -> Iterator[Connection]:
         """A transaction that shows what its writes would lead to and is always rolled back: nothing of it stays."""
         with self._checkout() as connection, connection.transaction(force_rollback=True):
-            self._set_clock(connection)
+            self._begin(connection)
             yield connection
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection outside any transaction."""
+        """A connection for single statements, which see no common snapshot."""
         with self._checkout() as connection:
-            yield connection
+            if self.keeps_sessions:
+                yield connection
+            else:
+                with connection.transaction():
+                    self._begin(connection)
+                    yield connection
 
     def listen(self) -> psycopg.Connection[Any]:
         """A connection of its own that hears the doorbell."""
-        connection = psycopg.connect(self._conninfo, autocommit=True)
+        connection = psycopg.connect(self._conninfo(session=True), autocommit=True)
         connection.execute(f"LISTEN {CHANNEL}")
         return connection
 
@@ -127,20 +145,65 @@ class Database:
 
     @contextmanager
     def _checkout(self) -> Iterator[Connection]:
-        try:
-            with self._pool.connection() as connection:
+        with self._pool.connection() as connection:
+            try:
                 yield connection
-        except PoolTimeout as error:
-            raise DatabaseError(f"no connection to the database {masked(self.url)} within 10 s") from error
+            except LostConnectionError:
+                raise
+            except psycopg.Error as error:
+                # Whatever it is called (an end for idleness is an InternalError): the session is gone.
+                if not connection.closed:
+                    raise
+                self.outage.notice(error)
+                text = f"the connection to the database {masked(self.url)} was lost: {_first_line(error)}"
+                raise LostConnectionError(text) from error
 
-    def _set_clock(self, connection: Connection) -> None:
+    def _unknown(self, name: str, error: psycopg.Error) -> LostConnectionError:
+        self.outage.notice(error)
+        text = (
+            f"the connection to the database {masked(self.url)} was lost before it answered to the commit of '{name}':"
+            f" {_first_line(error)}; it may have happened, so look before you repeat it"
+        )
+        return LostConnectionError(text, unknown=True)
+
+    def _connect(self) -> Connection:
+        try:
+            connection: Connection = psycopg.connect(
+                self._conninfo(session=self.keeps_sessions),
+                autocommit=True,
+                row_factory=dict_row,
+                prepare_threshold=5 if self.keeps_sessions else None,
+            )
+        except psycopg.Error as error:
+            self.outage.notice(error)
+            raise UnreachableError(f"cannot reach the database {masked(self.url)}: {_first_line(error)}") from error
+        self.outage.end()
+        return connection
+
+    def _probe(self) -> bool:
+        """Whether the settings of a session hold. Poolers refuse them, or ignore them if they are told to."""
+        try:
+            with psycopg.connect(self._conninfo(session=True), autocommit=True) as connection:
+                row = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+                return row is not None and row[0] == SESSION["lock_timeout"]
+        except psycopg.OperationalError as error:
+            if "startup parameter" not in str(error):
+                raise
+        psycopg.connect(self._conninfo(session=False)).close()
+        return False
+
+    def _conninfo(self, *, session: bool) -> str:
+        options = " ".join(f"-c {key}={value}" for key, value in SESSION.items())
+        more = {"options": options} if session else {}
+        return make_conninfo(self.url, application_name=self._name, **more, **KEEPALIVE)
+
+    def _begin(self, connection: Connection) -> None:
+        """What a transaction cannot take from its session."""
+        settings = {} if self.keeps_sessions else dict(SESSION)
         if self.clock is not None:
-            connection.execute("SELECT set_config('freshline.now', %s, true)", [self.clock().isoformat()])
-
-
-def _conninfo(url: str, name: str) -> str:
-    options = " ".join(f"-c {key}={value}" for key, value in SESSION.items())
-    return make_conninfo(url, application_name=name, options=options, **KEEPALIVE)
+            settings["freshline.now"] = self.clock().isoformat()
+        if settings:
+            connection.execute(LOCAL, [list(settings), list(settings.values())])
 
 
 def masked(url: str) -> str:

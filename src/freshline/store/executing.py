@@ -6,7 +6,8 @@ Every write of a run begins by locking it under its fencing token, the attempt; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import publication
-from freshline.store.database import Connection, Database
+from freshline.store.database import Connection, Database, LostConnectionError
 from freshline.store.ending import (
     breaker_event,
     end_canceled,
@@ -105,11 +106,15 @@ class Executing:
             parameters |= {"status": "failed" if error else "succeeded", "error": Jsonb(error) if error else None}
             connection.execute(SQL["finish_step"], parameters)
 
-    def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]]) -> None:
-        """Lines of what the user's code printed, up to the limit of the run."""
+    def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]], *, after: int) -> None:
+        """Lines of what the user's code printed, up to the limit of the run. `after`: how many the attempt had before.
+
+        Repeated with the same `after`, it adds only what is not there yet.
+        """
         with self.database.transaction("append_logs") as connection:
             _fence(connection, run_id, attempt)
             parameters = {"run": run_id, "attempt": attempt, "lines": Jsonb(list(lines)), "most": MOST_LOG_LINES}
+            parameters["after"] = after
             connection.execute(SQL["append_logs"], parameters)
 
     def publish_run(
@@ -121,45 +126,44 @@ class Executing:
         publish_parameters: bool = False,
     ) -> list[str]:
         """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets."""
-        try:
-            with self.database.transaction("publish_run") as connection:
-                row = _fence(connection, run.id, run.attempt)
-                who = _publisher(run, row, publish_parameters=publish_parameters)
-                published = publication.publish(connection, who, outputs)
-                names = [one.row["asset_id"] for one in published]
-                unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
-                avoided = runs_avoided(connection, unchanged)
-                closed = record_success(connection, run, row, avoided=avoided)
-                result = {"assets": names, "unchanged": unchanged, "metrics": dict(metrics or {})}
-                end_run(connection, row, RunStatus.SUCCEEDED, result=result)
-                events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
-                if closed:
-                    events.append(breaker_event(row, EventType.BREAKER_CLOSED))
-                connection.execute(SQL["append_events"], {"events": Jsonb(events)})
-        except psycopg.OperationalError:
-            # The answer to COMMIT may be what got lost: look it up by its key before anyone tries again.
-            if self._ended(run.id, run.attempt) is not RunStatus.SUCCEEDED:
-                raise
-            return [output.asset_id for output in outputs]
+        names, avoided = [output.asset_id for output in outputs], 0
+        with (
+            self._told(run.id, run.attempt, RunStatus.SUCCEEDED),
+            self.database.transaction("publish_run") as connection,
+        ):
+            row = _fence(connection, run.id, run.attempt)
+            who = _publisher(run, row, publish_parameters=publish_parameters)
+            published = publication.publish(connection, who, outputs)
+            names = [one.row["asset_id"] for one in published]
+            unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
+            avoided = runs_avoided(connection, unchanged)
+            closed = record_success(connection, run, row, avoided=avoided)
+            result = {"assets": names, "unchanged": unchanged, "metrics": dict(metrics or {})}
+            end_run(connection, row, RunStatus.SUCCEEDED, result=result)
+            events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
+            if closed:
+                events.append(breaker_event(row, EventType.BREAKER_CLOSED))
+            connection.execute(SQL["append_events"], {"events": Jsonb(events)})
         count("runs_ended", trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
         count("runs_avoided", avoided)
         return names
 
     def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
         """The run failed: nothing is published. An automatic one counts towards cooldown and breaker (R7.1)."""
-        with self.database.transaction("fail_run") as connection:
+        with self._told(run_id, attempt, RunStatus.FAILED), self.database.transaction("fail_run") as connection:
             row = _fence(connection, run_id, attempt)
             self._fail(connection, row, attempt, error)
 
     def cancel_running(self, run_id: str, attempt: int) -> None:
         """The worker stopped a run that a user canceled."""
-        with self.database.transaction("cancel_running") as connection:
+        with self._told(run_id, attempt, RunStatus.CANCELED), self.database.transaction("cancel_running") as connection:
             row = _fence(connection, run_id, attempt)
             end_canceled(connection, row, attempt, "canceled by a user")
 
     def hand_back(self, run_id: str, attempt: int) -> None:
         """The worker leaves: anybody may go on with the run, on the same pins."""
-        with self.database.transaction("hand_back") as connection:
+        ends = (RunStatus.QUEUED, RunStatus.CANCELED)
+        with self._told(run_id, attempt, *ends), self.database.transaction("hand_back") as connection:
             row = _fence(connection, run_id, attempt)
             if not ended_instead(connection, row, attempt):
                 connection.execute(SQL["return_run"], {"run": run_id, "crashes": 0})
@@ -214,7 +218,19 @@ class Executing:
         connection.execute(SQL["append_events"], {"events": Jsonb(events)})
         count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
 
-    def _ended(self, run_id: str, attempt: int) -> RunStatus | None:
+    @contextmanager
+    def _told(self, run_id: str, attempt: int, *ends: RunStatus) -> Iterator[None]:
+        """A write that ends an attempt. The answer to its COMMIT may get lost: what looks like a failure is looked up.
+
+        A repetition finds the door closed, by its own first try: only this attempt, or who acts for it, ends it so.
+        """
+        try:
+            yield
+        except (FencedError, LostConnectionError):
+            if self._status(run_id, attempt) not in ends:
+                raise
+
+    def _status(self, run_id: str, attempt: int) -> RunStatus | None:
         with self.database.connection() as connection:
             row = connection.execute(SQL["run_status"], {"run": run_id}).fetchone()
         return RunStatus(row["status"]) if row and row["attempt"] == attempt else None

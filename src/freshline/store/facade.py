@@ -1,7 +1,8 @@
 """The store: the only place with transactions. Each has a name, which is its failpoint, its counter and its log event.
 
 Here are the operators' transactions (apply, report, expire, request_run, cancel, pause, resume, reset); those of the
-materializer are in `materializing`, those of run workers in `executing`, and all reading is in `reader`.
+materializer are in `materializing`, those of run workers in `executing`, the doctor's in `mending`, and all reading is
+in `reader`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -23,11 +25,12 @@ from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import catalogue, publication
-from freshline.store.database import Connection, Database
+from freshline.store.database import Connection, Database, LostConnectionError, UnreachableError
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
 from freshline.store.ids import new_id
 from freshline.store.materializing import Materializing
+from freshline.store.mending import Mending
 from freshline.store.patience import Patience
 from freshline.store.planning import ApplyPlan, make_plan, proposed_graph
 from freshline.store.queries import load
@@ -40,9 +43,12 @@ SQL = load("catalogue")
 RUNS = load("runs")
 MANUAL_PRIORITY = 0
 MOST_PAYLOAD = 256 * 1024
+PATIENCE_S = 15.0
+RETRY_S = 0.2
+T = TypeVar("T")
 
 
-class Store(Materializing, Executing):
+class Store(Materializing, Executing, Mending):
     """Everything that changes the state of an installation."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -100,14 +106,13 @@ class Store(Materializing, Executing):
         """The outside changed a source asset (R3.3). A duplicate `key` changes nothing."""
         _refuse_partition(partition_key)
         _check_payload(payload)
-        report = {"version": version, "key": key, "sequence": sequence, "payload": payload}
-        while True:
-            try:
-                with self.database.transaction("report") as connection:
-                    result = self._report(connection, asset_id, partition_key, report)
-                break
-            except psycopg.errors.UniqueViolation:
-                continue  # two first reports at once: the second one finds the first one's rows now
+        report = {"version": version, "key": key, "sequence": sequence, "payload": payload, "event_id": new_id()}
+
+        def write(again: bool) -> dict[str, Any]:
+            with self.database.transaction("report") as connection:
+                return self._report(connection, asset_id, partition_key, {**report, "again": again})
+
+        result = _certain(lambda again: _repeated(lambda: write(again)))
         if not result["duplicate"]:
             self.database.ring("events")
         return result
@@ -118,10 +123,12 @@ class Store(Materializing, Executing):
         asset = self._source(connection, asset_id)
         where = {"asset": asset_id, "partition": partition_key}
         head = connection.execute(SQL["lock_head"], where).fetchone()
-        if report["key"] is not None:
-            known = connection.execute(SQL["reported"], {**where, "key": report["key"]}).fetchone()
+        if report["key"] is not None or report["again"]:
+            query = SQL["reported_again" if report["again"] else "reported"]
+            keys = {"key": report["key"], "event": report["event_id"]}
+            known = connection.execute(query, {**where, **keys}).fetchone()
             if known:
-                return _reported(asset_id, {**known, "late": False}, duplicate=True)
+                return _reported(asset_id, known, duplicate=known["event_id"] != report["event_id"])
         row = _report_row(connection, asset, partition_key, report, head)
         data = publication.produced_data(row, None, None, None)
         # A late report moves nothing, so nobody has to look.
@@ -153,33 +160,18 @@ class Store(Materializing, Executing):
         """Queue a manual run on the heads of this moment (R6.5). The same `key` returns the same run."""
         _refuse_partition(partition_key)
         run_id = new_id()
-        with self.database.transaction("request_run") as connection:
-            workflow = _workflow(connection, slug)
-            known = connection.execute(SQL["requested"], {"key": key}).fetchone() if key else None
-            if known and known["slug"] != slug:
-                raise ConflictError(f"the key {key!r} was used for a run of workflow '{known['slug']}'; choose another")
-            if known:
-                return str(known["id"])
-            trigger = {
-                "type": TriggerType.MANUAL,
-                "partitionKey": partition_key,
-                "parameters": sorted(parameters or {}),
-            }
-            values = {
-                "id": run_id,
-                "workflow": workflow["id"],
-                "partition": partition_key,
-                "trigger": Jsonb(trigger),
-                "priority": MANUAL_PRIORITY,
-                "pins": Jsonb(_pins(connection, workflow, partition_key)),
-                "parameters": Jsonb(dict(parameters or {})),
-                "key": key,
-            }
-            connection.execute(RUNS["request_run"], values)
-            data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
-            _tell(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
-        self.database.ring("runs")
-        return run_id
+
+        def write(again: bool) -> str:
+            with self.database.transaction("request_run") as connection:
+                workflow = _workflow(connection, slug)
+                if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
+                    return run_id
+                return _request(connection, workflow, run_id, parameters or {}, key=key, partition_key=partition_key)
+
+        requested = _certain(write)
+        if requested == run_id:
+            self.database.ring("runs")
+        return requested
 
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
         """End a run: at once if it is queued, through its worker if it is running. Returns the status."""
@@ -254,6 +246,8 @@ class Store(Materializing, Executing):
 
 def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
     connection.execute("SET LOCAL lock_timeout = '30s'")
+    # Between its statements the definitions of thousands of workflows become rows, which takes longer than others may.
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")
     connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
     stored = catalogue.read_stored(connection, project.name)
     plan = make_plan(project, stored)
@@ -324,7 +318,7 @@ def _report_row(
         "location": _location(asset["declaration"].get("location"), report["payload"]),
         "produced_at": moment["now"].isoformat(),
         "payload": report["payload"],
-        "event_id": new_id(),
+        "event_id": report["event_id"],
         "report_key": report["key"],
         "report_sequence": given,
     }
@@ -336,6 +330,70 @@ def _location(declared: Mapping[str, Any] | None, payload: Any) -> dict[str, Any
     if not path:
         return dict(declared) if declared else None
     return {"format": "parquet", **(declared or {}), "path": str(path)}
+
+
+def _request(
+    connection: Connection,
+    workflow: Mapping[str, Any],
+    run_id: str,
+    parameters: Mapping[str, Any],
+    *,
+    key: str | None,
+    partition_key: str,
+) -> str:
+    """The id of the new run, or of the one that was asked for with the same key."""
+    slug = workflow["slug"]
+    known = connection.execute(SQL["requested"], {"key": key}).fetchone() if key else None
+    if known and known["slug"] != slug:
+        raise ConflictError(f"the key {key!r} was used for a run of workflow '{known['slug']}'; choose another")
+    if known:
+        return str(known["id"])
+    trigger = {"type": TriggerType.MANUAL, "partitionKey": partition_key, "parameters": sorted(parameters)}
+    values = {
+        "id": run_id,
+        "workflow": workflow["id"],
+        "partition": partition_key,
+        "trigger": Jsonb(trigger),
+        "priority": MANUAL_PRIORITY,
+        "pins": Jsonb(_pins(connection, workflow, partition_key)),
+        "parameters": Jsonb(dict(parameters)),
+        "key": key,
+    }
+    connection.execute(RUNS["request_run"], values)
+    data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
+    _tell(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
+    return run_id
+
+
+def _certain(write: Callable[[bool], T]) -> T:
+    """What `write` returns, although the answer to its commit may get lost: then it is asked again, with True.
+
+    `write(True)` first looks, under its locks, for what the first try did. Gives up when the database stays away.
+    """
+    lost: LostConnectionError | None = None
+    deadline = 0.0
+    while True:
+        try:
+            return write(lost is not None)
+        except LostConnectionError as error:
+            if lost is None and not error.unknown:
+                raise
+            if lost is None:
+                lost, deadline = error, time.monotonic() + PATIENCE_S
+        except UnreachableError:
+            if lost is None:
+                raise
+        if time.monotonic() > deadline:
+            raise lost
+        time.sleep(RETRY_S)
+
+
+def _repeated(write: Callable[[], T]) -> T:
+    while True:
+        try:
+            return write()
+        except psycopg.errors.UniqueViolation:
+            continue  # two first reports at once: the second one finds the first one's rows now
 
 
 def _refuse_partition(partition_key: str) -> None:

@@ -8,7 +8,7 @@ SELECT epoch, warehouse_id::text FROM installation
 
 -- name: bump_epoch
 -- purpose: cached graphs are out of date
-UPDATE installation SET epoch = epoch + 1
+UPDATE installation SET epoch = epoch + 1, epoch_at = freshline_now()
 
 -- name: graph
 -- purpose: the topology of all workflows that are not retired, in one statement
@@ -259,8 +259,16 @@ SELECT slug AS name FROM workflows WHERE retired_at IS NULL ORDER BY slug
 
 -- name: reported
 -- purpose: a report with the same key that came before
-SELECT sequence, data_version, changed, event_id::text FROM snapshots
+SELECT sequence, data_version, changed, event_id::text, false AS late FROM snapshots
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND report_key = %(key)s
+
+-- name: reported_again
+-- purpose: the same, or this very report, the answer to whose commit got lost
+SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
+       coalesce(s.report_sequence < h.report_sequence, false) AS late
+  FROM snapshots s LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (s.asset_id, s.partition_key)
+ WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s
+   AND (s.report_key = %(key)s OR s.event_id = %(event)s)
 
 -- name: lock_head
 -- purpose: the head of a source, to be moved

@@ -118,13 +118,15 @@ UPDATE run_steps SET status = %(status)s, finished_at = freshline_now(), outputs
  WHERE run_id = %(run)s AND step_id = %(step)s AND attempt = %(attempt)s AND try = %(try)s AND status = 'running'
 
 -- name: append_logs
--- purpose: lines of the run's log, numbered under the run's lock, up to the limit
+-- purpose: lines of the run's log, numbered under the run's lock, up to the limit; those that are there are left out
 INSERT INTO run_logs (run_id, line, attempt, step_id, at, stream, text)
-SELECT %(run)s, n.last + l.ordinal, %(attempt)s, l.step_id, freshline_now(), l.stream, l.text
-  FROM (SELECT coalesce(max(line), 0) AS last FROM run_logs WHERE run_id = %(run)s) n,
+SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_now(), l.stream, l.text
+  FROM (SELECT coalesce(max(line), 0) AS last,
+               greatest(count(*) FILTER (WHERE attempt = %(attempt)s) - %(after)s, 0) AS there
+          FROM run_logs WHERE run_id = %(run)s) n,
        ROWS FROM (jsonb_to_recordset(%(lines)s) AS (step_id text, stream text, text text)) WITH ORDINALITY
            AS l (step_id, stream, text, ordinal)
- WHERE n.last + l.ordinal <= %(most)s
+ WHERE l.ordinal > n.there AND n.last - n.there + l.ordinal <= %(most)s
 
 -- name: owned_outputs
 -- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2)
