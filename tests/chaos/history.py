@@ -21,6 +21,7 @@ class History:
 
     def __init__(self, url: str) -> None:
         with psycopg.connect(url, row_factory=dict_row) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             self.heads = self._map(connection, "SELECT asset_id, data_version FROM heads")
             self.runs = connection.execute(
                 "SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.queued_at, r.id"
