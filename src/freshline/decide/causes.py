@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from freshline.model.policy import Policy
 from freshline.model.state import Input, Output, State
 from freshline.model.words import Reason, When
+
+BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
+# Why, for which asset, and since when.
+Need = tuple[Reason, str, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +30,23 @@ class Cause:
     @property
     def by_input(self) -> bool:
         """Whether waiting follows the changed inputs (R4.2), or any ancestor (R4.3)."""
-        return self.base in {Reason.MISSING, Reason.UPSTREAM_UPDATE}
+        return self.base in BY_INPUT
 
 
 def find_cause(policy: Policy, state: State) -> Cause | None:
     """The first of missing, retry, definition-changed, upstream-update, expired; None: up to date."""
     expired = _expired_outputs(policy, state)
-    base = (
+    need = (
         _missing(policy, state)
         or _definition(state)
         or (None if expired and behind(policy, state) else _upstream(policy, state))
         or _expired(expired)
     )
-    if base is None:
+    if need is None:
         return None
-    retried = state.failures.count > 0 and base.reason is not Reason.MISSING
-    return replace(base, reason=Reason.RETRY if retried else base.reason, expired=expired[-1] if expired else None)
+    base, asset_id, since = need
+    retried = state.failures.count > 0 and base is not Reason.MISSING
+    return Cause(Reason.RETRY if retried else base, base, asset_id, since, expired[-1] if expired else None)
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
@@ -51,8 +56,7 @@ def changed_triggers(policy: Policy, state: State) -> list[Input]:
 
 def triggers(policy: Policy, state: State) -> list[Input]:
     """Inputs that may cause a run."""
-    names = {i.asset_id for i in policy.inputs if i.triggers}
-    return [i for i in state.inputs if i.asset_id in names]
+    return [i for i in state.inputs if i.asset_id in policy.triggering]
 
 
 def behind(policy: Policy, state: State) -> list[str]:
@@ -65,45 +69,41 @@ def first_change(state: State) -> datetime | None:
     return min((i.pending.first_at for i in state.inputs if i.pending is not None), default=None)
 
 
-def _missing(policy: Policy, state: State) -> Cause | None:
+def _missing(policy: Policy, state: State) -> Need | None:
     if not policy.on_missing:
         return None
-    optional = {o.asset_id for o in policy.outputs if o.optional}
     for output in state.outputs:
-        excused = output.asset_id in optional and state.succeeded_at is not None
+        excused = output.asset_id in policy.optional and state.succeeded_at is not None
         if output.head is None and not excused:
-            since = first_change(state) or state.applied_at
-            return Cause(Reason.MISSING, Reason.MISSING, output.asset_id, since)
+            return Reason.MISSING, output.asset_id, first_change(state) or state.applied_at
     return None
 
 
-def _definition(state: State) -> Cause | None:
+def _definition(state: State) -> Need | None:
     if state.succeeded_fingerprint in {None, state.job_fingerprint}:
         return None
-    reason = Reason.DEFINITION_CHANGED
-    return Cause(reason, reason, _target(state), state.applied_at)
+    return Reason.DEFINITION_CHANGED, _target(state), state.applied_at
 
 
-def _upstream(policy: Policy, state: State) -> Cause | None:
+def _upstream(policy: Policy, state: State) -> Need | None:
     changed = changed_triggers(policy, state)
     if not changed:
         return None
     since = min((i.pending.first_at for i in changed if i.pending is not None), default=state.applied_at)
-    return Cause(Reason.UPSTREAM_UPDATE, Reason.UPSTREAM_UPDATE, _target(state), since)
+    return Reason.UPSTREAM_UPDATE, _target(state), since
 
 
 def _expired_outputs(policy: Policy, state: State) -> list[Output]:
     """Those whose expiry causes a run (R2.4), the earliest first."""
-    enabled = {o.asset_id for o in policy.outputs if o.enabled}
-    found = [(o.expired.at, o) for o in state.outputs if o.expired is not None and o.asset_id in enabled]
-    return [output for _, output in sorted(found, key=lambda one: one[0])]
+    found = [(o.expired.at, o) for o in state.outputs if o.expired is not None and o.asset_id in policy.expiring]
+    return [output for _, output in sorted(found, key=lambda one: one[0])] if found else []
 
 
-def _expired(outputs: list[Output]) -> Cause | None:
+def _expired(outputs: list[Output]) -> Need | None:
     since = next((o.expired.at for o in outputs if o.expired is not None), None)
     if since is None:
         return None
-    return Cause(Reason.EXPIRED, Reason.EXPIRED, outputs[-1].asset_id, since)
+    return Reason.EXPIRED, outputs[-1].asset_id, since
 
 
 def _target(state: State) -> str:

@@ -132,7 +132,6 @@ def pins_of(state: State) -> dict[str, Version]:
 
 def _evidence(policy: Policy, state: State, cause: Cause | None) -> dict[str, Any]:
     """The version vectors side by side, and the cause."""
-    triggering = {i.asset_id for i in policy.inputs if i.triggers}
     inputs = [
         {
             "assetId": i.asset_id,
@@ -140,7 +139,7 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> dict[str, An
             "to": i.head.data_version if i.head else None,
             "changed": i.changed,
             "changes": i.pending.count if i.pending else 0,
-            "triggers": i.asset_id in triggering,
+            "triggers": i.asset_id in policy.triggering,
         }
         for i in state.inputs
     ]

@@ -12,6 +12,8 @@ from typing import Any
 from freshline.model.state import Version
 from freshline.model.words import Outcome, Reason
 
+STABLE = json.JSONEncoder(sort_keys=True, default=str)
+
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
@@ -64,7 +66,7 @@ class Decision:
 
 def digest(value: Any) -> str:
     """A short, stable hash of JSON data."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+    return hashlib.sha256(STABLE.encode(value).encode()).hexdigest()[:32]
 
 
 def iso(moment: datetime | None) -> str | None:

@@ -71,7 +71,7 @@ def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
 
 def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) -> tuple[list[Blocker], list[Blocker]]:
     """Ancestors to wait for now, and those that a run would not wait for (any more): it reads a mix (R4.4, R4.5)."""
-    if not policy.wait_for_upstream:
+    if not policy.wait_for_upstream or not state.blockers:
         return [], []
     end = deadline(policy, state, cause)
     waits = [b for b in state.blockers if now < end and not b.cannot_run and (b.until is None or b.until < end)]
@@ -133,9 +133,8 @@ def _quiet(policy: Policy, _state: State, _cause: Cause, now: datetime) -> Hold 
 
 
 def _too_old(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
-    limits = {i.asset_id: i.max_age_ms for i in policy.inputs if i.max_age_ms is not None}
-    for one in state.inputs:
-        limit = limits.get(one.asset_id)
+    for one in state.inputs if policy.age_limits else ():
+        limit = policy.age_limits.get(one.asset_id)
         if limit is None or one.head is None or now - one.head.produced_at <= milliseconds(limit):
             continue
         evidence = {"assetId": one.asset_id, "producedAt": iso(one.head.produced_at), "maxAgeMs": limit}
@@ -162,9 +161,11 @@ def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datet
 
 def _debouncing(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
     """Counts from the last unconsumed snapshot, `maxDelayMs` from the first (R5.4). An expiry does not wait for it."""
-    pending = [i.pending for i in triggers(policy, state) if i.pending is not None]
     only_update = cause.base is Reason.UPSTREAM_UPDATE and cause.expired is None
-    if policy.debounce_ms == 0 or not only_update or not pending:
+    if policy.debounce_ms == 0 or not only_update:
+        return None
+    pending = [i.pending for i in triggers(policy, state) if i.pending is not None]
+    if not pending:
         return None
     until = max(p.last_at for p in pending) + milliseconds(policy.debounce_ms)
     if policy.max_delay_ms is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from freshline.model.words import When
@@ -64,7 +65,7 @@ class OutputPolicy:
     freshness: Freshness = Freshness()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
     """The merged policy of a workflow (R2.1). `declared`: some output has a block, or some input triggers."""
 
@@ -83,6 +84,28 @@ class Policy:
     parameter_defaults: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[InputPolicy, ...] = ()
     outputs: tuple[OutputPolicy, ...] = ()
+
+    # What every decision asks, found once for each policy.
+
+    @cached_property
+    def triggering(self) -> frozenset[str]:
+        """Inputs whose change may cause a run (R2.3)."""
+        return frozenset(i.asset_id for i in self.inputs if i.triggers)
+
+    @cached_property
+    def age_limits(self) -> Mapping[str, int]:
+        """Inputs that must not be older than so many milliseconds."""
+        return {i.asset_id: i.max_age_ms for i in self.inputs if i.max_age_ms is not None}
+
+    @cached_property
+    def expiring(self) -> frozenset[str]:
+        """Outputs whose expiry causes a run (R2.4)."""
+        return frozenset(o.asset_id for o in self.outputs if o.enabled)
+
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """Outputs that a success may leave out (R7.4)."""
+        return frozenset(o.asset_id for o in self.outputs if o.optional)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for the store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -78,6 +78,12 @@ class Catalogue:
         if name in self.assets:
             raise NotFoundError(f"asset {name!r} is a source: no workflow makes it", hint="report it instead")
         raise _unknown("workflow or asset", name, [*self.by_slug, *self.assets])
+
+    def triggered_by(self, assets: Collection[str]) -> int:
+        """How many automatic workflows a change of these would run."""
+        readers = {one for asset_id in assets for one in self.graph.consumers(asset_id)}
+        policies = [self.members[one].policy for one in readers]
+        return sum(policy.automatic and not policy.triggering.isdisjoint(assets) for policy in policies)
 
     def asset(self, name: str) -> str:
         """The asset of this name; did-you-mean for others."""

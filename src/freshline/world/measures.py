@@ -10,7 +10,8 @@ from freshline.decide import Decision
 from freshline.model.words import Outcome, Reason, RunStatus
 from freshline.world.catalogue import Catalogue, Member
 from freshline.world.records import Asset, Run
-from freshline.world.world import Witness, World
+from freshline.world.witness import Witness
+from freshline.world.world import World
 
 # Per source, how many of its changes an asset was computed from.
 Stems = Mapping[str, int]

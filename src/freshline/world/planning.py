@@ -5,7 +5,7 @@ Runs take no time and all succeed with changed output; a hold that has to be wai
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,15 +13,17 @@ from typing import Any
 from freshline.decide import Decision
 from freshline.decide.decision import iso
 from freshline.model.words import Outcome, Reason, RunStatus
-from freshline.world.catalogue import Member
+from freshline.world.catalogue import Catalogue, Member
 from freshline.world.records import Run
-from freshline.world.world import Witness, World
+from freshline.world.witness import Witness
+from freshline.world.world import World
 
 ASSUMES = (
     "every run succeeds at once, those that are queued or running now included",
     "every run changes its output; equal output would stop the wave there",
 )
-MOST_RUNS = 100_000
+MOST_ROUNDS = 100_000
+LEAST_URGENT = 2**31
 
 
 @dataclass(slots=True)
@@ -123,12 +125,43 @@ def _finish(world: World) -> None:
     """Runs end in the order of their urgency, until nothing is left to do at this moment."""
     for run in [run for run in world.active.values() if run.status is RunStatus.RUNNING]:
         world.succeed(run)
-    for _ in range(MOST_RUNS):
+    below = _best_below(world.catalogue)
+    for _ in range(MOST_ROUNDS):
         world.settle()
-        claimed = world.claim()
-        if claimed is None:
+        batch = _most_urgent(world, below)
+        if not batch:
             return
-        world.succeed(claimed)
+        for run in batch:
+            world.begin(run)
+            world.succeed(run)
+
+
+def _most_urgent(world: World, below: Mapping[int, int]) -> list[Run]:
+    """The run that comes next, and those after it which nothing that comes of them could change or overtake.
+
+    One by one would end in the same, but whoever waits for them all would look again after each.
+    """
+    members, level = world.catalogue.members, world.catalogue.graph.level
+    queued = [run for run in world.active.values() if run.status is RunStatus.QUEUED]
+    batch: list[Run] = []
+    overtaking = LEAST_URGENT
+    for run in sorted(queued, key=lambda run: members[run.workflow_id].policy.priority):
+        later = members[run.workflow_id].policy.priority > overtaking
+        if batch and (later or level(run.workflow_id) != level(batch[0].workflow_id)):
+            break
+        batch.append(run)
+        overtaking = min(overtaking, below.get(run.workflow_id, LEAST_URGENT))
+    return batch
+
+
+def _best_below(catalogue: Catalogue) -> dict[int, int]:
+    """The best priority among the descendants of each workflow that has any."""
+    best: dict[int, int] = {}
+    for number in sorted(catalogue.members, key=catalogue.rank.__getitem__, reverse=True):
+        mine = min(catalogue.members[number].policy.priority, best.get(number, LEAST_URGENT))
+        for parent in catalogue.graph.parents(number):
+            best[parent] = min(mine, best.get(parent, LEAST_URGENT))
+    return best
 
 
 def _left(

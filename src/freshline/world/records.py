@@ -1,4 +1,4 @@
-"""The rows of an in-memory world, as the store has them: assets with their clocks, considerations, partitions, runs."""
+"""The rows of an in-memory world, as the store has them: assets with their clocks, considerations, runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from freshline.model.state import ActiveRun, Canceled, Expiry, Failures, Head, Input, Output, Pending, Version
+from freshline.model.state import ActiveRun, Expiry, Head, Input, Output, Pending, Version
 from freshline.model.words import ExpiryReason, Reason, RunStatus, TriggerType
 
 # Kept per asset before what every reader has consumed is forgotten.
 MOST_CHANGES = 256
-NO_FAILURES = Failures()
 
 
 @dataclass(slots=True)
@@ -72,24 +71,6 @@ class Consideration:
 
 
 @dataclass(slots=True)
-class Partition:
-    """What is remembered about a workflow."""
-
-    applied_at: datetime
-    vector: Mapping[str, Version] = field(default_factory=dict)
-    fingerprint: str | None = None
-    succeeded_at: datetime | None = None
-    started_at: datetime | None = None
-    success_cause: str | None = None
-    cause_repeats: int = 0
-    mixed: bool = False
-    failures: Failures = NO_FAILURES
-    canceled: Canceled | None = None
-    paused: bool = False
-    paused_until: datetime | None = None
-
-
-@dataclass(slots=True)
 class Run:
     """One automatic run."""
 
@@ -112,6 +93,11 @@ class Run:
     def reason(self) -> str:
         """Why it exists."""
         return str(self.trigger["reason"])
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        """The data versions of its pins."""
+        return {asset_id: pin.data_version for asset_id, pin in self.pins.items()}
 
     def active(self) -> ActiveRun:
         """As `decide` sees it."""

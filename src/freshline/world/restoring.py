@@ -13,8 +13,10 @@ from freshline.model.words import TriggerType
 from freshline.settings import Settings
 from freshline.world.catalogue import Catalogue, Member
 from freshline.world.clocks import Due
-from freshline.world.records import Asset, Partition, Run
-from freshline.world.world import Witness, World
+from freshline.world.partition import Partition
+from freshline.world.records import Asset, Run
+from freshline.world.witness import Witness
+from freshline.world.world import World
 
 Known = tuple[Policy, State]
 
