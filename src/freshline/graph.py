@@ -5,8 +5,10 @@ Policies are not kept here: they come with the state of a workflow, in the same 
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 Root = str | int  # a source, or a workflow that reads nothing
@@ -39,6 +41,16 @@ class Graph:
         self._consumers = {asset_id: tuple(sorted(ids)) for asset_id, ids in consumers.items()}
         self._levels: dict[int, int] = {}
         self._roots: dict[str, frozenset[Root]] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of who makes and who reads what: two processes with the same one decide about the same graph."""
+        made = hashlib.sha256()
+        for asset_id, workflow_id in sorted(self._producers.items()):
+            made.update(f"{asset_id}<{workflow_id};".encode())
+        for workflow_id, assets in sorted(self._inputs.items()):
+            made.update(f"{workflow_id}<{','.join(assets)};".encode())
+        return made.hexdigest()[:16]
 
     def inputs(self, workflow_id: int) -> tuple[str, ...]:
         """The assets that it reads, in order."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 NAME = "freshline_module"
+COPY = "freshline_copy"
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +20,17 @@ def module_database_url(postgres: str, template_database: str) -> Iterator[str]:
     yield make_conninfo(postgres, dbname=NAME)
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {NAME} WITH (FORCE)")
+
+
+@pytest.fixture
+def copy(postgres: str) -> Iterator[Callable[[str], str]]:
+    """Copies a database that nobody is connected to: a world that is expensive to make, for this test alone."""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+
+        def make(url: str) -> str:
+            original = conninfo_to_dict(url)["dbname"]
+            connection.execute(f"CREATE DATABASE {COPY} TEMPLATE {original} STRATEGY FILE_COPY")
+            return make_conninfo(url, dbname=COPY)
+
+        yield make
+        connection.execute(f"DROP DATABASE IF EXISTS {COPY} WITH (FORCE)")

@@ -125,6 +125,12 @@ def forgotten(scene: Scene) -> None:
     scene.lab.rows("DELETE FROM considerations RETURNING 1")
 
 
+def timerless(scene: Scene) -> None:
+    """Somebody deleted the timers."""
+    idle(scene)
+    scene.lab.rows("DELETE FROM timers RETURNING 1")
+
+
 def positioned(scene: Scene) -> None:
     """Events have positions and were not published."""
     idle(scene)
@@ -218,6 +224,7 @@ CASES = {
         lambda s: s.count("decisions WHERE outcome = 'error'") == 1,
         noted,
     ),
+    "mend": Case(lambda s: s.lab.store.mend(), lambda s: s.count("timers") == 1, timerless),
     "pause": Case(
         lambda s: s.lab.store.pause("b", s.lab.now + timedelta(hours=1)),
         lambda s: s.lab.active() == [] and s.count("workflows WHERE paused_at IS NOT NULL") == 1,

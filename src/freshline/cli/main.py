@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "worker": ("processes", "worker", "Run queued runs."),
     "workers": ("listings", "workers", "List the processes that are there."),
     "db": ("db", "db", "Upgrade, look at or stop the database."),
+    "doctor": ("doctor", "doctor", "Check that all is well, and repair what can be repaired."),
     "status": ("status", "status", "How fresh everything is."),
     "why": ("why", "why", "Why an asset was, or was not, refreshed."),
     "why-not": ("why", "why_not", "The same question as `why`."),

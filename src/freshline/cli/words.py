@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from freshline.definitions.duration import in_words
 from freshline.errors import UsageError
 
 SHORT_ID = 8
+duration = in_words
 
 
 def parse_time(text: str) -> datetime:
@@ -30,15 +32,6 @@ def distance(text: str | None, now: datetime) -> str:
         return "-"
     seconds = (parse_time(text) - now).total_seconds()
     return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
-
-
-def duration(seconds: float) -> str:
-    """Two digits are enough to judge a duration."""
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            value = seconds / size
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"  # noqa: PLR2004 - two digits
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004 - two digits
 
 
 def between(start: str | None, end: str | None) -> str:

@@ -24,3 +24,12 @@ def milliseconds(value: object) -> int:
     if total != int(total) or total > LONGEST_MS:
         raise ValueError(f"{text!r} is not a whole number of milliseconds up to 10 years")
     return int(total)
+
+
+def in_words(seconds: float) -> str:
+    """Two digits are enough to judge a duration."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            value = seconds / size
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"  # noqa: PLR2004 - two digits
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004 - two digits

@@ -28,6 +28,7 @@ class Materializer:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.settings = settings
+        self.store = store
         self.bus = open_bus(settings)
         absorber, reconciler, expiry = Absorber(store), Reconciler(store), Expiry(store)
         bells = {"events": absorber.ring, "considerations": reconciler.ring, "timers": expiry.ring}
@@ -58,7 +59,7 @@ class Materializer:
             self.bus.close()
 
     def _info(self) -> dict[str, Any]:
-        return {"bus": self.bus.trouble or "ok"} if self.bus else {}
+        return {**self.store.outline(), **({"bus": self.bus.trouble or "ok"} if self.bus else {})}
 
 
 def _exchange(store: Store, bus: Bus, bells: dict[str, Callable[[], None]]) -> list[Service]:

@@ -28,7 +28,7 @@ def check_warehouse(path: Path, expected_id: str) -> None:
     """Create the warehouse with this id, or see that it has it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        found = _read_id(path) or _write_id(path, expected_id)
+        found = read_id(path) or _write_id(path, expected_id)
     except OSError as error:
         raise WarehouseError(f"the warehouse {path} cannot be used: {error.strerror or error}") from None
     if found != expected_id:
@@ -38,7 +38,8 @@ def check_warehouse(path: Path, expected_id: str) -> None:
         )
 
 
-def _read_id(path: Path) -> str | None:
+def read_id(path: Path) -> str | None:
+    """The id that the warehouse carries; None: it is not there, or has none."""
     try:
         return str(json.loads((path / ID_FILE).read_text())["id"])
     except FileNotFoundError:
@@ -58,7 +59,7 @@ def _write_id(path: Path, warehouse_id: str) -> str | None:
         os.link(name, path / ID_FILE)
     Path(name).unlink()
     _sync(path)
-    return _read_id(path)
+    return read_id(path)
 
 
 def staging_directory(warehouse: Path, asset_id: str, run_id: str, attempt: int, try_: int) -> Path:
@@ -86,19 +87,21 @@ def seal(warehouse: Path, directory: Path) -> dict[str, Any]:
 
 def verify_staged(warehouse: Path, location: Mapping[str, Any]) -> None:
     """Refuse a staged output whose directory is no longer what the step left (R9.4)."""
-    if "files" not in location:  # data that a job wrote elsewhere
-        return
-    directory = warehouse / location["paths"][-1]
-    expected = dict(location["files"])
-    found = {str(file.relative_to(directory)): file.stat().st_size for file in _files(directory)}
-    if found != expected:
+    differs = difference(warehouse, location)
+    if differs:
         raise WarehouseError(
-            f"the staged data in {directory} is not what the step wrote: {_difference(expected, found)}; "
+            f"the staged data in {warehouse / location['paths'][-1]} is not what the step wrote: {differs}; "
             "nothing is published"
         )
 
 
-def _difference(expected: Mapping[str, int], found: Mapping[str, int]) -> str:
+def difference(warehouse: Path, location: Mapping[str, Any]) -> str:
+    """How a directory of ours differs from what was recorded when it was written; nothing if it does not."""
+    if "files" not in location:  # data that a job wrote elsewhere
+        return ""
+    directory = warehouse / location["paths"][-1]
+    expected = dict(location["files"])
+    found = {str(file.relative_to(directory)): file.stat().st_size for file in _files(directory)}
     said = {
         "missing": sorted(expected.keys() - found.keys()),
         "unknown": sorted(found.keys() - expected.keys()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -76,7 +76,7 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     _take_baseline(connection, loaded, ids, force=baseline)
     if baseline:
         connection.execute(SQL["clear_expiry"], {"workflows": ids})
-    _set_clocks(connection, ids, baseline=baseline)
+    set_clocks(connection, ids, baseline=baseline)
     connection.execute(SQL["drop_considerations"], {"workflows": retired})
     connection.execute(SQL["consider"], {"workflows": ids})
     connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
@@ -158,13 +158,17 @@ def _take_baseline(connection: Connection, loaded: Sequence[LoadedWorkflow], ids
     connection.execute(SQL["take_baseline"], {"workflows": [row["id"] for row in rows], "force": False})
 
 
-def _set_clocks(connection: Connection, ids: list[int], *, baseline: bool) -> None:
-    """Timers follow the new freshness; cron and cadence timers exist from apply on (R8.1)."""
+def set_clocks(
+    connection: Connection, ids: list[int], *, baseline: bool = False, only: Collection[str] | None = None
+) -> None:
+    """Timers follow the freshness of now; cron and cadence timers exist from apply on (R8.1). `only`: these assets."""
     now = connection.execute(SQL["now"]).fetchone()
     assert now is not None  # noqa: S101 - it is one value
     due: list[dict[str, Any]] = []
     gone: list[dict[str, Any]] = []
     for row in connection.execute(SQL["asset_clocks"], {"workflows": ids}).fetchall():
+        if only is not None and row["asset_id"] not in only:
+            continue
         policy = Policy.from_json(row["policy"])
         freshness = next((o.freshness for o in policy.outputs if o.asset_id == row["asset_id"]), Freshness())
         for clock in (_expiry_clock(row, freshness, now["now"], baseline=baseline), _overdue_clock(row, freshness)):

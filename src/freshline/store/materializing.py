@@ -97,6 +97,19 @@ class Materializing:
                 return graph, moment
             graph = self._graph = catalogue.read_graph(connection)
 
+    def outline(self) -> dict[str, Any]:
+        """What this process works with, for `doctor` to compare: the epoch, the graph's digest, how many heads it sees.
+
+        A graph that is out of date is read anew, which the next decision would do anyway.
+        """
+        with self.database.reading() as connection:
+            row = connection.execute(SQL["outline"]).fetchone()
+            assert row is not None  # noqa: S101 - the migration inserted it
+            graph = self._graph
+            if graph is None or graph.epoch != row["epoch"]:
+                graph = self._graph = catalogue.read_graph(connection)
+        return {"epoch": graph.epoch, "graph": graph.digest, "heads": row["heads"]}
+
     def mark_failed(self, key: Key, error: str) -> None:
         """A consideration that fails alone becomes a visible failed decision with its own backoff (promise 10)."""
         with self.database.transaction("mark_failed") as connection:
@@ -125,7 +138,11 @@ class Materializing:
     def sweep(self) -> int:
         """Note what is stale and forgotten: a safety net that finds nothing in a healthy system."""
         with self.database.transaction("sweep") as connection:
-            found = connection.execute(SQL["sweep"]).fetchall()
+            found = connection.execute(SQL["forgotten"], {"limit": None}).fetchall()
+            if not found:
+                return 0
+            # What happened between the two statements makes a needless look at worst.
+            connection.execute(SQL["note_forgotten"], {"workflows": [row["workflow_id"] for row in found]})
         count("sweep_found", len(found))
         return len(found)
 

@@ -88,7 +88,11 @@ def status(conninfo: str) -> MigrationStatus:
 def require_current(conn: psycopg.Connection[Any]) -> None:
     """Refuse a database that is behind, or ahead by a breaking migration."""
     _require_server(conn)
-    found = _status(conn)
+    require(_status(conn))
+
+
+def require(found: MigrationStatus) -> None:
+    """The same about a status that is known."""
     _refuse_newer(found)
     if found.pending:
         raise SchemaError(

@@ -138,6 +138,7 @@ CREATE TABLE public.installation (
     one boolean DEFAULT true NOT NULL,
     warehouse_id uuid DEFAULT gen_random_uuid() NOT NULL,
     epoch bigint DEFAULT 0 NOT NULL,
+    epoch_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT installation_one_check CHECK (one)
 );

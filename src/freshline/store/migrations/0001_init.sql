@@ -20,6 +20,7 @@ CREATE TABLE installation (
     one             boolean PRIMARY KEY DEFAULT true CHECK (one),
     warehouse_id    uuid NOT NULL DEFAULT gen_random_uuid(),
     epoch           bigint NOT NULL DEFAULT 0,
+    epoch_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_at      timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 INSERT INTO installation DEFAULT VALUES;

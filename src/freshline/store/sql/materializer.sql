@@ -197,6 +197,10 @@ SELECT (SELECT epoch FROM installation) AS epoch,
           FROM motion WHERE workflow_id IS NOT NULL) AS motion,
        (SELECT jsonb_agg(state) FROM states) AS states
 
+-- name: outline
+-- purpose: which definitions are applied and how much there is, for a process to say that it sees the same as others
+SELECT epoch, (SELECT count(*) FROM heads) AS heads FROM installation
+
 -- name: load_bare
 -- purpose: just enough about workflows whose state cannot be read or decided, to say so
 SELECT w.id AS workflow_id, w.slug, b.partition_key, w.version, w.job_fingerprint, w.applied_at, w.project,
@@ -320,8 +324,8 @@ UPDATE timers t
         due_at timestamptz, reason text)
  WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
 
--- name: sweep
--- purpose: the safety net: note workflows that are stale and that nothing will look at (R4.1); normally none
+-- name: forgotten
+-- purpose: the safety net: workflows that are stale and that nothing will look at (R4.1); normally none
 WITH stale AS (
     SELECT e.workflow_id FROM edges e
       JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
@@ -341,9 +345,8 @@ WITH stale AS (
         OR (t.expired_at IS NOT NULL AND d.enabled)
         OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
 )
-INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
-SELECT s.workflow_id, '', freshline_now(), 2, freshline_now()
-  FROM stale s
+SELECT s.workflow_id, w.slug, count(*) OVER () AS total
+  FROM stale s JOIN workflows w ON w.id = s.workflow_id
  WHERE NOT EXISTS (SELECT FROM runs r WHERE r.workflow_id = s.workflow_id AND r.partition_key = ''
                       AND r.status IN ('queued', 'running'))
    AND NOT EXISTS (SELECT FROM considerations c WHERE c.workflow_id = s.workflow_id AND c.partition_key = '')
@@ -351,8 +354,15 @@ SELECT s.workflow_id, '', freshline_now(), 2, freshline_now()
    AND NOT EXISTS (SELECT FROM inbox i JOIN assets a ON a.id = i.asset_id WHERE a.producer_id = s.workflow_id)
    AND NOT EXISTS (SELECT FROM inbox i WHERE i.workflow_id = s.workflow_id)
  ORDER BY s.workflow_id
+ LIMIT %(limit)s
+
+-- name: note_forgotten
+-- purpose: have them looked at, after everything that happened
+INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
+SELECT id, '', m.now, 2, m.now
+  FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
+ ORDER BY id
 ON CONFLICT DO NOTHING
-RETURNING workflow_id
 
 -- name: lock_relay
 -- purpose: one relay at a time

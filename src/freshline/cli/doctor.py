@@ -1,0 +1,110 @@
+"""`freshline doctor`: checks what must hold, says what is wrong and what to do, and repairs what can be repaired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from freshline.cli import output
+from freshline.cli.app import App, json_option, limit_option, pass_app, require_readable
+from freshline.cli.command import command
+
+if TYPE_CHECKING:
+    from freshline.store.facade import Store
+    from freshline.store.health import Finding
+
+Json = dict[str, Any]
+COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+@command(
+    "doctor",
+    examples=[
+        "freshline doctor",
+        "freshline doctor --fix",
+        "freshline doctor --json | jq '.checks[] | select(.count > 0) | .found[]'",
+    ],
+)
+@click.option("--fix", is_flag=True, help="Repair what can be repaired, then check again.")
+@limit_option(20)
+@json_option
+@pass_app
+def doctor(app: App, *, fix: bool, limit: int, as_json: bool) -> None:
+    """Check the invariants of the database and of the warehouse, while everything is running or stopped.
+
+    Exit code 0: healthy, or everything was repaired; 1: something is wrong, which --limit sentences of each check tell.
+    Notes are told and leave it healthy. A repair is what a service or an apply would have done; nothing is guessed.
+    """
+    found = _examine(app, fix=fix, limit=limit)
+    if as_json:
+        output.print_json(found)
+    else:
+        _tell(found)
+    if not found["healthy"]:
+        raise click.exceptions.Exit(1)
+
+
+def _examine(app: App, *, fix: bool, limit: int) -> Json:
+    from freshline.store import doctor as examiner  # noqa: PLC0415 - `--help` must not pay for the driver
+
+    settings = app.settings
+    require_readable(settings)
+    if settings.database_url:
+        schema = examiner.schema(settings.database_url)
+        if schema.count:  # nothing else can be looked at
+            return _document([schema], [])
+    with app.store(settings) as store:
+        found, rest = _look(store, limit)
+        repaired = _repair(store, found) if fix else []
+        if repaired:
+            found, rest = _look(store, limit)
+    return {**_document(found, repaired), **rest}
+
+
+def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
+    from freshline.spark.warehouse import Warehouse  # noqa: PLC0415
+    from freshline.store.doctor import examine  # noqa: PLC0415
+    from freshline.store.look import plain  # noqa: PLC0415
+
+    seen = examine(store, limit)
+    rest = {"at": plain(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
+    return [*seen.findings, *Warehouse(store).examine(limit)], rest
+
+
+def _repair(store: Store, found: list[Finding]) -> list[str]:
+    """The ids of the checks whose findings were repaired, or tried to be."""
+    from freshline.spark.warehouse import STAGING_LEFTOVER, Warehouse  # noqa: PLC0415
+    from freshline.store.doctor import repair  # noqa: PLC0415
+
+    repaired = repair(store, found)
+    leftovers = any(one.check is STAGING_LEFTOVER and one.count for one in found)
+    if leftovers and Warehouse(store).remove_leftovers():
+        repaired.append(STAGING_LEFTOVER.id)
+    return repaired
+
+
+def _document(found: list[Finding], repaired: list[str]) -> Json:
+    healthy = all(one.healthy for one in found)
+    return {"healthy": healthy, "repaired": repaired, "checks": [one.as_json() for one in found]}
+
+
+def _tell(found: Json) -> None:
+    for check in found["checks"]:
+        if check["count"]:
+            _tell_check(check)
+    if found["repaired"]:
+        output.say(f"repaired: {', '.join(found['repaired'])}")
+    bad = sum(check["count"] > 0 and check["severity"] != "note" for check in found["checks"])
+    output.say(f"{len(found['checks'])} checks, " + (f"{bad} found something" if bad else "all is well"))
+
+
+def _tell_check(check: Json) -> None:
+    severity = (check["severity"], COLOURS[check["severity"]])
+    output.show_line(Text.assemble(severity, f" {check['id']}: it should be that {check['meaning']}"))
+    for sentence in check["found"]:
+        output.show_line(Text(f"  {sentence}"))
+    if check["count"] > len(check["found"]):
+        output.show_line(Text(f"  … and {check['count'] - len(check['found'])} more"))
+    output.show_line(Text(f"  what to do: {check['remedy']}"))

@@ -1,0 +1,192 @@
+"""The doctor's look at the warehouse: whose it is, whether every head's files are there, and what nobody needs.
+
+Local paths only. What is read here changes while it is read: nothing is said about a directory that is young, or about
+a head that has moved on meanwhile, and the database is asked again before anything is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from freshline.errors import WarehouseError
+from freshline.spark import tables
+from freshline.store.facade import Store
+from freshline.store.health import Check, Finding, Severity
+from freshline.store.queries import load
+
+SQL = load("doctor")
+BATCH = 500
+YOUNG_S = 3600.0  # a worker that lost its run may still be writing; nobody does so for this long without a lease
+_OURS = re.compile(r"(?P<run>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d+-\d+")
+
+WAREHOUSE_ID = Check(
+    "warehouse-id",
+    Severity.ERROR,
+    "the warehouse carries the id of the database (R12.3)",
+    "set FRESHLINE_WAREHOUSE or FRESHLINE_DATABASE_URL so that both belong together, and look where the workers run",
+)
+HEAD_FILES = Check(
+    "head-files",
+    Severity.ERROR,
+    "the files of every head are there, with the sizes that were recorded",
+    "`freshline run` of its workflow writes it anew; restore the directory from a backup if readers pinned it",
+)
+STAGING_LEFTOVER = Check(
+    "staging-leftover",
+    Severity.WARNING,
+    "what a run staged and did not publish is removed",
+    "`freshline doctor --fix` removes it; it takes space and nothing else",
+    repair="removes directories of ended runs that no snapshot names and that are an hour old",
+)
+DIRECTORY_UNKNOWN = Check(
+    "directory-unknown",
+    Severity.NOTE,
+    "in the warehouse there is only what Freshline wrote",
+    "look what it is; it is never removed for you",
+)
+WAREHOUSE_CHECKS = (WAREHOUSE_ID, HEAD_FILES, STAGING_LEFTOVER, DIRECTORY_UNKNOWN)
+
+
+@dataclass(slots=True)
+class _Found:
+    """The first sentences of a check and the count of all, so that a ruined warehouse is a short answer too."""
+
+    check: Check
+    limit: int
+    count: int = 0
+    sentences: list[str] = field(default_factory=list)
+
+    def add(self, sentence: str) -> None:
+        self.count += 1
+        if self.count <= self.limit:
+            self.sentences.append(sentence)
+
+    def finding(self) -> Finding:
+        return Finding(self.check, self.count, self.sentences)
+
+
+class Warehouse:
+    """One warehouse and the database that it should belong to."""
+
+    def __init__(self, store: Store) -> None:
+        self.path = store.settings.warehouse_path
+        self._store = store
+        self._database = store.database
+
+    def examine(self, limit: int) -> tuple[Finding, ...]:
+        """All checks. Those of files need a warehouse that is ours."""
+        stranger = self._stranger()
+        if stranger:
+            return (Finding(WAREHOUSE_ID, 1, [stranger]), *(Finding(check) for check in WAREHOUSE_CHECKS[1:]))
+        files, leftovers, unknown = (_Found(check, limit) for check in WAREHOUSE_CHECKS[1:])
+        for sentence in self._damaged():
+            files.add(sentence)
+        for directory in self._leftovers():
+            leftovers.add(f"{directory} was staged by a run that ended, and no snapshot names it")
+        for path in self._unknown():
+            unknown.add(f"{path} is nothing that Freshline wrote")
+        return (Finding(WAREHOUSE_ID), files.finding(), leftovers.finding(), unknown.finding())
+
+    def remove_leftovers(self) -> int:
+        """Delete what no run and no snapshot needs; returns how many directories. Only in a warehouse that is ours."""
+        if self._stranger():
+            return 0
+        removed = 0
+        for directory in self._leftovers():
+            tables.discard_directory(directory)
+            removed += 1
+        return removed
+
+    def _stranger(self) -> str | None:
+        """Why nothing can be said about the files. A warehouse that nobody has written to yet is none."""
+        try:
+            found = tables.read_id(self.path)
+        except (WarehouseError, OSError) as error:
+            return str(error)
+        own = self._store.warehouse_id
+        if found is not None and found != own:
+            return f"the warehouse {self.path} has the id '{found}', the database has '{own}'"
+        if found is None and (any(_entries(self.path)) or self._page("")):
+            return f"{self.path} carries no id, and the database has tables or the directory is not empty"
+        return None
+
+    # --- heads ------------------------------------------------------------------------------------------------------
+
+    def _damaged(self) -> Iterator[str]:
+        after = ""
+        while rows := self._page(after):
+            for row in rows:
+                differs = self._difference(row["location"])
+                if differs and self._is_head(row):
+                    where = self.path / row["location"]["paths"][-1]
+                    which = f"asset '{row['asset']}' version {row['sequence']}"
+                    yield f"{which}: {where} is not what was written: {differs}"
+            after = rows[-1]["asset"]
+
+    def _difference(self, location: dict[str, Any]) -> str:
+        try:
+            return tables.difference(self.path, location)
+        except OSError as error:
+            return str(error)
+
+    def _page(self, after: str) -> list[dict[str, Any]]:
+        with self._database.reading() as connection:
+            return connection.execute(SQL["tables"], {"after": after, "batch": BATCH}).fetchall()
+
+    def _is_head(self, row: dict[str, Any]) -> bool:
+        with self._database.reading() as connection:
+            found = connection.execute(SQL["head_sequence"], {"asset": row["asset"]}).fetchone()
+        return bool(found and found["sequence"] == row["sequence"])
+
+    # --- directories ------------------------------------------------------------------------------------------------
+
+    def _leftovers(self) -> Iterator[Path]:
+        """Directories of ours that neither an unfinished run nor a snapshot needs. The age first, then the database."""
+        old = (path for path in self._directories() if _OURS.fullmatch(path.name) and _age(path) > YOUNG_S)
+        while some := list(islice(old, BATCH)):
+            yield from self._unneeded(some)
+
+    def _unneeded(self, directories: Iterable[Path]) -> Iterator[Path]:
+        runs = {path: match["run"] for path in directories if (match := _OURS.fullmatch(path.name))}
+        with self._database.reading() as connection:
+            kept = connection.execute(SQL["kept_directories"], {"runs": sorted(set(runs.values()))}).fetchall()
+        unfinished, named = {row["run"] for row in kept}, {row["path"] for row in kept}
+        for path, run in runs.items():
+            if run not in unfinished and str(path.relative_to(self.path)) not in named:
+                yield path
+
+    def _unknown(self) -> Iterator[Path]:
+        for path in self._directories():
+            if not _OURS.fullmatch(path.name) and _age(path) > YOUNG_S:
+                yield path
+
+    def _directories(self) -> Iterator[Path]:
+        """Everything in `<asset>/data`."""
+        for asset in _entries(self.path):
+            yield from _entries(asset / "data")
+
+
+def _entries(directory: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        yield directory / name
+
+
+def _age(path: Path) -> float:
+    """Seconds since anything in it was made. What goes away meanwhile is as young as can be."""
+    try:
+        newest = max(path.stat().st_mtime, *(one.stat().st_mtime for one in path.rglob("*")), 0.0)
+    except OSError:
+        return 0.0
+    return time.time() - newest

@@ -1,0 +1,272 @@
+-- name: facts
+-- purpose: what several checks refer to: the clocks, the definitions, and who is there
+SELECT freshline_now() AS now, clock_timestamp() AS clock, epoch, warehouse_id::text,
+       freshline_now() - epoch_at > %(late)s * interval '1 ms' AS settled,
+       (SELECT count(*) FROM heads) AS heads,
+       (SELECT count(*) FROM workers WHERE kind = 'materializer' AND stopped_at IS NULL
+           AND seen_at > freshline_now() - %(grace)s * interval '1 ms') AS materializers
+  FROM installation
+
+-- name: run_doubled
+-- purpose: promise 2: more than one active automatic run, or more than one running run, of one workflow
+SELECT w.slug, d.what, d.found, count(*) OVER () AS total
+  FROM (SELECT workflow_id, 'active automatic' AS what, count(*) AS found FROM runs
+         WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize'
+         GROUP BY workflow_id, partition_key HAVING count(*) > 1
+        UNION ALL
+        SELECT workflow_id, 'running', count(*) FROM runs
+         WHERE status = 'running' GROUP BY workflow_id, partition_key HAVING count(*) > 1) d
+  JOIN workflows w ON w.id = d.workflow_id
+ ORDER BY w.slug, d.what LIMIT %(limit)s
+
+-- name: index_missing
+-- purpose: the unique indexes that promises rest on: there, valid, partial, on the right columns
+SELECT e.name, e.of, count(*) OVER () AS total
+  FROM (VALUES ('runs_one_active', 'runs', '{workflow_id,partition_key}'),
+               ('runs_one_running', 'runs', '{workflow_id,partition_key}'),
+               ('runs_slots', 'runs', '{project,pool,slot}'),
+               ('runs_lanes', 'runs', '{workflow_id,lane}'),
+               ('snapshots_report_key', 'snapshots', '{asset_id,partition_key,report_key}')) AS e (name, of, columns)
+ WHERE NOT EXISTS (
+        SELECT FROM pg_index i
+         WHERE i.indexrelid = to_regclass(e.name) AND i.indrelid = to_regclass(e.of)
+           AND i.indisunique AND i.indisvalid AND i.indpred IS NOT NULL
+           AND e.columns::text[] = ARRAY(SELECT a.attname::text FROM pg_attribute a
+                                          WHERE a.attrelid = i.indexrelid ORDER BY a.attnum))
+ ORDER BY e.name LIMIT %(limit)s
+
+-- name: head_missing
+-- purpose: heads whose snapshot is not there, or is marked as gone
+SELECT h.asset_id AS asset, h.sequence, CASE WHEN s.asset_id IS NULL THEN 'does not exist' ELSE 'is gone' END AS how,
+       count(*) OVER () AS total
+  FROM heads h
+  LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE s.asset_id IS NULL OR s.gone_at IS NOT NULL
+ ORDER BY h.asset_id LIMIT %(limit)s
+
+-- name: head_differs
+-- purpose: heads that say something else than their snapshot
+SELECT h.asset_id AS asset, h.sequence, h.data_version AS head, s.data_version AS snapshot, count(*) OVER () AS total
+  FROM heads h
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE h.data_version <> s.data_version OR h.table_version IS DISTINCT FROM s.table_version
+    OR h.produced_at <> s.produced_at
+ ORDER BY h.asset_id LIMIT %(limit)s
+
+-- name: pin_missing
+-- purpose: active runs that are to read a snapshot which is not there, or is marked as gone
+SELECT w.slug, r.id::text AS run, p.key AS asset, p.value ->> 'sequence' AS sequence, count(*) OVER () AS total
+  FROM runs r
+  JOIN workflows w ON w.id = r.workflow_id
+ CROSS JOIN jsonb_each(r.pins) p
+  LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_key
+                       AND s.sequence = (p.value ->> 'sequence')::bigint
+ WHERE r.status IN ('queued', 'running') AND (s.asset_id IS NULL OR s.gone_at IS NOT NULL)
+ ORDER BY w.slug, p.key LIMIT %(limit)s
+
+-- name: vector_ahead
+-- purpose: workflows that have read what was never there
+SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(h.last_sequence, 0) AS last,
+       count(*) OVER () AS total
+  FROM workflow_partitions p
+  JOIN workflows w ON w.id = p.workflow_id
+ CROSS JOIN jsonb_each(p.vector) v
+  LEFT JOIN heads h ON h.asset_id = v.key AND h.partition_key = p.partition_key
+ WHERE (v.value ->> 'sequence')::bigint > coalesce(h.last_sequence, 0)
+ ORDER BY w.slug, v.key LIMIT %(limit)s
+
+-- name: definition_differs
+-- purpose: assets and edges that are not those of the current definitions
+WITH step AS (
+    SELECT w.id, s.value AS step
+      FROM workflows w
+      JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+     CROSS JOIN jsonb_array_elements(v.definition -> 'steps') s
+     WHERE w.retired_at IS NULL
+), made AS (
+    SELECT DISTINCT id, p ->> 'assetId' AS asset FROM step, jsonb_array_elements(step -> 'produces') p
+), read AS (
+    SELECT id, c ->> 'assetId' AS asset FROM step, jsonb_array_elements(step -> 'consumes') c
+    EXCEPT SELECT id, asset FROM made
+), odd AS (
+    (SELECT id, asset, 'is to produce' AS how, 'is not stored as its producer' AS but FROM made
+      EXCEPT SELECT producer_id, id, 'is to produce', 'is not stored as its producer' FROM assets)
+    UNION ALL
+    (SELECT a.producer_id, a.id, 'is stored as the producer of', 'does not produce it'
+       FROM assets a JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
+      EXCEPT SELECT id, asset, 'is stored as the producer of', 'does not produce it' FROM made)
+    UNION ALL
+    (SELECT id, asset, 'is to consume', 'is not stored as its consumer' FROM read
+      EXCEPT SELECT workflow_id, asset_id, 'is to consume', 'is not stored as its consumer' FROM edges)
+    UNION ALL
+    (SELECT e.workflow_id, e.asset_id, 'is stored as a consumer of', 'does not consume it'
+       FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+      EXCEPT SELECT id, asset, 'is stored as a consumer of', 'does not consume it' FROM read)
+)
+SELECT w.slug, o.asset, o.how, o.but, count(*) OVER () AS total
+  FROM odd o JOIN workflows w ON w.id = o.id ORDER BY w.slug, o.asset LIMIT %(limit)s
+
+-- name: owner_retired
+-- purpose: what retired workflows still produce or consume
+SELECT w.slug, o.asset, o.how, w.id AS workflow_id, count(*) OVER () AS total
+  FROM (SELECT producer_id AS workflow_id, id AS asset, 'producer' AS how FROM assets WHERE producer_id IS NOT NULL
+        UNION ALL
+        SELECT workflow_id, asset_id, 'consumer' FROM edges) o
+  JOIN workflows w ON w.id = o.workflow_id AND w.retired_at IS NOT NULL
+ ORDER BY w.slug, o.asset LIMIT %(limit)s
+
+-- name: pool_overfull
+-- purpose: runs that began beyond the limit of their pool or workflow; a limit that was lowered meanwhile is respected
+SELECT w.slug, r.id::text AS run, o.what, o.place, o.most, count(*) OVER () AS total
+  FROM runs r
+  JOIN workflows w ON w.id = r.workflow_id
+  JOIN projects j ON j.name = r.project
+  LEFT JOIN pools p ON p.project = r.project AND p.name = r.pool
+ CROSS JOIN LATERAL (VALUES ('slot', r.slot, p.slots), ('lane', r.lane, w.max_concurrency)) AS o (what, place, most)
+ WHERE r.status = 'running' AND o.place > o.most
+   AND r.started_at > greatest(j.applied_at, w.applied_at) + %(late)s * interval '1 ms'
+ ORDER BY w.slug, r.id LIMIT %(limit)s
+
+-- name: timer_missing
+-- purpose: assets whose freshness is promised and has no timer (R8.1); a job may return another freshness than declared
+WITH promised AS (
+    SELECT a.id, w.slug, o -> 'freshness' AS fresh, h.sequence
+      FROM assets a
+      JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
+     CROSS JOIN jsonb_array_elements(w.policy -> 'outputs') o
+      LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+     WHERE o ->> 'asset_id' = a.id
+), expected AS (
+    SELECT id, slug, sequence, 'expiry' AS kind FROM promised
+     WHERE fresh ->> 'cadence_ms' IS NOT NULL OR fresh ->> 'cron' IS NOT NULL
+        OR (fresh ->> 'ttl_ms' IS NOT NULL AND sequence IS NOT NULL)
+    UNION ALL
+    SELECT id, slug, sequence, 'overdue' FROM promised
+     WHERE fresh ->> 'max_age_ms' IS NOT NULL AND sequence IS NOT NULL
+)
+SELECT e.id AS asset, e.slug, e.kind, count(*) OVER () AS total
+  FROM expected e
+ WHERE NOT EXISTS (SELECT FROM timers t WHERE (t.asset_id, t.partition_key, t.kind) = (e.id, '', e.kind))
+   AND NOT EXISTS (SELECT FROM snapshots s JOIN run_steps r ON r.run_id = s.run_id, jsonb_array_elements(r.outputs) x
+                    WHERE (s.asset_id, s.partition_key, s.sequence) = (e.id, '', e.sequence)
+                      AND x ->> 'asset_id' = e.id AND x ->> 'freshness' IS NOT NULL)
+ ORDER BY e.id, e.kind LIMIT %(limit)s
+
+-- name: timer_orphan
+-- purpose: timers that will fire although nothing is promised; a job may have returned a freshness that is not declared
+SELECT t.asset_id AS asset, t.kind, t.reason, count(*) OVER () AS total
+  FROM timers t
+  JOIN assets a ON a.id = t.asset_id
+  LEFT JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
+  LEFT JOIN LATERAL (SELECT o -> 'freshness' AS fresh FROM jsonb_array_elements(w.policy -> 'outputs') o
+                      WHERE o ->> 'asset_id' = a.id) p ON true
+ WHERE t.due_at IS NOT NULL AND t.reason <> 'manual'
+   AND CASE t.kind WHEN 'overdue' THEN p.fresh ->> 'max_age_ms' IS NULL
+            ELSE coalesce(p.fresh ->> 'ttl_ms', p.fresh ->> 'cadence_ms', p.fresh ->> 'cron') IS NULL END
+   AND (w.id IS NULL OR NOT EXISTS (
+        SELECT FROM heads h
+          JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+          JOIN run_steps r ON r.run_id = s.run_id, jsonb_array_elements(r.outputs) x
+         WHERE (h.asset_id, h.partition_key) = (t.asset_id, t.partition_key)
+           AND x ->> 'asset_id' = t.asset_id AND x ->> 'freshness' IS NOT NULL))
+ ORDER BY t.asset_id, t.kind LIMIT %(limit)s
+
+-- name: consideration_late
+-- purpose: workflows that somebody should have looked at long ago
+SELECT w.slug, coalesce(' (held: ' || c.hold || ')', '') AS held,
+       extract(epoch FROM m.now - c.not_before)::float AS age, count(*) OVER () AS total
+  FROM considerations c JOIN workflows w ON w.id = c.workflow_id, (SELECT freshline_now() AS now) m
+ WHERE w.retired_at IS NULL AND c.not_before < m.now - %(late)s * interval '1 ms'
+ ORDER BY c.not_before LIMIT %(limit)s
+
+-- name: consideration_retired
+-- purpose: notes to look at workflows that are retired; one may be made beside an apply, and a reconciler drops it
+SELECT w.slug, w.id AS workflow_id, extract(epoch FROM m.now - c.noted_at)::float AS age, count(*) OVER () AS total
+  FROM considerations c JOIN workflows w ON w.id = c.workflow_id, (SELECT freshline_now() AS now) m
+ WHERE w.retired_at IS NOT NULL AND c.noted_at < m.now - %(late)s * interval '1 ms'
+ ORDER BY c.noted_at LIMIT %(limit)s
+
+-- name: event_unabsorbed
+-- purpose: events that somebody should have looked at long ago
+SELECT coalesce('asset ''' || i.asset_id || '''', 'workflow ''' || w.slug || '''') AS subject, i.kind,
+       extract(epoch FROM m.now - i.at)::float AS age, count(*) OVER () AS total
+  FROM inbox i LEFT JOIN workflows w ON w.id = i.workflow_id, (SELECT freshline_now() AS now) m
+ WHERE i.at < m.now - %(late)s * interval '1 ms'
+ ORDER BY i.at LIMIT %(limit)s
+
+-- name: timer_late
+-- purpose: timers that should have fired long ago
+SELECT t.asset_id AS asset, t.kind, extract(epoch FROM m.now - t.due_at)::float AS age, count(*) OVER () AS total
+  FROM timers t, (SELECT freshline_now() AS now) m
+ WHERE t.due_at < m.now - %(late)s * interval '1 ms'
+ ORDER BY t.due_at LIMIT %(limit)s
+
+-- name: lease_lost
+-- purpose: runs whose lease ended long ago and that nobody freed
+SELECT w.slug, r.id::text AS run, extract(epoch FROM m.now - r.lease_until)::float AS age, count(*) OVER () AS total
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id, (SELECT freshline_now() AS now) m
+ WHERE r.status = 'running' AND r.lease_until < m.now - %(late)s * interval '1 ms'
+ ORDER BY r.lease_until LIMIT %(limit)s
+
+-- name: run_unattended
+-- purpose: runs that wait for long and that no worker could take which was there lately
+SELECT w.slug, r.id::text AS run, r.project, extract(epoch FROM m.now - r.queued_at)::float AS age,
+       count(*) OVER () AS total
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id, (SELECT freshline_now() AS now) m
+ WHERE r.status = 'queued' AND r.queued_at < m.now - %(late)s * interval '1 ms'
+   AND NOT EXISTS (SELECT FROM workers k WHERE k.kind = 'worker' AND k.project = r.project
+                      AND k.seen_at > m.now - %(late)s * interval '1 ms'
+                      AND (r.code_hash IS NULL OR k.code_hash = r.code_hash)
+                      AND (NOT r.needs_spark OR coalesce(k.info ->> 'engine', 'ok') = 'ok'))
+ ORDER BY r.queued_at LIMIT %(limit)s
+
+-- name: event_unstamped
+-- purpose: events that outside readers should have seen long ago
+SELECT e.type, e.subject, extract(epoch FROM m.now - e.time)::float AS age, count(*) OVER () AS total
+  FROM events e, (SELECT freshline_now() AS now) m
+ WHERE e.position IS NULL AND e.time < m.now - %(late)s * interval '1 ms'
+ ORDER BY e.time LIMIT %(limit)s
+
+-- name: materializers
+-- purpose: what the materializers that are there work with, and how many heads may have come after each one's word
+SELECT k.host, k.pid, k.info ->> 'graph' AS graph, (k.info ->> 'epoch')::bigint AS epoch,
+       (k.info ->> 'heads')::bigint AS heads,
+       (SELECT count(*) FROM heads h WHERE h.produced_at > k.seen_at - interval '1 minute') AS young
+  FROM workers k
+ WHERE k.kind = 'materializer' AND k.stopped_at IS NULL
+   AND k.seen_at > freshline_now() - %(grace)s * interval '1 ms'
+ ORDER BY k.started_at, k.id LIMIT 1000
+
+-- name: tables
+-- purpose: a page of the heads whose files we wrote, by asset
+SELECT h.asset_id AS asset, h.sequence, s.location
+  FROM heads h
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE h.asset_id > %(after)s AND h.partition_key = '' AND s.location ? 'files'
+ ORDER BY h.asset_id LIMIT %(batch)s
+
+-- name: head_sequence
+-- purpose: whether a head is still the one that was looked at
+SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''
+
+-- name: kept_directories
+-- purpose: of these runs' directories: those of unfinished runs by id, and all that a snapshot names by path
+SELECT r.id::text AS run, NULL AS path FROM runs r WHERE r.id = ANY (%(runs)s::uuid[]) AND r.status IN ('queued', 'running')
+UNION ALL
+SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path)
+ WHERE s.run_id = ANY (%(runs)s::uuid[])
+
+-- name: retired_rests
+-- purpose: retired workflows that something still belongs to
+SELECT w.id, EXISTS (SELECT FROM assets a WHERE a.producer_id = w.id)
+             OR EXISTS (SELECT FROM edges e WHERE e.workflow_id = w.id) AS owns
+  FROM workflows w
+ WHERE w.retired_at IS NOT NULL
+   AND (EXISTS (SELECT FROM considerations c WHERE c.workflow_id = w.id)
+        OR EXISTS (SELECT FROM assets a WHERE a.producer_id = w.id)
+        OR EXISTS (SELECT FROM edges e WHERE e.workflow_id = w.id))
+ ORDER BY w.id
+
+-- name: lock_assets
+-- purpose: keep publishers off, as apply does, so that the time of production stays what it is
+SELECT id, producer_id FROM assets WHERE id = ANY (%(assets)s) ORDER BY id FOR NO KEY UPDATE

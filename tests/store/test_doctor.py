@@ -1,0 +1,410 @@
+"""The doctor finds what is planted, says it in a sentence, repairs what it may, and is silent about everything else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from freshline.model.run import StagedOutput
+from freshline.store import doctor, health, migrate
+from freshline.store.doctor import Examination, examine, repair
+from freshline.store.health import Finding
+from freshline.store.ids import new_id
+from tests.lab import Lab, laboratory, workflow
+
+HOUR = 3_600_000
+WORLD = (
+    workflow("b", "a", freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}, pool="p"),
+    workflow("c", "b", freshness={"cadenceMs": 24 * HOUR}),
+    workflow("d", "b c"),
+    workflow("old", "a"),
+)
+LONG = {"minutes": 10}
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """How to break it, what must be said, and which other checks may see it too."""
+
+    break_: Callable[[Lab], Any]
+    sentence: str
+    others: frozenset[str] = frozenset()
+
+
+def sql(*statements: str) -> Callable[[Lab], None]:
+    """Somebody writes to the database, past its constraints."""
+
+    def break_(lab: Lab) -> None:
+        with lab.database.transaction("report") as connection:
+            connection.execute("SET LOCAL session_replication_role = replica")  # no foreign keys
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    return break_
+
+
+def later(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
+    """These things happen, and then nothing for long."""
+
+    def break_(lab: Lab) -> None:
+        for action in actions:
+            action(lab)
+        lab.advance(**LONG)
+
+    return break_
+
+
+def retire(lab: Lab) -> None:
+    """The workflow `old` goes."""
+    lab.apply(*WORLD[:-1], pools={"p": 1})
+
+
+def registered(**info: Any) -> Callable[[Lab], None]:
+    """A materializer says this about itself."""
+
+    def break_(lab: Lab) -> None:
+        word = {**lab.store.outline(), **info}
+        lab.store.register_worker(new_id(), "materializer", project=None, code_hash=None, info=word)
+
+    return break_
+
+
+def running(lab: Lab) -> None:
+    """A worker takes a run and dies."""
+    lab.report("a", "2")
+    lab.settle()
+    lab.start_of("b")
+
+
+def queued(lab: Lab) -> None:
+    """A run waits; other queues are empty."""
+    lab.report("a", "2")
+    lab.settle()
+    lab.store.stamp_positions(1000)
+
+
+def overfull(lab: Lab) -> None:
+    """A run gets a slot that its pool does not have, long after the limit was applied."""
+    lab.advance(**LONG)
+    tidy(lab)
+    running(lab)
+    sql("UPDATE runs SET slot = 2 WHERE status = 'running'")(lab)
+
+
+def doubled(lab: Lab) -> None:
+    """The index is gone and a run is there twice."""
+    lab.report("a", "2")
+    lab.settle()
+    columns = (
+        "workflow_id, partition_key, version, project, needs_spark, status, trigger, trigger_type, cause, priority"
+    )
+    rest = "urgency, pins, queued_at"
+    sql(
+        "DROP INDEX runs_one_active",
+        f"INSERT INTO runs (id, {columns}, {rest}) SELECT gen_random_uuid(), {columns}, {rest} FROM runs"
+        " WHERE status = 'queued' AND workflow_id = (SELECT id FROM workflows WHERE slug = 'b')",
+    )(lab)
+
+
+def tidy(lab: Lab) -> None:
+    """Timers and looks that came due meanwhile, as services do it all the time."""
+    lab.work()
+    lab.store.stamp_positions(10_000)
+
+
+UPDATE_A = """UPDATE workflow_partitions SET vector = jsonb_set(vector, '{a,sequence}', '9')
+              WHERE workflow_id = (SELECT id FROM workflows WHERE slug = 'b')"""
+ZOMBIE = "INSERT INTO assets (id, producer_id, step_id) SELECT 'zombie', id, 'work' FROM workflows WHERE slug = 'old'"
+
+PLANTS = {
+    "forgotten": Plant(
+        lambda lab: (lab.report("a", "2"), lab.rows("DELETE FROM inbox RETURNING 1")),
+        "workflow 'b' is stale and nothing will look at it",
+    ),
+    "run-doubled": Plant(doubled, "workflow 'b' has 2 active automatic runs", frozenset({"index-missing"})),
+    "index-missing": Plant(
+        sql("DROP INDEX runs_slots", "CREATE UNIQUE INDEX runs_slots ON runs (project, slot) WHERE slot IS NOT NULL"),
+        "the unique index runs_slots on runs is missing, invalid or another one",
+    ),
+    "head-missing": Plant(
+        sql("UPDATE snapshots SET gone_at = now() WHERE asset_id = 'a'"),
+        "the head of asset 'a' is version 1, which is gone",
+    ),
+    "head-differs": Plant(
+        sql("UPDATE heads SET data_version = 'x' WHERE asset_id = 'd'"),
+        "the head of asset 'd' has data version 'x', its snapshot 1 has 'd:",
+    ),
+    "pin-missing": Plant(
+        lambda lab: (queued(lab), sql("UPDATE runs SET pins = jsonb_set(pins, '{a,sequence}', '7')")(lab)),
+        "of workflow 'b' is to read version 7 of asset 'a', which is not there",
+    ),
+    "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has read version 9 of asset 'a', which has 1 versions"),
+    "definition-differs": Plant(
+        sql("DELETE FROM edges WHERE asset_id = 'c'"),
+        "workflow 'd' is to consume asset 'c' and is not stored as its consumer",
+    ),
+    "owner-retired": Plant(
+        lambda lab: (retire(lab), lab.settle(), sql(ZOMBIE)(lab)),
+        "the retired workflow 'old' is still stored as a producer of asset 'zombie'",
+    ),
+    "pool-overfull": Plant(overfull, "of workflow 'b' has slot 2 of 1"),
+    "timer-missing": Plant(
+        sql("DELETE FROM timers WHERE asset_id = 'b' AND kind = 'expiry'"),
+        "asset 'b' of workflow 'b' has no expiry timer",
+    ),
+    "timer-orphan": Plant(
+        sql("INSERT INTO timers VALUES ('d', '', 'expiry', '2030-01-01', 'ttl', NULL, NULL, NULL)"),
+        "asset 'd' has an expiry timer (ttl), and no such freshness is promised",
+    ),
+    "consideration-late": Plant(
+        later(lambda lab: (lab.report("a", "2"), lab.store.absorb(10), lab.store.stamp_positions(10))),
+        "workflow 'b' should have been looked at 10 min ago",
+    ),
+    "consideration-retired": Plant(
+        later(
+            retire,
+            lambda lab: (
+                tidy(lab),
+                sql(
+                    "INSERT INTO considerations SELECT id, '', '2040-01-01', 0, '2026-01-05 09:00Z'"
+                    " FROM workflows WHERE slug = 'old'"
+                )(lab),
+            ),
+        ),
+        "the retired workflow 'old' is noted to be looked at for",
+    ),
+    "event-unabsorbed": Plant(
+        later(lambda lab: (lab.report("a", "2"), lab.store.stamp_positions(10))),
+        "an event (changed) about asset 'a' was not looked at for 10 min",
+    ),
+    "timer-late": Plant(lambda lab: lab.advance(minutes=70), "the expiry timer of asset 'b' should have fired"),
+    "lease-lost": Plant(
+        later(running, lambda lab: lab.store.stamp_positions(1000), lambda lab: lab.advance(seconds=20)),
+        "of workflow 'b' lost its worker 10 min ago and nobody freed it",
+        frozenset({"run-unattended", "consideration-late"}),
+    ),
+    "run-unattended": Plant(
+        later(queued), "of workflow 'b' (project lab) has waited for 10 min; no worker could take it"
+    ),
+    "event-unstamped": Plant(
+        later(lambda lab: lab.store.cancel(lab.store.request_run("d"))),
+        "event workflow.run.queued of 'd' has had no position for 10 min",
+        frozenset({"event-unabsorbed"}),
+    ),
+    "materializers-differ": Plant(registered(graph="0" * 16), "works with another graph (0000000000000000) than epoch"),
+}
+
+
+@pytest.fixture(scope="module")
+def world(module_database_url: str) -> str:
+    """A database in which everything is fresh and the events have positions."""
+    with laboratory(module_database_url) as lab:
+        lab.apply(*WORLD, pools={"p": 1})
+        lab.report("a", "1")
+        tidy(lab)
+    return module_database_url
+
+
+@pytest.fixture
+def lab(world: str, copy: Callable[[str], str]) -> Iterator[Lab]:
+    """That world, for this test alone."""
+    with laboratory(copy(world)) as lab:
+        yield lab
+
+
+def wrong(seen: Examination) -> dict[str, Finding]:
+    """What was found, without notes."""
+    return {one.check.id: one for one in seen.findings if not one.healthy}
+
+
+def test_a_healthy_store_is_told_to_be(lab: Lab) -> None:
+    """Nothing is found where nothing is wrong, not even a note about clocks."""
+    lab.store.register_worker(new_id(), "materializer", project=None, code_hash=None, info=lab.store.outline())
+    seen = examine(lab.store, 20)
+    assert [one.check.id for one in seen.findings if one.count] == []
+    assert [one.check for one in seen.findings] == list(health.STORE_CHECKS)
+    (shown,) = seen.materializers
+    assert shown["heads"] == 5
+    assert shown["epoch"] == 1
+
+
+def test_every_check_has_a_plant() -> None:
+    """A check that is added without a fault to find fails here; notes and the schema have tests of their own."""
+    own = {"schema", "attendance", "clock"}
+    assert sorted(PLANTS) == sorted({check.id for check in health.STORE_CHECKS} - own)
+
+
+def test_the_repairs_are_those_that_are_told(lab: Lab) -> None:
+    """What says that it can be repaired has a repair, and nothing else has."""
+    assert sorted(doctor._repairs(lab.store)) == sorted(check.id for check in health.STORE_CHECKS if check.repair)
+
+
+def test_the_indexes_that_are_looked_for_are_those_of_the_schema() -> None:
+    """All unique partial indexes of the schema: a promise rests on each."""
+    made = re.findall(r"CREATE UNIQUE INDEX (\w+) ON .* WHERE", migrate.DUMP.read_text(encoding="utf-8"))
+    assert sorted(re.findall(r"\('(\w+)', '\w+', '\{", doctor.SQL["index_missing"])) == sorted(made)
+
+
+@pytest.mark.parametrize("check", PLANTS)
+def test_what_is_planted_is_found_told_and_repaired(lab: Lab, check: str) -> None:
+    """The fault is found by its own check, in a sentence that names it, and by no check that it does not concern.
+
+    What can be repaired is: nothing of it is left, twice is as good as once, and everything goes on by itself.
+    """
+    plant = PLANTS[check]
+    plant.break_(lab)
+    before = lab.everything()
+    found = wrong(examine(lab.store, 20))
+    assert lab.everything() == before
+    assert plant.sentence in " ".join(found[check].sentences)
+    assert found[check].as_json()["remedy"]
+    assert set(found) <= {check, *plant.others}
+    if found[check].check.repair:
+        for _ in range(2):
+            repair(lab.store, examine(lab.store, 20).findings)
+            assert check not in wrong(examine(lab.store, 20))
+        goes_on(lab)
+
+
+def goes_on(lab: Lab) -> None:
+    """The next update reaches everybody, and all is well."""
+    tidy(lab)
+    lab.report("a", "3")
+    tidy(lab)
+    assert wrong(examine(lab.store, 20)) == {}
+    assert lab.state("d")["vector"]["b"]["dataVersion"] == lab.head("b")["data_version"]
+
+
+def test_what_is_not_ours_to_repair_stays(lab: Lab) -> None:
+    """No repair is guessed: a finding without one changes nothing (R11.1)."""
+    for check in ("vector-ahead", "head-differs", "definition-differs"):
+        PLANTS[check].break_(lab)
+    before = lab.everything()
+    assert repair(lab.store, examine(lab.store, 20).findings) == []
+    assert lab.everything() == before
+
+
+def test_a_repaired_timer_is_the_one_that_was_lost(lab: Lab) -> None:
+    """It is set from the time of production, not from the repair (R8.1)."""
+    query = "SELECT * FROM timers ORDER BY asset_id, kind"
+    before = lab.rows(query)
+    lab.rows("DELETE FROM timers RETURNING 1")
+    lab.advance(minutes=5)
+    lab.store.mend()
+    assert lab.rows(query) == before
+
+
+def test_a_freshness_that_the_job_returned_is_no_fault(lab: Lab) -> None:
+    """What a job says about its output wins over the declaration: its timers are right, and those it has not too."""
+    lab.report("a", "2")
+    for slug, freshness in (("b", {"maxAge": "1d"}), ("c", None), ("d", {"ttl": "1m"})):
+        lab.settle()
+        run = lab.start_of(slug)
+        outputs = [StagedOutput(slug, "work", f"{slug}:new", freshness=freshness)]
+        lab.store.begin_step(run.id, run.attempt, "work", 1)
+        lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=outputs)
+        lab.store.publish_run(run, outputs)
+    timers = lab.rows("SELECT asset_id, kind FROM timers WHERE asset_id IN ('b', 'd') ORDER BY asset_id")
+    assert [(row["asset_id"], row["kind"]) for row in timers] == [("b", "overdue"), ("d", "expiry")]
+    assert wrong(examine(lab.store, 20)) == {}
+    before = lab.everything()
+    lab.store.mend()
+    assert lab.everything() == before
+
+
+def test_late_work_is_told_with_who_should_do_it(lab: Lab) -> None:
+    """Without a materializer the remedy is to start one; with one that is there its log is where to look."""
+    PLANTS["event-unabsorbed"].break_(lab)
+    remedy = wrong(examine(lab.store, 20))["event-unabsorbed"].remedy
+    assert remedy == "start `freshline materializer`: none is there"
+    registered()(lab)
+    remedy = wrong(examine(lab.store, 20))["event-unabsorbed"].remedy
+    assert remedy.startswith("a materializer is there: its log says")
+
+
+def test_much_is_counted_and_little_is_shown(lab: Lab) -> None:
+    """At most `limit` sentences for each check, and how many there are in all (promise 11)."""
+    for version in "234567":
+        lab.report("a", version)
+    lab.advance(**LONG)
+    found = wrong(examine(lab.store, 2))["event-unabsorbed"]
+    assert (len(found.sentences), found.count) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("info", "sentence"),
+    [
+        ({"epoch": 9}, "works with epoch 9 of the definitions; the database has epoch 1"),
+        ({"epoch": 0}, "works with epoch 0 of the definitions; the database has epoch 1"),
+        ({"epoch": None}, "does not say which definitions it works with"),
+        ({"heads": 6}, "sees 6 heads; the database has 5"),
+        ({"heads": 2}, "sees 2 heads; the database has 5"),
+    ],
+)
+def test_the_odd_materializer_is_named(lab: Lab, info: dict[str, Any], sentence: str) -> None:
+    """Of several that are there only the one is named whose word differs from the database's."""
+    lab.advance(**LONG)
+    tidy(lab)
+    registered()(lab)
+    registered(**info)(lab)
+    (said,) = wrong(examine(lab.store, 20))["materializers-differ"].sentences
+    assert sentence in said
+
+
+def test_a_word_of_before_the_apply_is_not_odd(lab: Lab) -> None:
+    """A materializer speaks every few seconds: until then its last word is of before the apply and of fewer heads."""
+    registered()(lab)
+    lab.apply(*WORLD, workflow("e", "d"), pools={"p": 1})
+    lab.work()
+    assert "materializers-differ" not in wrong(examine(lab.store, 20))
+
+
+def test_materializers_with_one_database_say_the_same(lab: Lab) -> None:
+    """Epoch, graph and heads of two processes agree, also after an apply, and the graph is read once per epoch."""
+    other = type(lab.store)(lab.database, lab.settings)
+    assert lab.store.outline() == other.outline()
+    graph = other._graph
+    assert other.outline() == lab.store.outline()
+    assert other._graph is graph
+    before = other.outline()
+    lab.apply(*WORLD[:-1], workflow("old", "b"), pools={"p": 1})
+    assert lab.store.outline() == other.outline() != before
+
+
+def test_notes_leave_it_healthy(lab: Lab) -> None:
+    """A run that waits since this moment and a clock that is wrong are told, and nothing more."""
+    lab.store.request_run("d")
+    seen = examine(lab.store, 20)
+    assert wrong(seen) == {}
+    (note,) = [one for one in seen.findings if one.count]
+    assert note.sentences == ["1 run is queued and no worker of project lab is running"]
+    told = doctor._clock(-5000, 20)
+    assert told.healthy
+    assert told.sentences == ["this host's clock is 5.0 s behind the database's"]
+
+
+def test_a_schema_that_does_not_fit_is_a_finding(lab: Lab) -> None:
+    """Behind or too new: one sentence that says which version and what to do."""
+    assert doctor.schema(lab.database.url).count == 0
+    lab.rows("INSERT INTO freshline_migrations (version, name, breaking) VALUES (999, 'x', true) RETURNING 1")
+    assert "schema version 999 of the database is newer" in doctor.schema(lab.database.url).sentences[0]
+    lab.rows("DELETE FROM freshline_migrations RETURNING 1")
+    assert "run `freshline db upgrade`" in doctor.schema(lab.database.url).sentences[0]
+
+
+def test_a_definition_is_compared_with_what_is_stored(lab: Lab) -> None:
+    """Assets and edges of every step count; what a workflow makes for its own steps is no edge (R1.3)."""
+    steps = workflow("two", "a")["steps"]
+    steps.append({**steps[0], "id": "more", "consumes": [{"assetId": "two"}], "produces": [{"assetId": "three"}]})
+    lab.apply(*WORLD, {"slug": "two", "steps": steps}, pools={"p": 1})
+    tidy(lab)
+    assert wrong(examine(lab.store, 20)) == {}
+    lab.rows("UPDATE workflow_versions SET definition = %s RETURNING 1", Jsonb({"slug": "x", "steps": []}))
+    found = wrong(examine(lab.store, 3))["definition-differs"]
+    assert found.sentences[0] == "workflow 'b' is stored as a consumer of asset 'a' and does not consume it"
+    assert found.count == 12
