@@ -168,6 +168,28 @@ def test_events_of_an_outage_come_afterwards(lab: Lab, server: Server, bus: Bus)
     assert first_seen(server) == stamped(lab)
 
 
+def test_a_batch_that_redis_did_not_take_is_published_again(
+    lab: Lab, server: Server, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server dies after it was greeted: the cursor stays where it was, and nothing is left out."""
+    report(lab, 3)
+    publisher = Publisher(lab.store, bus)
+    send = publisher._send
+
+    def too_late(events: Sequence[Any]) -> None:
+        server.kill()
+        send(events)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publisher, "_send", too_late)
+        assert publisher.run_once() is False
+    assert cursor(lab) == 0
+    server.start()
+    wait_until(publisher.run_once)
+    publish(publisher)
+    assert first_seen(server) == stamped(lab)
+
+
 def test_killing_redis_again_and_again_loses_nothing(lab: Lab, server: Server) -> None:
     """kill -9 under load, several times: every event is there, first occurrences in order."""
     bus = Bus(server.url, timeout_s=0.2)

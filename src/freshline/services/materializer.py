@@ -69,9 +69,8 @@ def _exchange(store: Store, bus: Bus, bells: dict[str, Callable[[], None]]) -> l
 
     publisher = Publisher(store, bus)
     relay = Relay(store, stamped=publisher.ring)
-    bells["events"] = _both(
-        bells["events"], relay.ring
-    )  # others follow the stream: stamp at once, not at the next poll
+    # Others follow the stream, so events are stamped at once and not at the next poll.
+    bells["events"] = _both(bells["events"], relay.ring)
     return [relay, publisher, Intake(store, bus)]
 
 
