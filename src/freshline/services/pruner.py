@@ -1,4 +1,4 @@
-"""Forgets old events, decisions and logs in small batches. Heads and snapshots are never its business."""
+"""Forgets old events, decisions and logs in small batches. Heads, snapshots and last decisions are not its business."""
 
 from __future__ import annotations
 
