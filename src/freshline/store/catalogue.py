@@ -68,7 +68,8 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     connection.execute(SQL["cancel_queued"], ending)
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
     connection.execute(SQL["save_pools"], {"project": project.name, "pools": Jsonb(dict(project.pools))})
-    loaded = [one for one in project.workflows if one.definition.slug in {*plan.added, *plan.changed}]
+    wanted = {*plan.added, *plan.changed}
+    loaded = [one for one in project.workflows if one.definition.slug in wanted]
     ids = _save_workflows(connection, project, loaded, stored)
     _save_assets(connection, project, loaded, touched + retired)
     healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()

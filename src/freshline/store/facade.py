@@ -43,6 +43,8 @@ SQL = load("catalogue")
 RUNS = load("runs")
 MANUAL_PRIORITY = 0
 MOST_PAYLOAD = 256 * 1024
+# To compare the definitions of thousands of workflows and make rows of them takes longer than other writers may idle.
+UNHURRIED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 PATIENCE_S = 15.0
 RETRY_S = 0.2
 T = TypeVar("T")
@@ -67,6 +69,7 @@ class Store(Materializing, Executing, Mending):
     def plan(self, project: Project) -> ApplyPlan:
         """What `apply` would change. Among its warnings are those about ancestors that nobody waits long enough for."""
         with self.database.reading() as connection:
+            connection.execute(UNHURRIED)
             stored = catalogue.read_stored(connection, project.name)
             plan = make_plan(project, stored)
             patience = Patience(project, proposed_graph(project, stored))
@@ -246,8 +249,7 @@ class Store(Materializing, Executing, Mending):
 
 def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
     connection.execute("SET LOCAL lock_timeout = '30s'")
-    # Between its statements the definitions of thousands of workflows become rows, which takes longer than others may.
-    connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")
+    connection.execute(UNHURRIED)
     connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
     stored = catalogue.read_stored(connection, project.name)
     plan = make_plan(project, stored)

@@ -75,7 +75,9 @@ def _expires(policy: Policy) -> bool:
 
 def _warning(one: LoadedWorkflow, slow: Duration) -> str:
     most = one.policy.max_wait_ms
-    seen = f"the 95th percentile of its last {slow.runs} successful runs" if slow.runs > 1 else "its only success so far"
+    seen = (
+        f"the 95th percentile of its last {slow.runs} successful runs" if slow.runs > 1 else "its only success so far"
+    )
     return (
         f"{one.place}: workflow '{one.definition.slug}' waits for its ancestors for at most {_seconds(most)}"
         f" (maxWaitMs {most}), but '{slow.slug}' takes up to {_seconds(slow.p95_ms)} ({seen}); it would run without"

@@ -110,7 +110,8 @@ def _play(
     queued = world.witness = Queued()
     active = tuple(sorted(run.slug for run in world.active.values()))
     _finish(world)
-    ran = [(run, decision) for run, decision in queued.runs if run.workflow_id in set(reached)]
+    within = set(reached)
+    ran = [(run, decision) for run, decision in queued.runs if run.workflow_id in within]
     runs = tuple(
         Planned(world.catalogue.members[run.workflow_id], decision, number, run)
         for number, (run, decision) in enumerate(ran, start=1)
