@@ -102,10 +102,10 @@ def test_without_redis_everything_else_goes_on(live: Lab, server: Server, fault:
         wait_until(lambda: bus.trouble is None)
     assert [entry["event"] for entry in logs if entry["event"].startswith("bus_")] == ["bus_trouble", "bus_recovered"]
     assert not [entry for entry in logs if entry["event"] in {"round_failed", "database_trouble"}]
-    positions = [int(fields[b"position"]) for _, fields in server.client.xrange(EVENTS)]
-    assert sorted(set(positions)) == [
-        row["position"] for row in live.rows("SELECT position FROM events ORDER BY position")
-    ]
+    seen = list(dict.fromkeys(int(fields[b"position"]) for _, fields in server.client.xrange(EVENTS)))
+    assert seen == sorted(seen)
+    # The pruner takes what the lab's own clock wrote months ago; the stream has it already.
+    assert {row["position"] for row in live.rows("SELECT position FROM events")} <= set(seen)
 
 
 @pytest.mark.parametrize("name", SERVICES)

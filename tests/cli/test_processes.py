@@ -162,3 +162,22 @@ def test_logs_follow_a_run_to_its_end(applied: Freshline, store: Store) -> None:
     lines = applied("logs", run_id, "--follow", "--json").stdout.splitlines()
     worker.join()
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize("process", ["materializer", "worker"])
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("redis://:se/cret@host", "FRESHLINE_EVENT_BUS, a redis:// address, cannot be read"),
+        ("redis://:secret@host?ssl_nonsense=1", "that redis-py does not take"),
+    ],
+)
+def test_a_bad_event_bus_is_refused_at_the_start(
+    freshline: Freshline, monkeypatch: pytest.MonkeyPatch, process: str, address: str, told: str
+) -> None:
+    """One sentence, the exit code of wrong usage, and no password in it."""
+    monkeypatch.setenv("FRESHLINE_EVENT_BUS", address)
+    result = freshline(process, code=2)
+    assert told in result.stderr
+    assert "cret" not in result.output
+    assert "Traceback" not in result.output
