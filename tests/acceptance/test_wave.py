@@ -139,3 +139,21 @@ def test_sigterm_hands_the_run_back(deployment: Deployment) -> None:
     deployment.start("worker")
     deployment.wait_fresh("b")
     assert [run["attempt"] for run in deployment.runs()] == [2]
+
+
+def test_a_process_meets_the_next_schema(deployment: Deployment) -> None:
+    """Scenario 28: it goes on with what was only added, and stops with a sentence when it cannot go on."""
+    deployment.workflow("b", "a")
+    deployment.apply()
+    processes = deployment.start_all()
+    meet = "INSERT INTO freshline_migrations (version, name, breaking) VALUES (%s, %s, %s)"
+    with deployment.database.connection() as connection:
+        connection.execute(meet, [9998, "9998_next_pre", False])
+    deployment.cli("report", "a", "--version", "1")
+    deployment.wait_fresh("b")
+    with deployment.database.connection() as connection:
+        connection.execute(meet, [9999, "9999_next_post", True])
+    wait_until(lambda: all(one.poll() is not None for one in processes), 60, what="the end of both processes")
+    assert [one.returncode for one in processes] == [1, 1]
+    assert deployment.logs().count("schema version 9999 of the database is newer than this Freshline") == 2
+    assert "Traceback" not in deployment.logs()

@@ -60,7 +60,7 @@ def test_upgrade_applies_everything_once(empty_database_url: str) -> None:
     assert migrate.status(empty_database_url).pending == tuple(names)
     assert migrate.upgrade(empty_database_url) == names
     assert migrate.upgrade(empty_database_url) == []
-    assert migrate.status(empty_database_url) == migrate.MigrationStatus(LATEST, LATEST, (), None)
+    assert migrate.status(empty_database_url) == migrate.MigrationStatus(LATEST, LATEST, (), (), None)
     _check(empty_database_url)
 
 
@@ -166,3 +166,46 @@ def test_an_older_server_gets_the_same_schema(older_server: str) -> None:
     migrate.upgrade(older_server)
     given = re.compile(r"CONSTRAINT \w+_not_null ")
     assert migrate.dump(older_server) == given.sub("", migrate.DUMP.read_text(encoding="utf-8"))
+
+
+PRE = Migration(2, "0002_colour_pre", breaking=False, sql="ALTER TABLE installation ADD COLUMN colour text")
+POST = Migration(3, "0003_colour_post", breaking=True, sql="ALTER TABLE installation DROP COLUMN created_at")
+LATER = Migration(4, "0004_shape", breaking=False, sql="ALTER TABLE installation ADD COLUMN shape text")
+
+
+def test_the_last_step_waits_for_the_older_version(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In between, processes of both versions are content with the schema; afterwards the older one is not."""
+    old, new = migrate.known(), (*migrate.known(), PRE, POST)
+    monkeypatch.setattr(migrate, "known", lambda: new)
+    with pytest.raises(SchemaError, match="freshline db upgrade"):
+        migrate.require(migrate.status(database_url))
+    assert migrate.upgrade(database_url) == [PRE.name]
+    for version in (old, new):
+        monkeypatch.setattr(migrate, "known", lambda version=version: version)
+        migrate.require(migrate.status(database_url))
+    assert migrate.status(database_url).unfinished == (POST.name,)
+    assert migrate.upgrade(database_url, finish=True) == [POST.name]
+    migrate.require(migrate.status(database_url))
+    monkeypatch.setattr(migrate, "known", lambda: old)
+    with pytest.raises(SchemaError, match="version 3 of the database is newer than this Freshline"):
+        migrate.require(migrate.status(database_url))
+
+
+def test_a_step_that_something_follows_is_not_left_out(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who skips a version gets its last step too: what comes later may build on it."""
+    known = (*migrate.known(), PRE, POST, LATER)
+    monkeypatch.setattr(migrate, "known", lambda: known)
+    assert migrate.upgrade(database_url) == [PRE.name, POST.name, LATER.name]
+
+
+def test_a_new_database_gets_everything(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nobody to wait for."""
+    known = (*migrate.known(), PRE, POST)
+    monkeypatch.setattr(migrate, "known", lambda: known)
+    assert migrate.upgrade(empty_database_url)[-2:] == [PRE.name, POST.name]
+
+
+def test_what_takes_away_is_breaking() -> None:
+    """A last step that is not marked is refused."""
+    with pytest.raises(SchemaError, match="does not begin with `-- breaking`"):
+        migrate._parse("0009_colour_post.sql", "DROP TABLE x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -34,21 +34,34 @@ def db() -> None:
     """
 
 
-@command("upgrade", examples=["freshline db upgrade", "FRESHLINE_DATABASE_URL=postgresql://… freshline db upgrade"])
+@command(
+    "upgrade",
+    examples=[
+        "freshline db upgrade                 before the first process of this version starts",
+        "freshline db upgrade --finish        when no process of an older version is left",
+    ],
+)
+@click.option("--finish", is_flag=True, help="Also take away what only older versions use; their processes stop.")
 @json_option
 @pass_app
-def upgrade(app: App, *, as_json: bool) -> None:
-    """Bring the database to the schema of this version. Several at once do no harm."""
+def upgrade(app: App, *, finish: bool, as_json: bool) -> None:
+    """Bring the database to the schema of this version. Several at once do no harm.
+
+    Processes of the version before go on until --finish, so that a deployment is upgraded one process after another.
+    """
     require_readable(app.settings)
     with _conninfo(app.settings) as url:
-        done = migrate.upgrade(url)
+        done = migrate.upgrade(url, finish=finish)
         found = migrate.status(url)
     if as_json:
-        output.print_json({"applied": done, "current": found.current, "latest": found.latest})
+        state = {"current": found.current, "latest": found.latest, "unfinished": list(found.unfinished)}
+        output.print_json({"applied": done, **state})
     elif done:
         output.say(f"applied {', '.join(done)}; the schema is at version {found.current}")
     else:
         output.say(f"the schema is at version {found.current}; there was nothing to do")
+    if found.unfinished and not as_json:
+        output.say(_unfinished(found.unfinished))
 
 
 @command("status", examples=["freshline db status", "freshline db status --json"])
@@ -131,3 +144,9 @@ def _sentences(found: Json) -> Iterator[str]:
         yield f"its schema is at version {schema['current']} of {schema['latest']}; run `freshline db upgrade`"
     else:
         yield f"its schema is at version {schema['current']}, as this freshline needs it"
+        if schema["unfinished"]:
+            yield _unfinished(schema["unfinished"])
+
+
+def _unfinished(names: Sequence[str]) -> str:
+    return f"{', '.join(names)}: `freshline db upgrade --finish` when no process of an older version is left"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -16,10 +16,15 @@ KILLED = 128
 WAIT_S = 0.25
 
 
-def wait_for(asked: threading.Event) -> None:
-    """Until the event is set. In short waits: a signal that another thread receives does not wake a long one."""
+def wait_for(asked: threading.Event, fatal: Callable[[], Exception | None] = lambda: None) -> None:
+    """Until the event is set, or something fatal is there, which is raised.
+
+    In short waits: a signal that another thread receives does not wake a long one.
+    """
     while not asked.wait(WAIT_S):
-        pass
+        error = fatal()
+        if error is not None:
+            raise error
 
 
 @contextmanager

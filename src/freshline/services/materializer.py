@@ -30,10 +30,11 @@ class Materializer:
         self.settings = settings
         self.store = store
         self.bus = open_bus(settings)
+        self.presence = Presence(store, "materializer", info=self._info)
         absorber, reconciler, expiry = Absorber(store), Reconciler(store), Expiry(store)
         bells = {"events": absorber.ring, "considerations": reconciler.ring, "timers": expiry.ring}
         self.services: tuple[Service, ...] = (
-            Presence(store, "materializer", info=self._info),
+            self.presence,
             absorber,
             reconciler,
             expiry,

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from freshline.errors import DatabaseError
+from freshline.errors import DatabaseError, SchemaError
 from freshline.services.service import Service
 from freshline.store.facade import Store
 from freshline.store.ids import new_id
@@ -36,9 +36,15 @@ class Presence(Service):
         self._project = project
         self._code_hash = code_hash
         self._info = info
+        self.fatal: SchemaError | None = None  # why this process cannot go on
 
     def run_once(self) -> bool:
-        """One heartbeat."""
+        """One heartbeat. A schema that this version cannot use ends the process, which asks for `fatal`."""
+        try:
+            self.store.require_schema()
+        except SchemaError as error:
+            self.fatal = error
+            return False
         self.store.register_worker(
             self.id, self._kind, project=self._project, code_hash=self._code_hash(), info=self._info()
         )

@@ -24,7 +24,7 @@ from freshline.definitions.project import Project
 from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
-from freshline.store import catalogue, publication
+from freshline.store import catalogue, migrate, publication
 from freshline.store.database import Connection, Database, LostConnectionError, UnreachableError
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
@@ -201,7 +201,7 @@ class Store(Materializing, Executing, Mending):
             connection.execute(SQL["cancel_queued"], ending)
             connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
             _touch(connection, workflow["id"])
-        self.database.ring("events", "considerations", "runs")
+        self.database.ring("events", "considerations")
 
     def resume(self, slug: str) -> None:
         """Automatic runs of the workflow start again."""
@@ -230,6 +230,11 @@ class Store(Materializing, Executing, Mending):
             values = {"id": worker_id, "kind": kind, "host": socket.gethostname(), "pid": os.getpid()}
             values |= {"project": project, "code_hash": code_hash, "info": Jsonb(dict(info))}
             connection.execute(SQL["register_worker"], values)
+
+    def require_schema(self) -> None:
+        """Refuse to go on with a schema that only a newer version understands."""
+        with self.database.reading() as connection:
+            migrate.require_no_newer(connection)
 
     def leave_worker(self, worker_id: str) -> None:
         """A process leaves cleanly."""

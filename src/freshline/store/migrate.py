@@ -4,6 +4,10 @@ A migration inserts its version row first. Of two migrators at once the second o
 there, so both end well and every file is applied once. A file whose first line is `-- breaking` cannot be used by older
 versions of Freshline: they refuse a database that has it, and accept newer migrations that are not marked.
 
+What running processes rely on changes in two steps. The first file only adds, so that processes of both versions work;
+the second one, whose name ends with `_post` and which is breaking, takes away what only the older version uses.
+`upgrade` leaves the last of these for `upgrade(finish=True)`, when no process of the older version is left.
+
 `python -m freshline.store.migrate dump` writes the resulting schema to `schema.sql`, for reading and for reviews.
 """
 
@@ -52,14 +56,20 @@ class Migration:
     breaking: bool
     sql: str
 
+    @property
+    def post(self) -> bool:
+        """Whether it only takes away what older versions use."""
+        return self.name.endswith("_post")
+
 
 @dataclass(frozen=True, slots=True)
 class MigrationStatus:
-    """Where a database stands. `newer_breaking`: the newest breaking version that this Freshline does not know."""
+    """Where a database stands: what it lacks, what is still to be taken away, the newest unknown breaking version."""
 
     current: int
     latest: int
     pending: tuple[str, ...]
+    unfinished: tuple[str, ...]
     newer_breaking: int | None
 
 
@@ -71,12 +81,26 @@ def known() -> tuple[Migration, ...]:
     return tuple(_parse(name, sql) for name, sql in sorted(found.items()))
 
 
-def upgrade(conninfo: str) -> list[str]:
-    """Apply what is pending and return the names, in order. Safe to be called by any number of processes at once."""
+def upgrade(conninfo: str, *, finish: bool = False) -> list[str]:
+    """Apply what is pending and return the names, in order. Safe to be called by any number of processes at once.
+
+    `finish`: also the last steps, after which older versions cannot go on. A new database has nobody to wait for.
+    """
     with _connect(conninfo) as conn:
         _ensure_table(conn)
-        _refuse_newer(_status(conn))
-        return [migration.name for migration in known() if _apply(conn, migration)]
+        found = _status(conn)
+        _refuse_newer(found)
+        wanted = known() if finish or not found.current else needed()
+        return [migration.name for migration in wanted if _apply(conn, migration)]
+
+
+def needed() -> tuple[Migration, ...]:
+    """What this version cannot do without: everything but the last steps of what it changes itself.
+
+    A last step that something later follows belongs to an earlier version, whose processes are long gone.
+    """
+    last = max((migration.version for migration in known() if not migration.post), default=0)
+    return tuple(migration for migration in known() if migration.version <= last)
 
 
 def status(conninfo: str) -> MigrationStatus:
@@ -89,6 +113,11 @@ def require_current(conn: psycopg.Connection[Any]) -> None:
     """Refuse a database that is behind, or ahead by a breaking migration."""
     _require_server(conn)
     require(_status(conn))
+
+
+def require_no_newer(conn: psycopg.Connection[Any]) -> None:
+    """Refuse a database that was changed, since this process began, into what it cannot use."""
+    _refuse_newer(_status(conn))
 
 
 def require(found: MigrationStatus) -> None:
@@ -114,13 +143,16 @@ def _parse(file: str, sql: str) -> Migration:
     if match is None:
         raise SchemaError(f"the migration {file!r} is not named like 0001_init.sql; reinstall Freshline")
     breaking = sql.partition("\n")[0].strip() == "-- breaking"
-    return Migration(int(match[1]), file.removesuffix(".sql"), breaking, sql)
+    found = Migration(int(match[1]), file.removesuffix(".sql"), breaking, sql)
+    if found.post and not breaking:
+        raise SchemaError(f"the migration {file!r} takes something away and does not begin with `-- breaking`")
+    return found
 
 
 @contextmanager
 def _connect(conninfo: str) -> Iterator[psycopg.Connection[Any]]:
     try:
-        with psycopg.connect(conninfo, autocommit=True, connect_timeout=10) as conn:
+        with psycopg.connect(conninfo, autocommit=True, connect_timeout=10, prepare_threshold=None) as conn:
             _require_server(conn)
             yield conn
     except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
@@ -186,8 +218,10 @@ def _status(conn: psycopg.Connection[Any]) -> MigrationStatus:
     applied = _applied(conn)
     latest = known()[-1].version
     newer = [version for version, breaking in applied.items() if breaking and version > latest]
-    pending = tuple(migration.name for migration in known() if migration.version not in applied)
-    return MigrationStatus(max(applied, default=0), latest, pending, max(newer, default=None))
+    missing = [migration for migration in known() if migration.version not in applied]
+    pending = tuple(one.name for one in missing if one in needed())
+    unfinished = tuple(one.name for one in missing if one not in needed())
+    return MigrationStatus(max(applied, default=0), latest, pending, unfinished, max(newer, default=None))
 
 
 def _applied(conn: psycopg.Connection[Any]) -> dict[int, bool]:
