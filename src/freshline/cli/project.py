@@ -98,6 +98,9 @@ def apply(
 ) -> None:
     """Validate a project, show what would change and what would run because of it, and store the definitions.
 
+    What would run is told as in `freshline plan`: the whole wave in order, what would be held, and where it stops.
+    With --baseline now only what is missing runs.
+
     One transaction: all or nothing. Workflows whose files are gone are retired; their history stays. Only workflows of
     this project are touched. Without a terminal, --yes is needed. DIR defaults to the project.
     """
@@ -110,7 +113,7 @@ def apply(
         wave = _flood(store, project, plan, baseline=baseline is not None)
         if not as_json:
             show_plan(plan)
-            _show_flood(plan, wave)
+            show_flood(plan, wave)
         applied = not dry_run and _agreed(plan, yes=yes) and _apply(store, project, baseline=baseline is not None)
     if as_json:
         output.print_json({**plan.as_json(), "flood": wave.as_json(), "applied": applied})
@@ -125,7 +128,8 @@ def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -
     return Plan() if plan.empty else store.flood(project, baseline=baseline)
 
 
-def _show_flood(plan: ApplyPlan, wave: Plan) -> None:
+def show_flood(plan: ApplyPlan, wave: Plan) -> None:
+    """What would run because of it, and what would not and why."""
     if wave.runs or wave.held or wave.cut:
         output.show(Text(""), Text("because of it:", style="bold"))
         show_wave(wave)

@@ -21,6 +21,7 @@ from freshline.world.world import World
 ASSUMES = (
     "every run succeeds at once, those that are queued or running now included",
     "every run changes its output; equal output would stop the wave there",
+    "one run after the other, the most urgent first",
 )
 MOST_ROUNDS = 100_000
 LEAST_URGENT = 2**31
