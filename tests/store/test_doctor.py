@@ -48,15 +48,19 @@ def sql(*statements: str) -> Callable[[Lab], None]:
     return break_
 
 
-def later(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
-    """These things happen, and then nothing for long."""
+def all_of(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
+    """These things happen, one after another."""
 
     def break_(lab: Lab) -> None:
         for action in actions:
             action(lab)
-        lab.advance(**LONG)
 
     return break_
+
+
+def later(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
+    """These things happen, and then nothing for long."""
+    return all_of(*actions, lambda lab: lab.advance(**LONG))
 
 
 def retire(lab: Lab) -> None:
@@ -120,6 +124,8 @@ def tidy(lab: Lab) -> None:
 UPDATE_A = """UPDATE workflow_partitions SET vector = jsonb_set(vector, '{a,sequence}', '9')
               WHERE workflow_id = (SELECT id FROM workflows WHERE slug = 'b')"""
 ZOMBIE = "INSERT INTO assets (id, producer_id, step_id) SELECT 'zombie', id, 'work' FROM workflows WHERE slug = 'old'"
+NOTE = """INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
+          SELECT id, '', '2040-01-01', 0, '2026-01-05 09:00Z' FROM workflows WHERE slug = 'old'"""
 
 PLANTS = {
     "forgotten": Plant(
@@ -140,7 +146,7 @@ PLANTS = {
         "the head of asset 'd' has data version 'x', its snapshot 1 has 'd:",
     ),
     "pin-missing": Plant(
-        lambda lab: (queued(lab), sql("UPDATE runs SET pins = jsonb_set(pins, '{a,sequence}', '7')")(lab)),
+        all_of(queued, sql("UPDATE runs SET pins = jsonb_set(pins, '{a,sequence}', '7')")),
         "of workflow 'b' is to read version 7 of asset 'a', which is not there",
     ),
     "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has read version 9 of asset 'a', which has 1 versions"),
@@ -149,7 +155,7 @@ PLANTS = {
         "workflow 'd' is to consume asset 'c' and is not stored as its consumer",
     ),
     "owner-retired": Plant(
-        lambda lab: (retire(lab), lab.settle(), sql(ZOMBIE)(lab)),
+        all_of(retire, Lab.settle, sql(ZOMBIE)),
         "the retired workflow 'old' is still stored as a producer of asset 'zombie'",
     ),
     "pool-overfull": Plant(overfull, "of workflow 'b' has slot 2 of 1"),
@@ -166,17 +172,7 @@ PLANTS = {
         "workflow 'b' should have been looked at 10 min ago",
     ),
     "consideration-retired": Plant(
-        later(
-            retire,
-            lambda lab: (
-                tidy(lab),
-                sql(
-                    "INSERT INTO considerations SELECT id, '', '2040-01-01', 0, '2026-01-05 09:00Z'"
-                    " FROM workflows WHERE slug = 'old'"
-                )(lab),
-            ),
-        ),
-        "the retired workflow 'old' is noted to be looked at for",
+        later(retire, tidy, sql(NOTE)), "the retired workflow 'old' is noted to be looked at for 10 min"
     ),
     "event-unabsorbed": Plant(
         later(lambda lab: (lab.report("a", "2"), lab.store.stamp_positions(10))),

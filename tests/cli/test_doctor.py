@@ -1,0 +1,113 @@
+"""`freshline doctor`: words and an exit code for people, one document for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from freshline.services.materializer import Materializer
+from freshline.settings import load
+from freshline.spark import tables
+from freshline.spark.warehouse import WAREHOUSE_CHECKS
+from freshline.store.facade import Store
+from freshline.store.health import STORE_CHECKS
+from freshline.store.ids import new_id
+from tests.cli.conftest import Freshline
+from tests.spark.test_warehouse import age
+from tests.waiting import wait_until
+
+ALL = [check.id for check in (*STORE_CHECKS, *WAREHOUSE_CHECKS)]
+
+
+@pytest.fixture
+def execute(database_url: str) -> Callable[..., None]:
+    """Somebody writes to the database."""
+
+    def run(*statements: str) -> None:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    return run
+
+
+def test_a_new_installation_is_healthy(applied: Freshline) -> None:
+    """Exit code 0, all checks were made, and stdout is empty: there is nothing to answer."""
+    result = applied("doctor")
+    assert result.stderr == f"{len(ALL)} checks, all is well\n"
+    assert result.stdout == ""
+    found = applied.json("doctor")
+    assert found["healthy"]
+    assert [check["id"] for check in found["checks"]] == ALL
+    assert {check["count"] for check in found["checks"]} == {0}
+    assert abs(found["clockAheadMs"]) < 2000
+    assert found["materializers"] == []
+
+
+def test_what_is_wrong_is_told_and_what_to_do(applied: Freshline, execute: Callable[..., None]) -> None:
+    """Exit code 1, severity, meaning, the sentence and the remedy; --fix repairs it and ends with 0."""
+    execute("DELETE FROM considerations")
+    result = applied("doctor", code=1)
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("error forgotten: it should be that a stale workflow has an active run")
+    assert lines[1] == "  workflow 'make-clean' is stale and nothing will look at it"
+    assert lines[3].startswith("  what to do: `freshline doctor --fix` has it looked at")
+    assert result.stderr == f"{len(ALL)} checks, 1 found something\n"
+    result = applied("doctor", "--limit", "1", code=1)
+    assert result.stdout.splitlines()[2] == "  … and 1 more"
+    result = applied("doctor", "--fix")
+    assert result.stderr == f"repaired: forgotten\n{len(ALL)} checks, all is well\n"
+    assert applied.json("doctor", "--fix")["repaired"] == []
+
+
+def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callable[..., None]) -> None:
+    """--fix repairs what it can and still ends with 1, and says what is left."""
+    execute("DELETE FROM considerations", "DROP INDEX runs_lanes")
+    found = applied.json("doctor", "--fix", code=1)
+    assert found["repaired"] == ["forgotten"]
+    (left,) = [check for check in found["checks"] if check["count"]]
+    assert left == {
+        "id": "index-missing",
+        "severity": "error",
+        "meaning": left["meaning"],
+        "count": 1,
+        "found": ["the unique index runs_lanes on runs is missing, invalid or another one"],
+        "remedy": left["remedy"],
+        "fixable": False,
+    }
+
+
+def test_leftovers_in_the_warehouse_are_removed(applied: Freshline, store: Store) -> None:
+    """A warning, exit code 1 without --fix, and gone with it."""
+    warehouse = store.settings.warehouse_path
+    tables.check_warehouse(warehouse, store.warehouse_id)
+    directory = tables.staging_directory(warehouse, "shop.clean", new_id(), 1, 1)
+    directory.mkdir(parents=True)
+    age(directory)
+    assert applied("doctor", code=1).stdout.startswith("warning staging-leftover")
+    assert applied.json("doctor", "--fix")["repaired"] == ["staging-leftover"]
+    assert not directory.exists()
+
+
+def test_a_database_that_is_behind_is_a_finding(freshline: Freshline, execute: Callable[..., None]) -> None:
+    """No other check can be made; the sentence says which command helps."""
+    execute("DELETE FROM freshline_migrations")
+    found = freshline.json("doctor", code=1)
+    assert [check["id"] for check in found["checks"]] == ["schema"]
+    assert "run `freshline db upgrade`" in found["checks"][0]["found"][0]
+
+
+def test_a_materializer_at_work_is_healthy_and_shown(applied: Freshline, store: Store) -> None:
+    """It says with its heartbeat what it works with, and the doctor finds nothing while it works."""
+    applied("report", "shop.raw")
+    materializer = Materializer(store, load())
+    materializer.start()
+    try:
+        shown: list[dict[str, Any]] = wait_until(lambda: applied.json("doctor")["materializers"])
+    finally:
+        materializer.stop()
+    own = store.outline()
+    assert {key: shown[0][key] for key in own} == own
