@@ -191,6 +191,27 @@ def test_who_waited_for_a_retired_workflow_goes_on(lab: Lab) -> None:
     assert announced(announce(lab, *rest)) == [("d", "upstream-update", False)] == apply(lab, *rest)
 
 
+def test_what_is_stale_at_two_levels_runs_once(old: Lab) -> None:
+    """A changed job above a stale reader: both are queued at once, and the reader's run takes what comes from above."""
+    both = [workflow("b", "a", entrypoint="jobs:new"), *chain(on="bc")[1:]]
+    flood = announce(old, *both)
+    assert announced(flood) == [("b", "definition-changed", False), ("c", "upstream-update", False)]
+    assert apply(old, *both) == announced(flood)
+
+
+def test_an_urgent_reader_does_not_wait_for_its_turn(lab: Lab) -> None:
+    """R11.8: it comes before what was queued earlier, and again after that; a reader that is not urgent comes once."""
+    urgent = workflow("z", "x y", auto={**ON_UPDATE, "priority": 1})
+    lab.apply(workflow("x", "s"), workflow("y", "t"), urgent, workflow("later", "x y"))
+    for source in "st":
+        lab.report(source)
+    work(lab)
+    changed = [workflow("x", "s", entrypoint="jobs:new"), workflow("y", "t", entrypoint="jobs:new")]
+    flood = announce(lab, *changed, urgent, workflow("later", "x y"))
+    assert Counter(run.slug for one in flood.runs if (run := one.run)) == {"x": 1, "y": 1, "z": 2, "later": 1}
+    assert Counter(announced(flood)) == Counter(apply(lab, *changed, urgent, workflow("later", "x y")))
+
+
 # Random projects, histories and edits.
 
 
