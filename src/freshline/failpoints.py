@@ -1,8 +1,8 @@
 """Named places where tests make a process fail. In production nothing is armed and `hit` is one dictionary look-up.
 
 `FRESHLINE_FAILPOINTS="publish_run:before=kill,absorb:after=raise"` arms them in a real process. Actions: `kill` ends
-it, `raise` raises, `sleep:SECONDS` stands still (longer than a lease, say), `drop` cuts the connection to the database:
-before a commit, so that it fails; after it, so that only its answer is lost.
+it, `stop` stops it until SIGCONT, `raise` raises, `sleep:SECONDS` stands still (longer than a lease, say), `drop` cuts
+the connection to the database: before a commit, so that it fails; after it, so that only its answer is lost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,11 +44,16 @@ def _kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _stop() -> None:
+    # To this very thread: one that is sent to the process lets it go on for a moment.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
 def _fail() -> None:
     raise FailpointError("armed failpoint")
 
 
-FORMS = ("kill", "raise", "drop", "sleep:SECONDS")
+FORMS = ("kill", "stop", "raise", "drop", "sleep:SECONDS")
 _armed: dict[str, Callable[[Subject], None]] = {}
 
 
@@ -92,7 +98,7 @@ def arm_from(text: str) -> None:
 
 
 def _parse(text: str) -> Callable[[Subject], None]:
-    known = {"kill": _blind(_kill), "raise": _blind(_fail), "drop": drop}
+    known = {"kill": _blind(_kill), "stop": _blind(_stop), "raise": _blind(_fail), "drop": drop}
     verb, _, seconds = text.partition(":")
     if verb == "sleep" and seconds.replace(".", "", 1).isdigit():
         return _blind(partial(time.sleep, float(seconds)))

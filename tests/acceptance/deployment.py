@@ -77,12 +77,12 @@ class Deployment:
             f"    consumes: [{inputs}]\n    produces: [{{assetId: {asset}, autoMaterialize: {auto}{fresh}}}]\n"
         )
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
+    def start(self, *command: str, **environ: str) -> subprocess.Popen[bytes]:
         """Start one process; its log goes to a file of the project."""
         with (self.root / f"{command[0]}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "freshline.cli.main", *command],
-                env=self.environ,
+                env={**self.environ, **environ},
                 cwd=self.root,
                 stdout=log,
                 stderr=log,

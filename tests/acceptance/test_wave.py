@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +123,30 @@ def test_a_stopped_worker_that_wakes_up_changes_nothing(deployment: Deployment) 
     stopped.wait(30)
     assert deployment.runs() == before
     assert deployment.versions()["b"] == "b(a=1)"
+
+
+def test_a_worker_that_is_stopped_while_it_publishes_changes_nothing(deployment: Deployment) -> None:
+    """SIGSTOP just before the commit, longer than the lease: another worker finishes; SIGCONT changes nothing."""
+    deployment.workflow("b", "a")
+    deployment.apply()
+    deployment.start("materializer")
+    stopped = deployment.start("worker", FRESHLINE_FAILPOINTS="publish_run:before=stop")
+    deployment.cli("report", "a", "--version", "1")
+    state = Path(f"/proc/{stopped.pid}/stat")
+    wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", 60, what="the worker is stopped")
+    assert deployment.states()["b"] != "fresh"
+    deployment.start("worker")
+    deployment.wait_fresh("b")
+    before = deployment.runs()
+    assert before[0]["attempt"] == 2
+    with deployment.database.connection() as connection:
+        query = "SELECT attempt FROM snapshots WHERE asset_id = 'b'"
+        assert connection.execute(query).fetchall() == [{"attempt": 2}]
+        stopped.send_signal(signal.SIGCONT)
+        stopped.send_signal(signal.SIGTERM)
+        stopped.wait(30)
+        assert connection.execute(query).fetchall() == [{"attempt": 2}]
+    assert deployment.runs() == before
 
 
 def test_sigterm_hands_the_run_back(deployment: Deployment) -> None:

@@ -228,7 +228,7 @@ def test_a_process_that_oversleeps_its_lease_is_harmless(theatre: Theatre, name:
 
 def test_actions_are_armed_by_their_names() -> None:
     """A misspelt action is refused with what is allowed."""
-    with pytest.raises(UsageError, match=r"'explode'; allowed are kill, raise, drop, sleep:SECONDS"):
+    with pytest.raises(UsageError, match=r"'explode'; allowed are kill, stop, raise, drop, sleep:SECONDS"):
         failpoints.arm_from("absorb:before=explode")
     with pytest.raises(UsageError, match="'sleep'"):
         failpoints.arm_from("absorb:before=sleep")
