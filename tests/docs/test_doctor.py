@@ -1,0 +1,25 @@
+"""docs/doctor.md tells every check as the code has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from freshline.spark.warehouse import WAREHOUSE_CHECKS
+from freshline.store import doctor
+from freshline.store.health import STORE_CHECKS, Check
+from tests.docs.pages import DOCTOR, code
+
+
+@pytest.mark.parametrize(("section", "checks"), [("The store", STORE_CHECKS), ("The warehouse", WAREHOUSE_CHECKS)])
+def test_every_check_is_told_with_its_severity_and_its_repair(section: str, checks: tuple[Check, ...]) -> None:
+    """The same checks in the same order."""
+    rows = DOCTOR.table(section)
+    told = [(code(check), severity, repair != "no") for check, severity, _, _, repair in rows]
+    assert told == [(check.id, check.severity.value, check.repair is not None) for check in checks]
+
+
+def test_the_bounds_are_those_of_the_code() -> None:
+    """How late is late, and how far clocks may be apart."""
+    assert doctor.LATE_MS == 5 * 60_000
+    assert "5 minutes, or 10 polls, or 4 leases" in DOCTOR.prose
+    assert f"within {doctor.CLOCKS_MS // 1000} s" in DOCTOR.prose
