@@ -22,7 +22,7 @@ demo: $(STAMP)  ## Watch real flights travel through a graph of assets (about 3 
 	@$(PYTHON) examples/flights/demo.py
 
 test: $(STAMP)  ## The gate: all tests but the long ones (under 10 minutes on 2 cores)
-	$(PYTHON) -m pytest -m "not full"
+	$(PYTHON) -m pytest -m "not full and not chaos"
 
 full: check  ## Everything: checks, all tests, all mutants (up to an hour)
 	$(PYTHON) -m pytest
@@ -53,6 +53,7 @@ bench:  ## Measurements against plain baselines (not built yet)
 
 MINUTES ?= 10
 chaos: $(STAMP)  ## Kill, stop and cut off real processes and servers under load for MINUTES=10, then prove what held
+	$(PYTHON) -m pytest -m chaos
 	$(PYTHON) -m tests.chaos --minutes $(MINUTES) $(if $(CHAOS),--seed $(CHAOS))
 
 SEEDS ?= 1000

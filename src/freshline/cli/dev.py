@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import structlog
 
 from freshline.cli import lines, output
 from freshline.cli.app import App, pass_app
@@ -17,12 +18,13 @@ from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.processes import grace_option, slots_option
 from freshline.cli.project import directory_argument, show_plan
 from freshline.cli.signals import stop_signals
-from freshline.errors import FreshlineError
+from freshline.errors import DatabaseError, FreshlineError
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
     from freshline.store.facade import Store
 
+log = structlog.get_logger("freshline.cli")
 POLL_S = 0.5
 WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 
@@ -54,8 +56,8 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         try:
             happening = Happening(store, quiet=quiet)
             while not asked.wait(POLL_S):
-                watched.look()
-                happening.show()
+                outlast(watched.look)
+                outlast(happening.show)
         finally:
             worker.stop(grace)
             services.stop()
@@ -87,11 +89,13 @@ class Watched:
         now = stamps(self._root)
         if now == self._seen:
             return False
-        self._seen = now
         try:
             self.apply()
+        except DatabaseError:
+            raise  # not the files' fault: they are applied when it is back
         except FreshlineError as error:
             output.say(f"Error: {error} [{error.code}]\nthe last good definitions stay; mend the files to apply them")
+        self._seen = now
         return True
 
 
@@ -114,6 +118,16 @@ class Happening:
             for one in follower.poll():
                 if one.get("outcome") != "skip":
                     output.show_line(lines.line(listing, one))
+
+
+def outlast(look: Callable[[], object]) -> None:
+    """Look; if the database is away, leave it to the services to bring it back, and look again later."""
+    import psycopg  # noqa: PLC0415 - help must not load the driver
+
+    try:
+        look()
+    except (DatabaseError, psycopg.Error) as error:
+        log.debug("look_failed", error=str(error).strip())
 
 
 def stamps(root: Path) -> dict[str, tuple[int, int]]:

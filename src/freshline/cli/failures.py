@@ -57,7 +57,7 @@ def _sentence(error: Exception) -> str:
     """Errors of the database get a sentence of their own; all others are ours to mend."""
     kind = type(error).__module__.partition(".")[0]
     line = (str(error).strip().splitlines() or [""])[0]
-    if kind in {"psycopg", "psycopg_pool"}:
+    if kind == "psycopg":
         return f"Error: the database refused: {line} [database]"
     return (
         f"Error: unexpected {type(error).__name__}: {line}; this is a fault of freshline; --debug shows the traceback"

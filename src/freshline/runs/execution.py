@@ -172,16 +172,20 @@ class Execution:
         )
 
     def _persist(self, write: Callable[[], T]) -> T:
-        """A write that outlasts a database that is away for a moment, but not the lease."""
-        while True:
-            try:
-                return write()
-            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
-                if not isinstance(error, (LostConnectionError, UnreachableError)):  # those are told once
-                    log.warning("database_trouble", error=str(error).strip())
-                reason = self.pause(RETRY_S)
-                if reason:
-                    raise StepStopped(reason) from error
+        return persist(write, lambda: self.pause(RETRY_S))
+
+
+def persist(write: Callable[[], T], pause: Callable[[], str | None]) -> T:
+    """A write that outlasts a database that is away for a moment, but not the lease: `pause` says when that is over."""
+    while True:
+        try:
+            return write()
+        except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
+            if not isinstance(error, (LostConnectionError, UnreachableError)):  # those are told once
+                log.warning("database_trouble", error=str(error).strip())
+            reason = pause()
+            if reason:
+                raise StepStopped(reason) from error
 
 
 def describe(error: FreshlineError, step_id: str | None = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from freshline.definitions.steps import produced
 from freshline.errors import CheckError, DatabaseError, EngineError, FencedError, FreshlineError, WarehouseError
 from freshline.model.run import ClaimedRun
 from freshline.runs.code import Code
-from freshline.runs.execution import Execution, clean_up, describe
+from freshline.runs.execution import RETRY_S, Execution, clean_up, describe, persist
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.protocol import StepStopped
 from freshline.runs.slot import Slot
@@ -206,7 +207,7 @@ class SlotService(Service):
         except EngineError as error:
             # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
             self._worker.note_engine(error)
-            self._give_back(run)
+            self._give_back(lease)
         except (psycopg.Error, DatabaseError):
             raise  # the database stayed away: the lease ends, and the run is taken over
         except FreshlineError as error:
@@ -237,28 +238,45 @@ class SlotService(Service):
         run = lease.run
         log.info("run_stopped", reason=reason)
         if reason == "canceled":
-            self._worker.heart.flush(lease)
-            self._fenced(lambda: self.store.cancel_running(run.id, run.attempt))
-            self._clean_up(run, None)
+            self._flush(lease)
+            if self._finish(lease, lambda: self.store.cancel_running(run.id, run.attempt)):
+                self._clean_up(run, None)
         elif reason == "shutdown":
-            self._give_back(run)
+            self._give_back(lease)
 
-    def _give_back(self, run: ClaimedRun) -> None:
-        self._fenced(lambda: self.store.hand_back(run.id, run.attempt))
+    def _give_back(self, lease: Lease) -> None:
+        run = lease.run
+        self._finish(lease, lambda: self.store.hand_back(run.id, run.attempt))
 
     def _failed(self, lease: Lease, error: FreshlineError) -> None:
         run = lease.run
         log.warning("run_failed", code=error.code, error=error.message)
-        self._worker.heart.flush(lease)
-        self._fenced(lambda: self.store.fail_run(run.id, run.attempt, describe(error)))
-        if not isinstance(error, CheckError):  # data that failed a check stays to be looked at
+        self._flush(lease)
+        ended = self._finish(lease, lambda: self.store.fail_run(run.id, run.attempt, describe(error)))
+        if ended and not isinstance(error, CheckError):  # data that failed a check stays to be looked at
             self._clean_up(run, None)
 
-    def _fenced(self, write: Any) -> None:
+    def _flush(self, lease: Lease) -> None:
+        self._finish(lease, lambda: self._worker.heart.flush(lease))
+
+    def _finish(self, lease: Lease, write: Callable[[], None]) -> bool:
+        """Whether the run was still ours to write to. Outlasts a database that is away, but not the lease.
+
+        If it was not, its files are not ours either: another attempt may be using them.
+        """
         try:
-            write()
+            persist(write, lambda: self._waited(lease))
         except FencedError as error:
             log.warning("run_fenced", error=error.message)
+        except StepStopped:
+            log.warning("run_left", reason="the database stayed away until the lease ended")
+        else:
+            return True
+        return False
+
+    def _waited(self, lease: Lease) -> str | None:
+        threading.Event().wait(RETRY_S)
+        return "lease-lost" if lease.stop_reason() == "lease-lost" else None
 
     def _clean_up(self, run: ClaimedRun, execution: Execution | None) -> None:
         outputs = list(produced(Workflow.model_validate(run.definition)))

@@ -12,6 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,6 +48,7 @@ MOST_PAYLOAD = 256 * 1024
 UNHURRIED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 PATIENCE_S = 15.0
 RETRY_S = 0.2
+TRIES = 5
 T = TypeVar("T")
 
 
@@ -396,11 +398,11 @@ def _certain(write: Callable[[bool], T]) -> T:
 
 
 def _repeated(write: Callable[[], T]) -> T:
-    while True:
-        try:
+    for _ in range(TRIES):
+        # Two first reports at once: the second one finds the first one's rows when it looks again.
+        with suppress(psycopg.errors.UniqueViolation):
             return write()
-        except psycopg.errors.UniqueViolation:
-            continue  # two first reports at once: the second one finds the first one's rows now
+    return write()
 
 
 def _refuse_partition(partition_key: str) -> None:

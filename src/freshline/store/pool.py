@@ -49,6 +49,11 @@ class Outage:
         self._since: float | None = None
         self._tries = 0
 
+    @property
+    def tries(self) -> int:
+        """How often it did not answer since it went away."""
+        return self._tries
+
     def notice(self, error: Exception) -> None:
         """The database did not answer."""
         with self._lock:

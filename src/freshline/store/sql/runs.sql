@@ -267,8 +267,8 @@ SELECT r.id::text, r.status, r.attempt, r.workflow_id, r.partition_key, r.trigge
   FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.id = %(run)s FOR UPDATE OF r
 
 -- name: run_status
--- purpose: how a run stands, to resolve a commit whose answer got lost
-SELECT status, attempt FROM runs WHERE id = %(run)s
+-- purpose: how a run stands, to resolve a commit whose answer got lost; one that is still under way is waited for
+SELECT status, attempt FROM runs WHERE id = %(run)s FOR SHARE
 
 -- name: request_run
 -- purpose: a manual run, pinned to the heads of this moment

@@ -1,0 +1,170 @@
+"""Everything works behind pgbouncer in transaction mode, without any setting: no promise rests on a session."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from freshline.store import binaries, migrate
+from freshline.store.database import SESSION
+from tests.acceptance.deployment import Deployment
+from tests.lab import Lab, laboratory, workflow
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.chaos
+PORT = 6432
+SESSIONS = 3  # fewer than the threads that want one
+Bouncer = Callable[..., str]
+
+
+@contextmanager
+def bouncer(url: str, **settings: str) -> Iterator[str]:
+    """The address of a pgbouncer in transaction mode before the database."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/sbin")
+    assert program, "pgbouncer is not installed: `apt-get install pgbouncer`, or put it on the PATH"
+    parts = conninfo_to_dict(url)
+    socket = Path(str(parts["host"]))
+    user = binaries.server_user(socket)
+    with tempfile.TemporaryDirectory(prefix="bouncer-") as home:
+        lines = {
+            "listen_addr": "",
+            "listen_port": str(PORT),
+            "unix_socket_dir": home,
+            "auth_type": "any",
+            "pool_mode": "transaction",
+            "default_pool_size": str(SESSIONS),
+            **({"user": user.pw_name} if user else {}),
+            **settings,
+        }
+        where = f"* = host={socket} port={parts.get('port', 5432)} user={parts['user']}"
+        config = Path(home, "pgbouncer.ini")
+        text = "\n".join(f"{key} = {value}" for key, value in lines.items())
+        config.write_text(f"[databases]\n{where}\n[pgbouncer]\n{text}\n")
+        if user:
+            shutil.chown(home, user.pw_uid, user.pw_gid)
+            config.chmod(0o644)
+        with Path(home, "log").open("wb") as log:
+            process = subprocess.Popen([program, str(config)], stdout=log, stderr=log)
+        address = make_conninfo(url, host=home, port=PORT)
+        try:
+            wait_until(lambda: _answers(address) or process.poll() is not None, what="pgbouncer's answer")
+            assert process.poll() is None, Path(home, "log").read_text()
+            yield address
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+
+
+def _answers(address: str) -> bool:
+    try:
+        psycopg.connect(address).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@pytest.fixture(params=["refuses", "ignores"])
+def pooled(request: pytest.FixtureRequest, database_url: str) -> Iterator[str]:
+    """A pgbouncer that refuses the settings of a session, as it does by itself, or that is told to ignore them."""
+    settings = {"ignore_startup_parameters": "options"} if request.param == "ignores" else {}
+    with bouncer(database_url, **settings) as address:
+        yield address
+
+
+@pytest.fixture
+def lab(pooled: str) -> Iterator[Lab]:
+    """A laboratory behind it."""
+    with laboratory(pooled) as lab:
+        yield lab
+
+
+def test_a_wave_passes_through_a_pooler(lab: Lab) -> None:
+    """Apply, reports, decisions, runs, timers and all services do the same as without it."""
+    assert not lab.database.keeps_sessions
+    lab.apply(workflow("b", "a", freshness={"ttlMs": 3_600_000}), workflow("c", "b"))
+    for version in range(8):  # a statement that was used often enough would be prepared
+        lab.report("a", f"{version}")
+        assert lab.work() == ["b", "c"]
+        lab.store.stamp_positions(100)
+    lab.advance(hours=2)
+    assert lab.work() == ["b"]
+    lab.store.prune(30, 100)
+    assert lab.forgotten() == 0
+
+
+def test_every_transaction_has_its_limits_and_leaves_none_behind(lab: Lab, pooled: str) -> None:
+    """R11.3: a stopped process cannot hold locks here either, and who uses the session next is not limited by us."""
+    names = [name for name in SESSION if name != "timezone"]
+    ask = "SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in names)
+    wanted = {"statement_timeout": "1min", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "5s"}
+    for block in (lab.database.transaction("sweep"), lab.database.reading(), lab.database.connection()):
+        with block as connection:
+            assert connection.execute(ask).fetchone() == wanted
+    with psycopg.connect(pooled, autocommit=True) as other:
+        assert set(other.execute(ask).fetchone() or ()) == {"0"}
+
+
+def test_many_threads_share_few_sessions(lab: Lab) -> None:
+    """More threads than sessions: every report counts once, and nothing is prepared in a session of somebody else."""
+    lab.apply(workflow("b", "a"))
+    failures: list[Exception] = []
+
+    def report(number: int) -> None:
+        try:
+            for round_ in range(10):
+                lab.report("a", f"{number}.{round_}")
+                lab.store.absorb(10)
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=report, args=(number,)) for number in range(2 * SESSIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert lab.head("a")["sequence"] == 20 * SESSIONS
+    assert lab.work() == ["b"]
+
+
+def test_twenty_migrators_through_a_pooler(empty_database_url: str) -> None:
+    """Migrations are whole transactions too."""
+    with bouncer(empty_database_url) as address:
+        threads = [threading.Thread(target=migrate.upgrade, args=(address,)) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert migrate.status(address).pending == ()
+
+
+def test_real_processes_poll_behind_a_pooler_and_say_so(database_url: str, tmp_path: Path) -> None:
+    """The doorbell cannot listen: each process says it once, and everything arrives by polling."""
+    with bouncer(database_url) as address:
+        deployment = Deployment(tmp_path, address)
+        try:
+            deployment.workflow("b", "a")
+            deployment.workflow("c", "b")
+            deployment.apply()
+            materializer, worker = deployment.start_all()
+            deployment.cli("report", "a", "--version", "1")
+            deployment.wait_fresh("b", "c")
+            assert deployment.versions()["c"] == "c(b=b(a=1))"
+            for process in (materializer, worker):
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) == 0
+            assert deployment.logs().count("doorbell_deaf") == 2
+            assert "Traceback" not in deployment.logs()
+        finally:
+            deployment.stop_all()

@@ -1,0 +1,86 @@
+"""The last write of a run: it outlasts a short outage of the database; who lost the run touches nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freshline import failpoints
+from freshline.errors import JobError
+from freshline.failpoints import Subject
+from freshline.runs.lease import Lease
+from freshline.runs.worker import Worker
+from freshline.spark.tables import staging_directory
+from tests.lab import Lab, laboratory, workflow
+
+
+@pytest.fixture
+def lab(database_url: str) -> Iterator[Lab]:
+    """A run of b is queued."""
+    with laboratory(database_url) as lab:
+        lab.apply(workflow("b", "a"))
+        lab.report("a", "1")
+        lab.settle()
+        yield lab
+
+
+@pytest.fixture
+def worker(lab: Lab, tmp_path: Path) -> Worker:
+    """A worker that is not started: its slot does what the test tells it to."""
+    (tmp_path / "freshline.toml").write_text('name = "lab"\n')
+    settings = type(lab.settings)(project=tmp_path)
+    return Worker(lab.store, settings)
+
+
+def begun(lab: Lab, worker: Worker) -> tuple[Lease, Path]:
+    """A run that the worker holds, and a file that it has staged."""
+    run = lab.start()
+    staged = staging_directory(worker.settings.warehouse_path, "b", run.id, run.attempt, 1)
+    staged.mkdir(parents=True)
+    return worker.heart.hold(run, time.monotonic()), staged
+
+
+def test_a_failed_run_leaves_no_files(lab: Lab, worker: Worker) -> None:
+    """What it staged is removed when its end is stored."""
+    lease, staged = begun(lab, worker)
+    worker.slots[0]._failed(lease, JobError("boom"))
+    assert lab.runs("b")[-1]["status"] == "failed"
+    assert not staged.exists()
+
+
+@pytest.mark.parametrize("reason", ["failed", "canceled"])
+def test_a_worker_that_lost_the_run_removes_nothing(lab: Lab, worker: Worker, reason: str) -> None:
+    """Promise 6: another attempt runs; a failure or cancellation that comes late leaves its files alone."""
+    lease, mine = begun(lab, worker)
+    lab.advance(minutes=1)
+    lab.store.rescue(10)
+    _, theirs = begun(lab, worker)
+    if reason == "failed":
+        worker.slots[0]._failed(lease, JobError("boom"))
+    else:
+        worker.slots[0]._stopped(lease, "canceled")
+    assert lab.runs("b")[-1]["status"] == "running"
+    assert theirs.exists()
+    assert mine.exists(), "the attempt that goes on may use what an earlier one finished"
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_the_end_of_a_run_outlasts_a_lost_connection(lab: Lab, worker: Worker, side: str) -> None:
+    """The connection is lost around the commit: the run fails once, and its files go."""
+    lease, staged = begun(lab, worker)
+    lost: list[str] = []
+
+    def drop_once(subject: Subject) -> None:
+        if not lost:
+            lost.append(side)
+            failpoints.drop(subject)
+
+    with failpoints.armed_with(f"fail_run:{side}", drop_once):
+        worker.slots[0]._failed(lease, JobError("boom"))
+    assert lost == [side]
+    assert lab.state("b")["failures"] == 1
+    assert len(lab.events("workflow.run.failed")) == 1
+    assert not staged.exists()
