@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
+from freshline import failpoints
 from freshline.model.run import StagedOutput
 from freshline.store import doctor, health, migrate
 from freshline.store.doctor import Examination, examine, repair
 from freshline.store.health import Finding
 from freshline.store.ids import new_id
 from tests.lab import Lab, laboratory, workflow
+from tests.waiting import wait_until
 
 HOUR = 3_600_000
 WORLD = (
@@ -293,6 +296,25 @@ def test_a_repaired_timer_is_the_one_that_was_lost(lab: Lab) -> None:
     lab.advance(minutes=5)
     lab.store.mend()
     assert lab.rows(query) == before
+
+
+def test_a_publication_beside_the_repair_sets_its_own_timers(lab: Lab) -> None:
+    """A repair that began before it waits for it, and does not count from the production before (R11.2)."""
+    lab.advance(minutes=30)
+    lab.report("a", "2")
+    lab.settle()
+    run = lab.start_of("b")
+    lab.rows("DELETE FROM timers RETURNING 1")
+    mender = threading.Thread(target=lab.store.mend)
+
+    def meanwhile() -> None:
+        mender.start()
+        wait_until(lambda: lab.rows("SELECT 1 FROM pg_locks WHERE NOT granted") or not mender.is_alive())
+
+    with failpoints.armed("publish_run:before", meanwhile):
+        lab.finish(run)
+    mender.join()
+    assert lab.one("SELECT due_at FROM timers WHERE asset_id = 'b' AND kind = 'expiry'") == lab.later(hours=1)
 
 
 def test_a_freshness_that_the_job_returned_is_no_fault(lab: Lab) -> None:
