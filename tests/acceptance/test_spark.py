@@ -33,22 +33,39 @@ def _visible(deployment: Deployment) -> list[Path]:
     return [warehouse / path for one in snapshots for path in one["location"]["paths"]]
 
 
-def test_a_kill_while_spark_writes_leaves_nothing_half_done(deployment: Deployment) -> None:
-    """kill -9 of the runner in the middle of a write: no partial version, the wave completes, leftovers go (26)."""
+VICTIMS = ["runner", pytest.param("jvm", marks=pytest.mark.full), pytest.param("worker", marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_kill_while_spark_writes_leaves_nothing_half_done(deployment: Deployment, victim: str) -> None:
+    """kill -9 in the middle of a write: no partial version, the wave completes, leftovers go (26)."""
     deployment.workflow("light", auto="{}")
     (deployment.root / "workflows" / "numbers.yaml").write_text(SQL)
     deployment.apply()
-    deployment.start_all()
+    _, worker = deployment.start_all()
     data = deployment.root / ".freshline" / "warehouse" / "numbers" / "data"
     deployment.wait_fresh("light", timeout=60)
     assert deployment.states()["numbers"] == "missing", "the Python run did not wait for Spark to start"
     wait_until(lambda: data.exists() and list(data.iterdir()), 180, every=0.005, what="Spark writes")
-    os.kill(_spark_runner(deployment), signal.SIGKILL)
+    runner = _spark_runner(deployment)
+    jvm = _child(runner)
+    os.kill({"runner": runner, "jvm": jvm, "worker": worker.pid}[victim], signal.SIGKILL)
     assert not deployment.reader.snapshots("numbers")
+    if victim == "worker":
+        worker.wait()
+        deployment.start("worker")
+    wait_until(lambda: not Path(f"/proc/{jvm}").exists(), 30, what="the end of the JVM")
     deployment.wait_fresh("numbers", timeout=180)
     (published,) = _visible(deployment)
     wait_until(lambda: list(data.iterdir()) == [published], 30, what="only the published directory is left")
     assert deployment.json("show", "numbers", "--sql", "SELECT count(*) AS n FROM numbers")["rows"] == [{"n": 3000000}]
+
+
+def _child(pid: int) -> int:
+    """The JVM of a runner."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    (found,) = [int(one) for one in children if "java" in Path(f"/proc/{one}/cmdline").read_text()]
+    return found
 
 
 def _spark_runner(deployment: Deployment) -> int:
