@@ -7,7 +7,8 @@ import os
 import pytest
 
 from tests.lab import MONDAY, laboratory
-from tests.sim.simulation import LEASE_MS, Simulation, reset
+from tests.sim.crew import LEASE_MS
+from tests.sim.simulation import Simulation, reset
 
 BLOCK = 10
 GATE = 50
