@@ -17,7 +17,7 @@ from freshline.decide import Decision
 from freshline.decide.motion import Moving
 from freshline.errors import ConflictError
 from freshline.model.state import State, Version
-from freshline.model.words import Reason, RunStatus
+from freshline.model.words import Outcome, Reason, RunStatus
 from freshline.world.agenda import Agenda
 from freshline.world.catalogue import Catalogue, Member
 from freshline.world.clocks import Clocks, Due
@@ -29,6 +29,7 @@ from freshline.world.records import MOST_CHANGES, Asset, Run
 from freshline.world.witness import Witness
 
 RUNNING = Moving("running")
+UP_TO_DATE = Decision(Outcome.SKIP, Reason.UP_TO_DATE)
 # An unchanged production counts for these alone (R9.3).
 COUNT_PRODUCTIONS = frozenset({Reason.WAITING_FOR_ALL, Reason.INPUT_TOO_OLD, Reason.WAITING_FOR_UPSTREAM})
 
@@ -164,8 +165,18 @@ class World:
         fingerprint = run.job_fingerprint or member.job_fingerprint
         self.partitions[member.id].succeed(run, fingerprint, self.now, avoided)
         self._forget(member)
-        self._touch(member.id)
+        if self._satisfied(member, run):
+            self.agenda.wake([member.id], self.now)
+            self.witness.decided(self, member, UP_TO_DATE, None)
+        else:
+            self._touch(member.id)
         self.end(run, RunStatus.SUCCEEDED)
+
+    def _satisfied(self, member: Member, run: Run) -> bool:
+        """A success on the heads leaves no cause (R1.1), and all that follows is an event: a look finds nothing."""
+        heads = ((self.assets[one].head, run.pins.get(one)) for one in member.inputs)
+        as_read = all(head and pin and head.sequence == pin.sequence for head, pin in heads)
+        return as_read and run.job_fingerprint is None and self.agenda.get(member.id) is None
 
     def fail(self, run: Run) -> None:
         """Nothing is published; the cooldown begins, and after the budget the breaker opens (R7)."""
