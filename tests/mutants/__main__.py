@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +101,11 @@ def main(names: Sequence[str]) -> int:
             sys.exit(f"without any mutant these tests must pass, and they do not: {' '.join(tests)}")
     table = Table("mutant", "breaks", "result", title="Planted bugs")
     results = []
-    for mutant in mutants:
-        results.append(verdict(mutant))
-        print(f"{mutant.name}: {results[-1]}", flush=True)
-        table.add_row(mutant.name, mutant.breaks, results[-1])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for mutant, result in zip(mutants, pool.map(verdict, mutants), strict=True):
+            results.append(result)
+            print(f"{mutant.name}: {result}", flush=True)
+            table.add_row(mutant.name, mutant.breaks, result)
     Console().print(table)
     return 0 if all(result == "caught" for result in results) else 1
 
