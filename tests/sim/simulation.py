@@ -90,7 +90,7 @@ class Simulation:
             else:
                 self._begin(name)
                 self._crashing(outside[name][1])
-            self.invariants.after_step()
+            self._check()
 
     def _outside(self) -> dict[str, tuple[int, Callable[[], object]]]:
         """What happens beside the services, and how often."""
@@ -129,6 +129,10 @@ class Simulation:
             action()
             return False
         return True
+
+    def _check(self) -> None:
+        """After every step."""
+        self.invariants.after_step()
 
     def _sleepers(self) -> list[Sleeper]:
         return [*(loop for one in self.processes for loop in one.loops), *(one.loop for one in self.crew.workers)]
@@ -214,7 +218,7 @@ class Simulation:
             for sleeper in sleepers:
                 while sleeper.look():
                     pass
-            self.invariants.after_step()
+            self._check()
 
 
 def _crash() -> None:

@@ -9,7 +9,8 @@ import pytest
 from freshline.store.doctor import examine
 from freshline.store.ids import new_id
 from tests.lab import CODE, MONDAY, laboratory
-from tests.sim.simulation import LEASE_MS, Simulation, reset
+from tests.sim.crew import LEASE_MS
+from tests.sim.simulation import Simulation, reset
 
 EVERY = 5
 
@@ -18,17 +19,18 @@ EVERY = 5
 class Examined(Simulation):
     """A history that the doctor looks at. Its materializer and its worker show themselves as real ones do."""
 
-    processes: tuple[str, str] = field(default_factory=lambda: (new_id(), new_id()))
+    shown: tuple[str, str] = field(default_factory=lambda: (new_id(), new_id()))
     looks: int = 0
 
     def _check(self) -> None:
         """Healthy in every committed state, with repairs that find nothing to do."""
+        super()._check()
         store = self.lab.store
         self.looks += 1
         if self.looks % 20 == 0:
             store.stamp_positions(1000)
         if self.looks % 3 == 0:
-            materializer, worker = self.processes
+            materializer, worker = self.shown
             store.register_worker(materializer, "materializer", project=None, code_hash=None, info=store.outline())
             store.register_worker(worker, "worker", project="lab", code_hash=CODE, info={"engine": "ok"})
         if self.looks % EVERY == 0:
