@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from freshline.errors import DatabaseError
 from freshline.model.run import StagedOutput
 from freshline.services.materializer import Materializer
-from freshline.store import migrate
+from freshline.store import migrate, states
 from freshline.store.cluster import Cluster
 from freshline.store.database import Database, LostConnectionError, UnreachableError
 from tests.lab import Lab, laboratory, workflow
@@ -194,17 +194,15 @@ def test_a_session_that_is_ended_for_idleness_is_a_lost_connection(lab: Lab, mon
     """R11.3: a materializer that slept in a decision tries again; the workflow is not blamed (promise 10)."""
     lab.report("a", "1")
     lab.store.absorb(10)
-    judge = lab.reconciler._judge
+    read = states.read
 
-    def slow(*arguments: Any) -> Any:
-        pid = lab.one(
-            "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()"
-        )
-        lab.rows("SELECT pg_terminate_backend(%s)", pid)
-        wait_until(lambda: lab.one("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", pid) == 0)
-        return judge(*arguments)
+    def slow(connection: Any, *more: Any) -> Any:
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+        mine = connection.info.backend_pid
+        wait_until(lambda: lab.one("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", mine) == 0)
+        return read(connection, *more)
 
-    monkeypatch.setattr(lab.reconciler, "_judge", slow)
+    monkeypatch.setattr(states, "read", slow)
     with pytest.raises(LostConnectionError):
         lab.reconciler.run_once()
     monkeypatch.undo()

@@ -1,0 +1,264 @@
+"""Every pair of transactions that share a row, in every order of their statements, on real connections.
+
+Afterwards: nobody deadlocked, at most one active run, heads and events agree with snapshots, nothing stale is forgotten
+(R4.1), and the next update reaches everybody. The gate plays the pairs that matter most with one switch in the middle
+of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and two if they
+are long, and triples with two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations, combinations_with_replacement
+
+import psycopg
+import pytest
+
+from freshline.errors import FencedError
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.services.reconciler import Reconciler
+from freshline.store.ids import new_id
+from tests.lab import Lab, laboratory
+from tests.store.saved import Saved
+from tests.store.scenes import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of
+from tests.store.schedule import Act, Stage, Trace, stepped
+from tests.store.test_failpoints import converges
+
+# Which existing rows each transaction writes or locks; rows that are only added are not shared.
+TOUCHES = {
+    "absorb": {"inbox", "considerations", "runs"},
+    "append_logs": {"runs"},
+    "apply": {"considerations", "runs", "workflows", "assets", "workflow_partitions", "timers", "inbox"},
+    "begin_step": {"runs"},
+    "cancel": {"runs", "workflow_partitions"},
+    "cancel_running": {"runs", "workflow_partitions"},
+    "claim_run": {"runs", "workflow_partitions"},
+    "expire": {"timers"},
+    "fail_run": {"runs", "workflow_partitions"},
+    "finish_step": {"runs"},
+    "fire_timers": {"timers"},
+    "hand_back": {"runs"},
+    "mark_failed": {"considerations"},
+    "mend": {"assets", "considerations", "timers"},
+    "pause": {"considerations", "runs", "workflows"},
+    "publish_run": {"runs", "assets", "heads", "timers", "workflow_partitions"},
+    "reconcile": {"considerations", "runs"},
+    "renew_leases": {"runs"},
+    "report": {"heads"},
+    "request_run": {"workflows"},
+    "rescue": {"runs", "workflow_partitions"},
+    "reset": {"workflows", "workflow_partitions"},
+    "resume": {"workflows"},
+    "sweep": {"considerations"},
+}
+# These touch rows that only their own kind does, one process at a time or by the key of a process.
+ALONE = {"leave_worker", "prune", "publish_events", "register_worker", "stamp_positions"}
+# A run of b is held by a worker whose lease is over; otherwise it is queued.
+HELD = {
+    "append_logs",
+    "begin_step",
+    "cancel_running",
+    "fail_run",
+    "finish_step",
+    "hand_back",
+    "publish_run",
+    "renew_leases",
+    "rescue",
+}
+PAIRS = [(one, two) for one, two in combinations_with_replacement(sorted(TOUCHES), 2) if TOUCHES[one] & TOUCHES[two]]
+DANGEROUS = [
+    ("absorb", "reconcile"),
+    ("apply", "reconcile"),
+    ("claim_run", "reconcile"),
+    ("pause", "reconcile"),
+    ("publish_run", "rescue"),
+    ("renew_leases", "rescue"),
+    ("fire_timers", "publish_run"),
+    ("cancel", "claim_run"),
+    ("claim_run", "claim_run"),
+    ("reconcile", "reconcile"),
+]
+SHORT = [
+    ("absorb", "reconcile"),
+    ("renew_leases", "rescue"),
+    ("cancel", "claim_run"),
+    ("claim_run", "claim_run"),
+]
+LONG = [pair for pair in DANGEROUS if pair not in SHORT and "apply" not in pair]
+TRIPLES = list(combinations(["claim_run", "publish_run", "renew_leases", "rescue"], 3))
+FORBIDDEN = """
+SELECT 'two active automatic runs of one workflow' AS what FROM runs
+ WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize' GROUP BY workflow_id HAVING count(*) > 1
+UNION ALL
+SELECT 'two running runs of one workflow' FROM runs
+ WHERE status = 'running' GROUP BY workflow_id HAVING count(*) > 1
+UNION ALL
+SELECT 'a head that is no snapshot' FROM heads h
+  LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE s.data_version IS DISTINCT FROM h.data_version
+UNION ALL
+SELECT 'a gap in the sequences' FROM heads h JOIN snapshots s USING (asset_id, partition_key)
+ GROUP BY asset_id, partition_key, h.last_sequence
+HAVING count(*) <> h.last_sequence OR max(s.sequence) <> h.last_sequence
+UNION ALL
+SELECT 'a snapshot without its event' FROM snapshots s WHERE NOT EXISTS (SELECT FROM events e WHERE e.id = s.event_id)
+UNION ALL
+SELECT 'an end of a run that was told ' || count(e.id) || ' times' FROM runs r
+  LEFT JOIN events e ON e.data ->> 'runId' = r.id::text AND e.type = 'workflow.run.' || r.status
+ WHERE r.status IN ('succeeded', 'failed', 'canceled') GROUP BY r.id HAVING count(e.id) <> 1
+UNION ALL
+SELECT 'an inbox row without its event' FROM inbox i WHERE i.kind <> 'touched'
+   AND NOT EXISTS (SELECT FROM events e WHERE e.id = i.event_id)
+"""
+
+
+class Place:
+    """Two scenes in which everything can happen to b at once, and what can."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.stage = Stage(lab)
+        lab.database.ring = _silence  # type: ignore[method-assign]
+        lab.apply(*WORLD)
+        lab.report("a", "1")
+        lab.work()
+        lab.report("a", "2")
+        lab.settle()
+        self._before = Saved(lab, "before")
+        self.run: ClaimedRun | None = None
+        self.queued = self._scene("queued")
+        self._before.restore()
+        self.run = lab.start()
+        lab.store.begin_step(self.run.id, 1, "work", 1)
+        lab.store.request_run("c")
+        self.held = self._scene("held")
+        self.run_id = self.run.id
+
+    def _scene(self, name: str) -> Saved:
+        """A change is noted, another one is not absorbed, a timer is due, and a lease, if any, is over."""
+        self.lab.report("a", "3")
+        self.lab.store.absorb(10)
+        self.lab.report("a", "4")
+        self.lab.advance(hours=2)
+        return Saved(self.lab, name)
+
+    def acts(self, names: tuple[str, ...]) -> dict[str, Act]:
+        """One act for each name; two of a kind get different names."""
+        return {f"{name}{'+' * names[:number].count(name)}": self._act(name) for number, name in enumerate(names)}
+
+    def _act(self, name: str) -> Act:
+        lab, store, run = self.lab, self.lab.store, self.run
+        assert run is not None
+        key = key_of(lab, "b")
+        own: dict[str, Act] = {
+            "append_logs": lambda: store.append_logs(run.id, 1, LINES, after=0),
+            "apply": lambda: changed_world(Scene(lab)),
+            "begin_step": lambda: store.begin_step(run.id, 1, "more", 1),
+            "cancel": lambda: store.cancel(self.run_id),
+            "cancel_running": lambda: store.cancel_running(run.id, 1),
+            "claim_run": lambda: store.claim_run(lab.claimant(new_id())),
+            "fail_run": lambda: store.fail_run(run.id, 1, ERROR),
+            "finish_step": lambda: store.finish_step(run.id, 1, "work", 1, outputs=[]),
+            "hand_back": lambda: store.hand_back(run.id, 1),
+            "mark_failed": lambda: store.mark_failed(key, "planted"),
+            "pause": lambda: store.pause("b"),
+            "publish_run": lambda: store.publish_run(run, [StagedOutput("b", "work", "v2")]),
+            "reconcile": Reconciler(store).run_once,
+            "renew_leases": lambda: store.renew_leases([{"id": run.id, "attempt": 1}]),
+            "report": lambda: lab.report("a", "5"),
+            "request_run": lambda: store.request_run("b"),
+            "rescue": lambda: store.rescue(10),
+        }
+        return own.get(name) or (lambda: CASES[name].act(Scene(lab)))
+
+    def play(self, names: tuple[str, ...], *, switches: int, most: int = 5_000) -> tuple[int, int]:
+        """Every schedule of these, judged. Returns how many there were, and in how many somebody had to wait."""
+        scene = self.held if set(names) & HELD else self.queued
+        acts = self.acts(names)
+        played = waited = 0
+        for trace in self.stage.explore(acts, switches=switches, before=scene.restore, most=most):
+            self._judge(trace, thoroughly=played % 7 == 0)
+            played += 1
+            waited += trace.waits > 0
+        return played, waited
+
+    def _judge(self, trace: Trace, *, thoroughly: bool) -> None:
+        for actor in trace.actors:
+            assert actor.error is None or isinstance(actor.error, FencedError), (
+                f"{actor.name}: {actor.error!r}: {trace}"
+            )
+        assert self.lab.rows(FORBIDDEN) == [], f"{trace}"
+        assert self.lab.forgotten() == 0, f"somebody is forgotten: {trace}"
+        if thoroughly:
+            converges(Scene(self.lab))
+
+
+def _silence(*_: str) -> None:
+    """A doorbell is no statement of interest."""
+
+
+@pytest.fixture(scope="module")
+def place(module_database_url: str) -> Iterator[Place]:
+    """One database; a deadlock is seen at once."""
+    name = psycopg.conninfo.conninfo_to_dict(module_database_url)["dbname"]
+    with psycopg.connect(module_database_url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
+    with laboratory(module_database_url) as lab:
+        place = Place(lab)
+        yield place
+        place.stage.close()
+
+
+Play = Callable[..., tuple[int, int]]
+
+
+@pytest.fixture
+def play(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+    """Plays schedules with stepped statements."""
+    with stepped(monkeypatch):
+        yield place.play
+
+
+def test_every_transaction_is_played() -> None:
+    """A transaction that is added without saying what it touches fails here."""
+    assert sorted(TOUCHES.keys() | ALONE) == sorted(CASES)
+    assert set(DANGEROUS) <= set(PAIRS)
+
+
+@pytest.mark.parametrize("names", DANGEROUS, ids="-".join)
+def test_a_switch_inside_a_dangerous_pair(play: Play, names: tuple[str, str]) -> None:
+    """One switch at each place of either transaction."""
+    played, waited = play(names, switches=1)
+    assert played >= 4
+    assert waited or names not in {("absorb", "reconcile"), ("apply", "reconcile"), ("publish_run", "rescue")}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("names", PAIRS, ids="-".join)
+def test_a_switch_inside_every_pair(play: Play, names: tuple[str, str]) -> None:
+    """The same for all pairs that share a row."""
+    play(names, switches=1)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("names", SHORT, ids="-".join)
+def test_all_interleavings_of_a_short_pair(play: Play, names: tuple[str, str]) -> None:
+    """Every order of their statements that there is."""
+    play(names, switches=100)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("names", LONG, ids="-".join)
+def test_two_switches_inside_a_long_pair(play: Play, names: tuple[str, str]) -> None:
+    """There and back again, at each place: one is seen with some of its locks taken, by who has taken some."""
+    play(names, switches=2)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("names", TRIPLES, ids="-".join)
+def test_triples_around_a_lease(play: Play, names: tuple[str, str, str]) -> None:
+    """Claim, renew, finish and rescue, three at a time."""
+    play(names, switches=2)
