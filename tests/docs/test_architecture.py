@@ -45,6 +45,12 @@ def test_the_table_of_transactions_is_complete() -> None:
     assert sorted(code(row[0]) for row in ARCHITECTURE.table("Transactions")) == sorted(set(named))
 
 
+def test_every_transaction_says_what_a_lost_answer_means() -> None:
+    """The table of lost commits names every transaction, once."""
+    told = [name for row in ARCHITECTURE.table("When the answer to COMMIT is lost") for name in codes(row[0])]
+    assert sorted(told) == sorted(code(row[0]) for row in ARCHITECTURE.table("Transactions"))
+
+
 def test_the_table_of_tables_is_complete() -> None:
     """Every table of the schema has its place, and no other."""
     dump = (ROOT / "src" / "freshline" / "store" / "schema.sql").read_text(encoding="utf-8")

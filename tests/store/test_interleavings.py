@@ -2,8 +2,8 @@
 
 Afterwards: nobody deadlocked, at most one active run, heads and events agree with snapshots, nothing stale is forgotten
 (R4.1), and the next update reaches everybody. The gate plays the pairs that matter most with one switch in the middle
-of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and two if they
-are long, and triples with two.
+of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and with two if
+they are long, and triples with two.
 """
 
 from __future__ import annotations
