@@ -58,7 +58,23 @@ def test_a_kill_while_spark_writes_leaves_nothing_half_done(deployment: Deployme
     deployment.wait_fresh("numbers", timeout=180)
     (published,) = _visible(deployment)
     wait_until(lambda: list(data.iterdir()) == [published], 30, what="only the published directory is left")
+    _readable(deployment)
+    if victim == "runner":
+        _heals(deployment, published)
+
+
+def _readable(deployment: Deployment) -> None:
     assert deployment.json("show", "numbers", "--sql", "SELECT count(*) AS n FROM numbers")["rows"] == [{"n": 3000000}]
+
+
+def _heals(deployment: Deployment, published: Path) -> None:
+    """The doctor notices a lost file, and a run with the same rows puts a whole table in its place (ADR 0008)."""
+    assert deployment.json("doctor")["healthy"]
+    next(published.glob("*.parquet")).unlink()
+    assert f"{published} is not what was written: 1 missing" in deployment.cli("doctor", check=False)
+    deployment.cli("run", "numbers", "--wait")
+    assert deployment.json("doctor")["healthy"]
+    _readable(deployment)
 
 
 def _child(pid: int) -> int:

@@ -187,6 +187,22 @@ def test_an_equal_output_keeps_the_directory_of_the_run_before(lab: Lab) -> None
     assert found(lab) == {}
 
 
+def test_an_equal_output_takes_the_place_of_a_damaged_one(lab: Lab) -> None:
+    """ADR 0008: what was damaged is healed by a run, although the rows and so the data version are the same."""
+    before = head(lab)
+    (before / "part-0.parquet").unlink()
+    assert list(found(lab)) == ["head-files"]
+    lab.store.request_run("b")
+    run = lab.start()
+    directory, location = stage(lab, run.id, run.attempt)
+    damaged = {str(before.relative_to(lab.settings.warehouse_path))}
+    lab.store.publish_run(run, [StagedOutput("b", "work", "b:1", location=location)], damaged=damaged)
+    assert head(lab) == directory
+    assert found(lab) == {}
+    versions = lab.rows("SELECT changed, table_version FROM snapshots WHERE asset_id = 'b' ORDER BY sequence")
+    assert [(one["changed"], one["table_version"]) for one in versions] == [(True, 0), (False, 1)]
+
+
 def test_many_leftovers_are_counted_in_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most `limit` sentences, however much there is, and the database is asked for a batch at a time."""
     monkeypatch.setattr(warehouse, "BATCH", 2)

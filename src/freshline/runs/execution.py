@@ -161,6 +161,7 @@ class Execution:
         reason = self.stop()
         if reason:
             raise StepStopped(reason)
+        damaged = self._damaged_heads()
         self._persist(lambda: self.heart.flush(self.lease))  # afterwards the run is no longer ours to write to
         return self._persist(
             lambda: self.store.publish_run(
@@ -168,8 +169,15 @@ class Execution:
                 list(self.staged.values()),
                 metrics=self.metrics,
                 publish_parameters=definition.publish_parameters,
+                damaged=damaged,
             )
         )
+
+    def _damaged_heads(self) -> set[str]:
+        """Directories that an equal output must not keep: their files are not those that were published (ADR 0008)."""
+        heads = [self.run.inputs[asset_id] for asset_id in self.staged if asset_id in self.run.inputs]
+        located = [head.location for head in heads if head.location]
+        return {one["paths"][-1] for one in located if tables.difference(self.settings.warehouse_path, one)}
 
     def _persist(self, write: Callable[[], T]) -> T:
         return persist(write, lambda: self.pause(RETRY_S))

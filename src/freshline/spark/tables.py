@@ -101,7 +101,10 @@ def difference(warehouse: Path, location: Mapping[str, Any]) -> str:
         return ""
     directory = warehouse / location["paths"][-1]
     expected = dict(location["files"])
-    found = {str(file.relative_to(directory)): file.stat().st_size for file in _files(directory)}
+    try:
+        found = {str(file.relative_to(directory)): file.stat().st_size for file in _files(directory)}
+    except OSError as error:
+        return str(error)
     said = {
         "missing": sorted(expected.keys() - found.keys()),
         "unknown": sorted(found.keys() - expected.keys()),

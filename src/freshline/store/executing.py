@@ -6,7 +6,7 @@ Every write of a run begins by locking it under its fencing token, the attempt; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -124,15 +124,19 @@ class Executing:
         *,
         metrics: Mapping[str, Any] | None = None,
         publish_parameters: bool = False,
+        damaged: Collection[str] = (),
     ) -> list[str]:
-        """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets."""
+        """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets.
+
+        `damaged`: directories of its heads that are no longer what was published; an equal output replaces them.
+        """
         names, avoided = [output.asset_id for output in outputs], 0
         with (
             self._told(run.id, run.attempt, RunStatus.SUCCEEDED),
             self.database.transaction("publish_run") as connection,
         ):
             row = _fence(connection, run.id, run.attempt)
-            who = _publisher(run, row, publish_parameters=publish_parameters)
+            who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged)
             published = publication.publish(connection, who, outputs)
             names = [one.row["asset_id"] for one in published]
             unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
@@ -290,7 +294,9 @@ def _finished_steps(connection: Connection, row: Row) -> dict[str, tuple[StagedO
     return {one["step_id"]: tuple(StagedOutput(**output) for output in one["outputs"]) for one in found}
 
 
-def _publisher(run: ClaimedRun, row: Row, *, publish_parameters: bool) -> publication.Publisher:
+def _publisher(
+    run: ClaimedRun, row: Row, *, publish_parameters: bool, damaged: Collection[str]
+) -> publication.Publisher:
     return publication.Publisher(
         run_id=run.id,
         attempt=run.attempt,
@@ -300,4 +306,5 @@ def _publisher(run: ClaimedRun, row: Row, *, publish_parameters: bool) -> public
         pins=row["pins"],
         parameters=row["parameters"] if publish_parameters else None,
         now=row["now"],
+        damaged=damaged,
     )

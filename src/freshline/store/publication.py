@@ -5,7 +5,7 @@ It only appends and updates its own rows: snapshots, heads, events, timers, vect
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,6 +39,7 @@ class Publisher:
     pins: Mapping[str, Mapping[str, Any]]
     parameters: Mapping[str, Any] | None
     now: datetime
+    damaged: Collection[str] = ()  # directories of heads that are no longer what was published
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,8 @@ def _output(
     data_version = output.data_version or f"run:{who.run_id}"
     changed = before["data_version"] != data_version
     # An equal output keeps the head's directory: the new one holds the same rows and is collected later (R9.3).
-    same = before if not changed else None
+    # Unless that one is damaged: then nothing but a whole copy can heal it (ADR 0008).
+    same = before if not changed and not _damaged(who, output, before) else None
     freshness = _freshness(output, declared)
     expiry = expires_at(freshness, who.now)
     row = {
@@ -124,7 +126,7 @@ def _output(
         "sequence": (before["last_sequence"] or 0) + 1,
         "data_version": data_version,
         "changed": changed,
-        "table_version": _table_version(output, before, changed=changed),
+        "table_version": _table_version(output, before, moved=same is None),
         "location": same["location"] if same else output.location,
         "schema": output.schema,
         "rows": output.rows,
@@ -148,9 +150,14 @@ def _output(
     return Published(row, event, tuple(timers(row, freshness, who.now, expiry)), recovered)
 
 
-def _table_version(output: StagedOutput, before: Mapping[str, Any], *, changed: bool) -> int | None:
+def _damaged(who: Publisher, output: StagedOutput, before: Mapping[str, Any]) -> bool:
+    paths = (before["location"] or {}).get("paths", ())
+    return output.location is not None and any(path in who.damaged for path in paths)
+
+
+def _table_version(output: StagedOutput, before: Mapping[str, Any], *, moved: bool) -> int | None:
     last: int | None = before["table_version"]
-    if not changed or output.location is None:
+    if not moved or output.location is None:
         return last
     return 0 if last is None else last + 1
 
