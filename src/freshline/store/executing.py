@@ -227,10 +227,14 @@ class Executing:
         """A write that ends an attempt. The answer to its COMMIT may get lost: what looks like a failure is looked up.
 
         A repetition finds the door closed, by its own first try: only this attempt, or who acts for it, ends it so.
+        Queued again is no end: a rescue leaves it like that too, and then it is not ours.
         """
         try:
             yield
-        except (FencedError, LostConnectionError):
+        except FencedError:
+            if self._status(run_id, attempt) not in {*ends} - {RunStatus.QUEUED}:
+                raise
+        except LostConnectionError:
             if self._status(run_id, attempt) not in ends:
                 raise
 
