@@ -2,8 +2,8 @@
 
 Afterwards: nobody deadlocked, at most one active run, heads and events agree with snapshots, nothing stale is forgotten
 (R4.1), and the next update reaches everybody. The gate plays the pairs that matter most with one switch in the middle
-of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and with two if
-they are long, and triples with two.
+of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and with two
+if they are long, and triples with two.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ TOUCHES = {
 }
 # These touch rows that only their own kind does, one process at a time or by the key of a process.
 ALONE = {"leave_worker", "prune", "publish_events", "register_worker", "stamp_positions"}
-# A run of b is held by a worker whose lease is over; otherwise it is queued.
+NEEDS_A_RUN = {"cancel", "claim_run"}
+# A run of b is held by a worker whose lease is over; otherwise it is queued, or there is none yet.
 HELD = {
     "append_logs",
     "begin_step",
@@ -93,6 +94,12 @@ UNION ALL
 SELECT 'two running runs of one workflow' FROM runs
  WHERE status = 'running' GROUP BY workflow_id HAVING count(*) > 1
 UNION ALL
+SELECT 'a queued automatic run of a paused workflow' FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.status = 'queued' AND r.trigger_type = 'auto-materialize' AND w.paused_at IS NOT NULL
+UNION ALL
+SELECT 'something published by another attempt than the one that ended' FROM snapshots s JOIN runs r ON r.id = s.run_id
+ WHERE r.status <> 'succeeded' OR s.attempt <> r.attempt
+UNION ALL
 SELECT 'a head that is no snapshot' FROM heads h
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
  WHERE s.data_version IS DISTINCT FROM h.data_version
@@ -113,7 +120,7 @@ SELECT 'an inbox row without its event' FROM inbox i WHERE i.kind <> 'touched'
 
 
 class Place:
-    """Two scenes in which everything can happen to b at once, and what can."""
+    """Scenes in which everything can happen to b at once, and what can."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -122,6 +129,9 @@ class Place:
         lab.apply(*WORLD)
         lab.report("a", "1")
         lab.work()
+        idle = Saved(lab, "idle")
+        self.noted = self._scene("noted")
+        idle.restore()
         lab.report("a", "2")
         lab.settle()
         self._before = Saved(lab, "before")
@@ -130,7 +140,6 @@ class Place:
         self._before.restore()
         self.run = lab.start()
         lab.store.begin_step(self.run.id, 1, "work", 1)
-        lab.store.request_run("c")
         self.held = self._scene("held")
         self.run_id = self.run.id
 
@@ -173,14 +182,19 @@ class Place:
 
     def play(self, names: tuple[str, ...], *, switches: int, most: int = 5_000) -> tuple[int, int]:
         """Every schedule of these, judged. Returns how many there were, and in how many somebody had to wait."""
-        scene = self.held if set(names) & HELD else self.queued
         acts = self.acts(names)
         played = waited = 0
-        for trace in self.stage.explore(acts, switches=switches, before=scene.restore, most=most):
-            self._judge(trace, thoroughly=played % 7 == 0)
-            played += 1
-            waited += trace.waits > 0
+        for scene in self._scenes(names):
+            for trace in self.stage.explore(acts, switches=switches, before=scene.restore, most=most):
+                self._judge(trace, thoroughly=played % 7 == 0)
+                played += 1
+                waited += trace.waits > 0
         return played, waited
+
+    def _scenes(self, names: tuple[str, ...]) -> list[Saved]:
+        if set(names) & HELD:
+            return [self.held]
+        return [self.queued] if set(names) & NEEDS_A_RUN else [self.noted, self.queued]
 
     def _judge(self, trace: Trace, *, thoroughly: bool) -> None:
         for actor in trace.actors:
@@ -231,6 +245,11 @@ def test_a_switch_inside_a_dangerous_pair(play: Play, names: tuple[str, str]) ->
     played, waited = play(names, switches=1)
     assert played >= 4
     assert waited or names not in {("absorb", "reconcile"), ("apply", "reconcile"), ("publish_run", "rescue")}
+
+
+def test_a_switch_inside_a_takeover(play: Play) -> None:
+    """Promise 6: one worker publishes while its run is rescued and claimed by another."""
+    play(("claim_run", "publish_run", "rescue"), switches=1)
 
 
 @pytest.mark.full
