@@ -41,6 +41,7 @@ class Shape:
     """A graph of workflows over a few sources, as it is applied now, and how their jobs behave."""
 
     sources: list[str]
+    dense: bool = False  # nearly all workflows join, wait and want nothing special
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by slug, ancestors first
     retired: set[str] = field(default_factory=set)
     coarse: set[str] = field(default_factory=set)  # outputs that often do not change: early cutoff
@@ -80,11 +81,12 @@ class Shape:
 
 
 def random_shape(rng: random.Random) -> Shape:
-    """Up to three sources and eight workflows, each reading up to three assets above it."""
-    shape = Shape([f"s{i}" for i in range(rng.randint(1, 3))])
-    for i in range(rng.randint(2, 8)):
+    """Up to three sources and eight workflows, each reading up to three assets above it; every second one is dense."""
+    dense = rng.random() < 0.5
+    shape = Shape([f"s{i}" for i in range(1 if dense else rng.randint(1, 3))], dense)
+    for i in range(rng.randint(3, 6) if dense else rng.randint(2, 8)):
         slug = f"w{i}"
-        made = random_workflow(rng, slug, shape.above())
+        made = random_workflow(rng, slug, shape.above(), dense=dense)
         shape.coarse |= {asset_id for asset_id in outputs(made) if rng.random() < 0.25}
         shape.definitions[slug] = made
         if rng.random() < 0.2:
@@ -92,20 +94,25 @@ def random_shape(rng: random.Random) -> Shape:
     return shape
 
 
-def random_workflow(rng: random.Random, slug: str, above: list[str]) -> dict[str, Any]:
+def random_workflow(rng: random.Random, slug: str, above: list[str], *, dense: bool) -> dict[str, Any]:
     """What it reads, when it runs, and when it does not."""
-    count = min(len(above), rng.choice([1, 1, 1, 2, 2, 2, 2, 3, 3, 0]))
-    read = [{"assetId": one, **_chosen(rng, EDGES)} for one in sorted(rng.sample(above, count))]
-    return workflow(slug, read, outputs=_outputs(rng, slug), **random_policy(rng, rooted=count == 0))
+    count = min(len(above), rng.choice([1, 2, 2, 3] if dense else [1, 1, 1, 2, 2, 2, 2, 3, 3, 0]))
+    edges = () if dense else EDGES
+    read = [{"assetId": one, **_chosen(rng, edges)} for one in sorted(rng.sample(above, count))]
+    more = random_policy(rng, rooted=count == 0, plain=dense and rng.random() < 0.7)
+    return workflow(slug, read, outputs=_outputs(rng, slug), **more)
 
 
-def random_policy(rng: random.Random, *, rooted: bool) -> dict[str, Any]:
-    """`rooted`: it reads nothing, so only its freshness makes it run again."""
+def random_policy(rng: random.Random, *, rooted: bool, plain: bool) -> dict[str, Any]:
+    """`rooted`: it reads nothing, so only its freshness makes it run again. `plain`: it only follows its inputs."""
+    auto = {"onUpstreamUpdate": True, "maxWaitMs": 300_000}
     policy: dict[str, Any] = {
-        "auto": {"onUpstreamUpdate": True, "maxWaitMs": 300_000} | _chosen(rng, AUTO),
-        "freshness": _chosen(rng, FRESHNESS) or ({"ttlMs": 40_000} if rooted else None),
+        "auto": auto if plain else auto | _chosen(rng, AUTO),
+        "freshness": (None if plain else _chosen(rng, FRESHNESS)) or ({"ttlMs": 40_000} if rooted else None),
         "backoff": {"baseMs": 5_000, "maxMs": 30_000, "budget": rng.choice([2, 5]), "probeMs": 60_000},
     }
+    if plain:
+        return policy
     if rng.random() < 0.2:
         policy["pool"] = rng.choice(list(POOLS))
     if rng.random() < 0.08:
@@ -135,8 +142,9 @@ def _edited(rng: random.Random, shape: Shape, slug: str, *, same_inputs: bool) -
     before = shape.definitions[slug]
     if same_inputs:
         read = before["steps"][0]["consumes"]
-        return workflow(slug, read, outputs=outputs(before), **random_policy(rng, rooted=not read))
-    edited = random_workflow(rng, slug, shape.above(slug))
+        more = random_policy(rng, rooted=not read, plain=shape.dense and rng.random() < 0.7)
+        return workflow(slug, read, outputs=outputs(before), **more)
+    edited = random_workflow(rng, slug, shape.above(slug), dense=shape.dense)
     edited["steps"][0]["produces"] = [
         {**edited["steps"][0]["produces"][0], "assetId": asset_id} for asset_id in outputs(before)
     ]

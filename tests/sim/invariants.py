@@ -21,9 +21,6 @@ AT_EVERY_STEP = {
     "published by an attempt that had lost its run (promise 6)": """
         SELECT s.asset_id FROM snapshots s JOIN runs r ON r.id = s.run_id
          WHERE s.attempt <> r.attempt OR r.status <> 'succeeded'""",
-    "queued inside a cooldown (promise 5)": """
-        SELECT r.id FROM runs r JOIN workflow_partitions p ON p.workflow_id = r.workflow_id
-         WHERE r.trigger_type = 'auto-materialize' AND r.queued_at > p.failed_at AND r.queued_at < p.eligible_at""",
     "queued in a pause (R8.3)": """
         SELECT r.id FROM runs r JOIN workflows w ON w.id = r.workflow_id
          WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.queued_at >= w.paused_at
@@ -54,7 +51,7 @@ AT_THE_END = {
 }
 QUEUED = """
 SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.version = w.version AS current,
-       p.vector, p.started_at, p.failed_at, p.breaker_at,
+       p.vector, p.started_at, p.failed_at, p.failures, p.breaker_at,
        (SELECT jsonb_object_agg(e.asset_id, jsonb_build_object('sequence', h.sequence, 'dataVersion', h.data_version))
           FROM edges e JOIN heads h ON h.asset_id = e.asset_id WHERE e.workflow_id = w.id
            AND NOT EXISTS (SELECT FROM assets a WHERE a.id = e.asset_id AND a.producer_id = w.id)) AS heads,
@@ -172,5 +169,12 @@ class Invariants:
             assert not window["from"] <= f"{now:%H:%M}" < window["to"], f"{name} in quiet hours (R8.3)"
         interval = timedelta(milliseconds=policy(definition).get("minIntervalMs", 0))
         assert run["started_at"] is None or now >= run["started_at"] + interval, f"{name} too soon (minIntervalMs)"
-        longest = timedelta(milliseconds=definition["backoff"]["maxMs"])
-        assert run["breaker_at"] is None or now >= run["failed_at"] + longest, f"{name} past a breaker (R7.3)"
+        if run["failures"]:
+            assert now >= run["failed_at"] + _cooldown(definition, run), f"{name} in its cooldown (promise 5)"
+
+
+def _cooldown(definition: Mapping[str, Any], run: Mapping[str, Any]) -> timedelta:
+    """R7.2, at least; an open breaker lets probes through that keep the longest distance (R7.3)."""
+    base, longest = definition["backoff"]["baseMs"], definition["backoff"]["maxMs"]
+    doubled = base * 2 ** (run["failures"] - 1)
+    return timedelta(milliseconds=longest if run["breaker_at"] else min(longest, doubled))
