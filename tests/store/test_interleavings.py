@@ -94,8 +94,9 @@ UNION ALL
 SELECT 'two running runs of one workflow' FROM runs
  WHERE status = 'running' GROUP BY workflow_id HAVING count(*) > 1
 UNION ALL
-SELECT 'a queued automatic run of a paused workflow' FROM runs r JOIN workflows w ON w.id = r.workflow_id
- WHERE r.status = 'queued' AND r.trigger_type = 'auto-materialize' AND w.paused_at IS NOT NULL
+-- One that had begun before the pause and lost its worker goes on: it is no new run.
+SELECT 'a new automatic run of a paused workflow' FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.status = 'queued' AND r.attempt = 0 AND r.trigger_type = 'auto-materialize' AND w.paused_at IS NOT NULL
 UNION ALL
 SELECT 'something published by another attempt than the one that ended' FROM snapshots s JOIN runs r ON r.id = s.run_id
  WHERE r.status <> 'succeeded' OR s.attempt <> r.attempt
