@@ -23,7 +23,8 @@ AT_EVERY_STEP = {
          WHERE s.attempt <> r.attempt OR r.status <> 'succeeded'""",
     "queued in a pause (R8.3)": """
         SELECT r.id FROM runs r JOIN workflows w ON w.id = r.workflow_id
-         WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.queued_at >= w.paused_at
+         WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
+           AND r.queued_at >= w.paused_at
            AND (w.paused_until IS NULL OR w.paused_until > r.queued_at)""",
     "more runs than the pool has slots (R11.8)": """
         SELECT p.name FROM pools p JOIN runs r ON r.pool = p.name AND r.status = 'running'
