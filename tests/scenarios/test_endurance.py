@@ -61,12 +61,12 @@ def test_a_chain_below_a_fast_source_keeps_every_pace(lab: Lab, hours: int) -> N
 @pytest.mark.parametrize(
     ("every", "during"),
     [
-        pytest.param(timedelta(minutes=5), timedelta(days=1), id="a day"),
+        pytest.param(timedelta(minutes=5), timedelta(days=1), id="one-day"),
         pytest.param(
             timedelta(minutes=1),
             timedelta(days=14),
             marks=[pytest.mark.full, pytest.mark.timeout(3600)],
-            id="two weeks",
+            id="two-weeks",
         ),
     ],
 )
