@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from freshline.decide.batch import with_blockers, with_defaults
+from freshline.decide.batch import with_defaults
+from freshline.decide.causes import find_cause
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff
@@ -109,8 +110,8 @@ def test_the_workflow_says_nothing_about_backoff() -> None:
 def blockers(scenario: Scenario, moving: int) -> list[int]:
     """Who blocks the join while one workflow moves."""
     walk = Walk(diamond(), {moving: Moving("running")})
-    state = with_blockers(scenario.policy, replace(scenario.state, workflow_id=1), walk)
-    return [one.workflow_id for one in state.blockers]
+    cause = find_cause(scenario.policy, replace(scenario.state, workflow_id=1), walk)
+    return [one.workflow_id for one in cause.blockers] if cause else []
 
 
 def test_waiting_follows_the_changed_inputs() -> None:

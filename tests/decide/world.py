@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from freshline.decide import Decision, decide
-from freshline.decide.batch import with_blockers
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
@@ -235,7 +234,7 @@ class World:
             walk = Walk(self.graph, self.motion())
             for flow_id in sorted(batch, key=lambda f: (self.graph.level(f), f)):
                 state, policy = self.state(flow_id), self.policies[flow_id]
-                decision = decide(policy, with_blockers(policy, state, walk), self.now)
+                decision = decide(policy, state, self.now, walk)
                 self._obey(flow_id, decision)
                 walk.settle(flow_id, self._moving(flow_id))
 

@@ -1,4 +1,4 @@
-"""What a batch of decisions shares: the ancestors to wait for, and how a workflow moves once it is decided.
+"""What a batch of decisions shares: the backoff where none is stated, and how a workflow moves once it is decided.
 
 The reconciler and the in-memory world decide batches through these, ancestors first.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from freshline.decide.causes import find_cause
 from freshline.decide.decision import Decision
-from freshline.decide.motion import Moving, Walk
+from freshline.decide.motion import Moving
 from freshline.model.policy import Policy
 from freshline.model.state import State
 from freshline.model.words import Outcome
 from freshline.settings import Settings
+
+QUEUED = Moving("queued")
 
 
 def with_defaults(policy: Policy, settings: Settings) -> Policy:
@@ -27,22 +28,10 @@ def with_defaults(policy: Policy, settings: Settings) -> Policy:
     return dataclasses.replace(policy, backoff=filled)
 
 
-def with_blockers(policy: Policy, state: State, walk: Walk) -> State:
-    """The state with the ancestors in motion that a run would have to wait for."""
-    cause = find_cause(policy, state)
-    if cause is None or not policy.wait_for_upstream:
-        return state
-    # What counts is the generation, not the content: an input can come back to a version that it had before, and
-    # against a vector that is itself a mix every input can be of another generation (ADR 0004).
-    moved = [i.asset_id for i in state.inputs if i.newer or state.mixed]
-    blockers = walk.blockers(state.workflow_id, moved if cause.by_input and moved else None)
-    return dataclasses.replace(state, blockers=blockers) if blockers else state
-
-
 def moving_after(state: State, decision: Decision) -> Moving | None:
     """How the workflow moves after the decision, for those below it."""
     if decision.run is not None:
-        return Moving("queued")
+        return QUEUED
     if decision.superseded is None and state.active is not None:
         return Moving(state.active.status)
     if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from freshline.decide.motion import Walk
 from freshline.model.policy import Policy
-from freshline.model.state import Input, Output, State
+from freshline.model.state import Blocker, Input, Output, State
 from freshline.model.words import Reason, When
 
 BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
@@ -19,6 +20,7 @@ class Cause:
     """The first cause that holds. `base` is what lies under a retry. `since`: when the need arose (R4.5).
 
     `expired`: the output whose freshness ran out last, also where an earlier cause came first: the run serves it too.
+    `blockers`: the ancestors in motion that a run for it would have to wait for (R4.2, R4.3).
     """
 
     reason: Reason
@@ -26,6 +28,7 @@ class Cause:
     asset_id: str
     since: datetime
     expired: Output | None = None
+    blockers: tuple[Blocker, ...] = ()
 
     @property
     def by_input(self) -> bool:
@@ -33,8 +36,11 @@ class Cause:
         return self.base in BY_INPUT
 
 
-def find_cause(policy: Policy, state: State) -> Cause | None:
-    """The first of missing, retry, definition-changed, upstream-update, expired; None: up to date."""
+def find_cause(policy: Policy, state: State, walk: Walk | None = None) -> Cause | None:
+    """The first of missing, retry, definition-changed, upstream-update, expired; None: up to date.
+
+    `walk` finds the blockers; without it, they are those that the state names.
+    """
     expired = _expired_outputs(policy, state)
     need = (
         _missing(policy, state)
@@ -46,7 +52,8 @@ def find_cause(policy: Policy, state: State) -> Cause | None:
         return None
     base, asset_id, since = need
     retried = state.failures.count > 0 and base is not Reason.MISSING
-    return Cause(Reason.RETRY if retried else base, base, asset_id, since, expired[-1] if expired else None)
+    blockers = state.blockers if walk is None else _blockers(policy, state, base, walk)
+    return Cause(Reason.RETRY if retried else base, base, asset_id, since, expired[-1] if expired else None, blockers)
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
@@ -104,6 +111,15 @@ def _expired(outputs: list[Output]) -> Need | None:
     if since is None:
         return None
     return Reason.EXPIRED, outputs[-1].asset_id, since
+
+
+def _blockers(policy: Policy, state: State, base: Reason, walk: Walk) -> tuple[Blocker, ...]:
+    if not policy.wait_for_upstream:
+        return ()
+    # What counts is the generation, not the content: an input can come back to a version that it had before, and
+    # against a vector that is itself a mix every input can be of another generation (ADR 0004).
+    moved = [i.asset_id for i in state.inputs if i.newer or state.mixed]
+    return walk.blockers(state.workflow_id, moved if base in BY_INPUT and moved else None)
 
 
 def _target(state: State) -> str:

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from freshline.decide.causes import Cause, changed_triggers, find_cause
-from freshline.decide.decision import Decision, NewRun, Renewal, digest, iso
+from freshline.decide.decision import Decision, NewRun, Renewal, iso, short_hash
 from freshline.decide.holds import Hold, describe, find_holds, patience, split_blockers
+from freshline.decide.motion import Walk
 from freshline.model.policy import Policy
 from freshline.model.state import State, Version
 from freshline.model.words import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason, RunStatus, TriggerType
@@ -20,13 +21,13 @@ MOST_EVENTS = 40
 REPEATS_ALLOWED = 2
 
 
-def decide(policy: Policy, state: State, now: datetime) -> Decision:
-    """What to do about one workflow partition at one moment."""
+def decide(policy: Policy, state: State, now: datetime, walk: Walk | None = None) -> Decision:
+    """What to do about one workflow partition at one moment. `walk`: what is in motion above it, if it is not known."""
     if not policy.declared:
         return Decision(Outcome.SKIP, Reason.NOT_AUTO, superseded=_replaceable(state))
     if not policy.automatic:
         return Decision(Outcome.SKIP, Reason.POLICY_OFF, superseded=_replaceable(state))
-    cause = find_cause(policy, state)
+    cause = find_cause(policy, state, walk)
     if any(i.head is None for i in state.inputs):
         return _input_missing(policy, state, cause, now)
     if cause is None:
@@ -121,8 +122,9 @@ def _repeated(state: State, cause: Cause, now: datetime) -> Decision:
 def signature(state: State, cause: Cause) -> str:
     """Identifies a cause with the versions that it would run on."""
     expired = cause.expired.expired if cause.expired and cause.base is Reason.EXPIRED else None
-    versions = {i.asset_id: i.head.data_version for i in state.inputs if i.head}
-    return digest([cause.base, cause.asset_id, state.job_fingerprint, versions, iso(expired.at) if expired else None])
+    words = [cause.base, cause.asset_id, state.job_fingerprint, iso(expired.at) or "" if expired else ""]
+    words.extend(f"{i.asset_id}={i.head.data_version}" for i in state.inputs if i.head)
+    return short_hash("\0".join(words))
 
 
 def pins_of(state: State) -> dict[str, Version]:

@@ -12,8 +12,6 @@ from typing import Any
 from freshline.model.state import Version
 from freshline.model.words import Outcome, Reason
 
-STABLE = json.JSONEncoder(sort_keys=True, default=str)
-
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
@@ -57,16 +55,22 @@ class Decision:
     superseded: str | None = None
 
     @property
+    def rests(self) -> bool:
+        """Whether the workflow stays where it is: whoever waits for it need not wait any longer (R11.4)."""
+        moves = self.outcome is Outcome.RUN or self.reason is Reason.IN_FLIGHT
+        return not moves and self.blocks_until is None and self.blocker_id is None
+
+    @property
     def digest(self) -> str:
         """Equal for decisions that say the same; those are counted, not repeated (R5.5)."""
         said = {key: value for key, value in self.evidence.items() if key != "blockers"}
         said["blockers"] = [blocker["workflowSlug"] for blocker in self.evidence.get("blockers", ())]
-        return digest([self.outcome, self.reason, said])
+        return short_hash(json.dumps([self.outcome, self.reason, said], sort_keys=True, default=str))
 
 
-def digest(value: Any) -> str:
-    """A short, stable hash of JSON data."""
-    return hashlib.sha256(STABLE.encode(value).encode()).hexdigest()[:32]
+def short_hash(text: str) -> str:
+    """Enough of a hash to tell texts apart."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def iso(moment: datetime | None) -> str | None:

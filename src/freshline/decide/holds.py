@@ -71,11 +71,11 @@ def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
 
 def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) -> tuple[list[Blocker], list[Blocker]]:
     """Ancestors to wait for now, and those that a run would not wait for (any more): it reads a mix (R4.4, R4.5)."""
-    if not policy.wait_for_upstream or not state.blockers:
+    if not policy.wait_for_upstream or not cause.blockers:
         return [], []
     end = deadline(policy, state, cause)
-    waits = [b for b in state.blockers if now < end and not b.cannot_run and (b.until is None or b.until < end)]
-    return waits, [b for b in state.blockers if b not in waits]
+    waits = [b for b in cause.blockers if now < end and not b.cannot_run and (b.until is None or b.until < end)]
+    return waits, [b for b in cause.blockers if b not in waits]
 
 
 def _in_flight(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:

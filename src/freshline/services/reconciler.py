@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import structlog
 
 from freshline.decide import Decision, decide
-from freshline.decide.batch import moving_after, with_blockers, with_defaults
+from freshline.decide.batch import moving_after, with_defaults
 from freshline.decide.motion import Walk
 from freshline.graph import Graph
 from freshline.services.service import Service
@@ -85,7 +85,7 @@ def _decide_safely(loaded: Loaded, walk: Walk, moment: Moment, settings: Setting
     """An error while evaluating is a visible failed decision, and it stays in its own workflow (promise 10)."""
     try:
         policy = with_defaults(loaded.policy, settings)
-        return decide(policy, with_blockers(policy, loaded.state, walk), moment.now)
+        return decide(policy, loaded.state, moment.now, walk)
     except Exception as error:
         log.exception("evaluation_failed", workflow=loaded.state.slug)
         text = f"{type(error).__name__}: {error}"

@@ -14,7 +14,6 @@ from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.decide import Decision, Renewal
-from freshline.model.words import Outcome
 from freshline.store.database import Connection
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -48,7 +47,7 @@ class Verdicts:
             self.superseded.append(decision.superseded)
         self._look_again(loaded, decision)
         decision_id = self._record(loaded, decision, decision_id, run_id)
-        if decision.outcome is not Outcome.RUN and decision.blocks_until is None and decision.blocker_id is None:
+        if decision.rests:
             self.settled.append(loaded.state.workflow_id)
         return decision_id, run_id
 

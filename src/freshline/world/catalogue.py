@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 
 from freshline.decide.batch import with_defaults
 from freshline.definitions.project import LoadedWorkflow
@@ -15,7 +16,7 @@ from freshline.model.policy import Freshness, Policy
 from freshline.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Member:
     """One workflow of a world."""
 
@@ -27,10 +28,10 @@ class Member:
     outputs: tuple[str, ...]
     version: int = 1
 
-    @property
+    @cached_property
     def changes_with_time(self) -> bool:
         """Whether a hold may turn into another one without any event: quiet hours begin, inputs age."""
-        return bool(self.policy.quiet_hours) or any(one.max_age_ms is not None for one in self.policy.inputs)
+        return bool(self.policy.quiet_hours or self.policy.age_limits)
 
 
 class Catalogue:

@@ -21,13 +21,12 @@ class Motion(Walk):
 
     def settle(self, workflow_id: int, moving: Moving | None) -> None:
         """The workflow moves in another way now, or no longer."""
-        super().settle(workflow_id, moving)
-        bit = self._reach.bit[workflow_id]
-        self._bits = self._bits & ~bit if moving is None else self._bits | bit
-
-    def moving(self, workflow_id: int) -> Moving | None:
-        """How it moves."""
-        return self._motion.get(workflow_id)
+        if moving is None:
+            self._motion.pop(workflow_id, None)
+            self._bits &= ~self._reach.bit[workflow_id]
+        else:
+            self._motion[workflow_id] = moving
+            self._bits |= self._reach.bit[workflow_id]
 
     def above(self, workflow_id: int) -> bool:
         """Whether any ancestor of the workflow moves."""

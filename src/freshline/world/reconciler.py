@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from freshline.decide import Decision, NewRun, Renewal, decide
-from freshline.decide.batch import moving_after, with_blockers
-from freshline.decide.motion import Moving
+from freshline.decide.batch import moving_after
 from freshline.model.state import State
-from freshline.model.words import Outcome, Reason, RunStatus
+from freshline.model.words import Reason, RunStatus
 from freshline.world.catalogue import Member
 from freshline.world.clocks import EXPIRY
 from freshline.world.records import Run
@@ -20,7 +19,6 @@ from freshline.world.records import Run
 if TYPE_CHECKING:
     from freshline.world.world import World
 
-DUE = Moving("due")
 ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.WAITING_FOR_ALL, Reason.CANCELED, Reason.PAUSED})
 
 
@@ -39,16 +37,12 @@ class Reconciler:
             batch = world.agenda.take(world.now)
             if not batch:
                 return
-            for workflow_id in batch:
-                if workflow_id not in world.active:
-                    world.motion.settle(workflow_id, DUE)
             self._decide(sorted(batch, key=world.catalogue.rank.__getitem__))
 
     def judge(self, member: Member, state: State) -> Decision:
-        """Where no ancestor moves there are no blockers to be found."""
-        if self._world.motion.above(member.id):
-            state = with_blockers(member.policy, state, self._world.motion)
-        return decide(member.policy, state, self._world.now)
+        """What to do about the workflow. Where no ancestor moves there are no blockers to be found."""
+        motion = self._world.motion
+        return decide(member.policy, state, self._world.now, motion if motion.above(member.id) else None)
 
     def _fire(self) -> None:
         world = self._world
@@ -70,7 +64,7 @@ class Reconciler:
             world.motion.settle(workflow_id, moving_after(state, decision))
             if decision.blocks_until is not None:
                 world.agenda.rouse(workflow_id, world.now)
-            elif decision.outcome is not Outcome.RUN and decision.blocker_id is None:
+            elif decision.rests:
                 settled.append(workflow_id)
         world.agenda.wake(settled, world.now)
 
