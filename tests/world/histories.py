@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from freshline.decide import Decision
 from freshline.model.run import ClaimedRun
 from freshline.model.words import RunStatus
-from freshline.world import Catalogue, Member, Run, Witness, World
+from freshline.world import Catalogue, Run, World
 from tests.lab import MONDAY, Lab, project, workflow
+from tests.world.facts import Said
 
-Spoken = tuple[str, str]
 NEXT = "SELECT least((SELECT min(not_before) FROM considerations), (SELECT min(due_at) FROM timers))"
 PLAIN: dict[str, Any] = {"onUpstreamUpdate": True}
 JOINING = (
     PLAIN,
     PLAIN,
     {**PLAIN, "maxWaitMs": 20_000},
+    {**PLAIN, "maxWaitMs": 60_000},
     {**PLAIN, "debounceMs": 25_000},
+    {**PLAIN, "debounceMs": 15_000, "maxDelayMs": 40_000},
     {**PLAIN, "minIntervalMs": 90_000},
     {**PLAIN, "when": "all"},
 )
+SOON = {"baseMs": 20_000, "maxMs": 30_000, "budget": 2, "probeMs": 400_000}
 
 
 def random_project(luck: random.Random, *, dense: bool) -> list[dict[str, Any]]:
     """A handful of workflows, each with a policy of its own; `dense`: nearly all of them join, and wait."""
     known = [f"s{number}" for number in range(1 if dense else luck.randint(1, 3))]
     workflows = []
-    for number in range(luck.randint(4, 7)):
-        slug = f"w{number}"
-        inputs = luck.sample(known[-4:], min(len(known), luck.choice((1, 2, 2, 3) if dense else (0, 1, 1, 2, 2, 3))))
-        made = workflow(slug, list(inputs), auto=luck.choice(JOINING)) if dense else _workflow(luck, slug, inputs)
+    for number in range(luck.randint(4, 8)):
+        made = (_joining if dense else _workflow)(luck, f"w{number}", known)
         workflows.append(made)
         known.extend(output["assetId"] for output in made["steps"][0]["produces"])
     return workflows
 
 
-def _workflow(luck: random.Random, slug: str, inputs: list[Any]) -> dict[str, Any]:
+def _joining(luck: random.Random, slug: str, known: list[str]) -> dict[str, Any]:
+    """Most read the source and something that comes of it, near or far."""
+    near = luck.sample(known[-3:], min(len(known), luck.choice((1, 1, 2))))
+    inputs = sorted({*near, *(known[:1] if luck.random() < 0.6 else ())})
+    more: dict[str, Any] = {"backoff": SOON} if luck.random() < 0.5 else {}
+    if luck.random() < 0.1:
+        more["quietHours"] = [{"from": "09:02", "to": "09:04"}]
+    read = [{"assetId": one, **({"freshness": {"maxAgeMs": 30_000}} if luck.random() < 0.1 else {})} for one in inputs]
+    return workflow(slug, read, auto=luck.choice(JOINING), **more)
+
+
+def _workflow(luck: random.Random, slug: str, known: list[str]) -> dict[str, Any]:
+    inputs = luck.sample(known[-4:], min(len(known), luck.choice((0, 1, 1, 2, 2, 3))))
     auto: dict[str, Any] | None = {"onUpstreamUpdate": luck.random() < 0.9}
     if auto is not None and luck.random() < 0.6:
         auto |= luck.choice(
@@ -58,7 +69,7 @@ def _workflow(luck: random.Random, slug: str, inputs: list[Any]) -> dict[str, An
     if luck.random() < 0.05:
         auto = None
     freshness = luck.choice((None, None, {"ttlMs": 200_000}, {"cadenceMs": 300_000}, {"cron": "*/7 * * * *"}))
-    more: dict[str, Any] = {"backoff": {"baseMs": 20_000, "maxMs": 100_000, "budget": 2, "probeMs": 400_000}}
+    more: dict[str, Any] = {"backoff": SOON}
     if luck.random() < 0.2:
         more["quietHours"] = [{"from": "09:10", "to": "09:15"}]
     read = [{"assetId": one, **_edge(luck)} for one in inputs]
@@ -73,32 +84,13 @@ def _edge(luck: random.Random) -> dict[str, Any]:
     return {"freshness": {"maxAgeMs": 250_000}} if dice < 0.2 else {}
 
 
-@dataclass
-class Said(Witness):
-    """The decisions about each workflow: equal ones in a row count once, except those that queued a run."""
-
-    decisions: dict[str, list[Spoken]] = field(default_factory=dict)
-    runs: list[Run] = field(default_factory=list)
-
-    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
-        if decision.run is not None and run is not None:
-            self.runs.append(run)
-        said = self.decisions.setdefault(member.slug, [])
-        said.append((str(decision.outcome), str(decision.reason)))
-
-
-def once(said: list[Spoken]) -> list[Spoken]:
-    """Equal holds in a row are one."""
-    return [one for number, one in enumerate(said) if one[0] == "run" or number == 0 or said[number - 1] != one]
-
-
 class Both:
     """The same steps in two worlds."""
 
     def __init__(self, lab: Lab, seed: int) -> None:
         self.luck = random.Random(seed)  # noqa: S311 - a seed, not a secret
         self.lab = lab
-        dense = seed % 2 == 0
+        self.dense = dense = seed % 3 != 0
         definitions = random_project(self.luck, dense=dense)
         lab.apply(*definitions)
         self.said = Said()
@@ -178,7 +170,7 @@ class Both:
 
     def advance(self) -> str:
         """From one moment to the next: the real services look whenever something is due."""
-        seconds = self.luck.choice((1, 5, 5, 15, 30, 60, 120, 400))
+        seconds = self.luck.choice((1, 1, 2, 5, 5, 10, 15, 30, 90) if self.dense else (1, 5, 5, 15, 30, 60, 120, 400))
         target = self.lab.later(seconds=seconds)
         while (moment := self.lab.one(NEXT)) is not None and moment <= target:
             self.lab.now = max(self.lab.now, moment)
@@ -202,30 +194,3 @@ class Both:
             getattr(self.lab.store, verb)(slug)
             getattr(self.world, verb)(member.id)
         return f"{verb} {slug}"
-
-    # What is compared.
-
-    def runs(self) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-        """Every run of each workflow, in order: theirs, and mine."""
-        theirs: dict[str, list[Any]] = {}
-        for run in self.lab.runs():
-            pins = {asset_id: pin["dataVersion"] for asset_id, pin in run["pins"].items()}
-            theirs.setdefault(run["slug"], []).append((run["status"], run["trigger"]["reason"], pins, run["mixed"]))
-        mine: dict[str, list[Any]] = {}
-        for one in self.said.runs:
-            pins = {asset_id: pin.data_version for asset_id, pin in one.pins.items()}
-            mine.setdefault(one.slug, []).append((str(one.status), one.reason, pins, one.mixed))
-        return theirs, mine
-
-    def decisions(self) -> tuple[dict[str, list[Spoken]], dict[str, list[Spoken]]]:
-        """Their decisions about every workflow, and mine."""
-        rows = self.lab.rows(
-            "SELECT w.slug, d.outcome, d.reason FROM decisions d JOIN workflows w ON w.id = d.workflow_id"
-            " ORDER BY d.at, d.id"
-        )
-        theirs: dict[str, list[Spoken]] = {}
-        for row in rows:
-            theirs.setdefault(row["slug"], []).append((row["outcome"], row["reason"]))
-        return {slug: once(said) for slug, said in theirs.items()}, {
-            slug: once(said) for slug, said in self.said.decisions.items()
-        }

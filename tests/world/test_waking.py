@@ -63,3 +63,37 @@ def test_a_wait_ends_at_its_deadline() -> None:
     start = given([workflow("b", "a"), workflow("d", "a b")]).report("a").start("b")
     almost = start.advance(seconds=3_599).expect_held("d", "waiting-for-upstream")
     assert almost.now + timedelta(seconds=1) == almost.advance(seconds=1).expect_run("d", mixed=True).now
+
+
+def test_who_waits_for_a_superseded_run_is_woken() -> None:
+    """s is as it was: the queued run of x has no cause any more, and d, which waited for x, waits no longer (R11.4)."""
+    flows = [workflow("u", "s"), workflow("x", "s"), workflow("d", "u x")]
+    waiting = given(flows).report("s", version="2").start("x", "u").succeed("x").report("s", version="3")
+    held = waiting.succeed("u").expect_runs("u", "x").expect_held("d", "waiting-for-upstream")
+    held.report("s", version="2").expect_runs("d")
+
+
+def test_who_waits_for_one_that_can_no_longer_run_is_woken() -> None:
+    """b waits for r until its input is too old, which no event tells: d runs in that moment, and says `mixed`."""
+    flows = [
+        workflow("r", "t"),
+        workflow("b", [{"assetId": "s", "freshness": {"maxAgeMs": 60_000}}, "t", "r"]),
+        workflow("d", "s b"),
+    ]
+    waiting = given(flows).report("t", "s").start("r").advance(seconds=60).expect_held("d", "waiting-for-upstream")
+    waiting.advance(seconds=2).expect_held("b", "input-too-old").expect_run("d", mixed=True)
+
+
+def test_an_end_without_a_change_wakes_who_waits_further_down() -> None:
+    """x makes the same again: y, between x and d, never hears of it, and d does (R9.3, R11.4)."""
+    flows = [workflow("x", "s"), workflow("y", "x"), workflow("d", "s y")]
+    waiting = given(flows).report("s").expect_runs("x").expect_held("d", "waiting-for-upstream")
+    waiting.succeed("x", changed=False).expect_run("d", mixed=False)
+
+
+def test_a_mix_that_was_read_is_remembered() -> None:
+    """d read u of one generation and x of another: its next run waits for whichever of both moves (ADR 0004)."""
+    failing = workflow("x", "s", backoff={"baseMs": 7_200_000, "maxMs": 7_200_000})
+    flows = [workflow("u", "s"), failing, workflow("d", "u x")]
+    mixed = given(flows).report("s").succeed("u").fail("x").expect_run("d", mixed=True).succeed("d")
+    mixed.report("s").start("u").report("s").succeed("u").expect_runs("u").expect_held("d", "waiting-for-upstream")
