@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from freshline.decide import Decision, decide
+from freshline.decide.motion import Walk
 from freshline.errors import ConflictError, NotFoundError
 from freshline.model.policy import Policy
 from freshline.model.state import State
@@ -261,10 +262,10 @@ def test_an_evaluation_that_raises_stays_in_its_own_workflow(lab: Lab, monkeypat
     """Scenario 22: an error while deciding is stored with its text, has its own backoff, and heals by itself."""
     lab.apply(workflow("b", "a"), workflow("c", "a"))
 
-    def raising(policy: Policy, state: State, now: datetime) -> Decision:
+    def raising(policy: Policy, state: State, now: datetime, walk: Walk) -> Decision:
         if state.slug == "b":
             raise ZeroDivisionError("planted")
-        return decide(policy, state, now)
+        return decide(policy, state, now, walk)
 
     with monkeypatch.context() as patched:
         patched.setattr(reconciler, "decide", raising)
