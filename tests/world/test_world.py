@@ -140,6 +140,7 @@ def test_lag_behind_an_equal_output_counts_as_none() -> None:
     result = simulate(flows, reports, Steady(equal=frozenset({"b"})), start=MONDAY, end=end, slots=2)
     assert result.runs_by_workflow == {"b": 24, "c": 1}
     assert result.lag_by_asset["c"] == {"p50": 60.0, "p95": 60.0, "max": 60.0}
+    assert result.avoided == 24
 
 
 def test_breaches_are_counted_once_per_incident() -> None:

@@ -21,6 +21,7 @@ class Result:
     runs: int
     failed: int
     mixed: int
+    avoided: int
     slot_hours: float
     breaches: int
     holds: dict[str, int]
@@ -35,6 +36,7 @@ class Result:
             "runs": self.runs,
             "failed": self.failed,
             "mixed": self.mixed,
+            "avoided": self.avoided,
             "slotHours": round(self.slot_hours, 3),
             "breaches": self.breaches,
             "holds": self.holds,
@@ -56,15 +58,16 @@ def simulate(
     world.start(fresh=True)
     sources = set(catalogue.sources)
     Player(world, jobs, slots=slots, reports=(one for one in reports if one.asset_id in sources)).play(end)
-    return _result(measures)
+    return _result(measures, avoided=sum(partition.avoided for partition in world.partitions.values()))
 
 
-def _result(measures: Measures) -> Result:
+def _result(measures: Measures, avoided: int) -> Result:
     every = list(chain.from_iterable(measures.lags.values()))
     return Result(
         runs=sum(measures.runs.values()),
         failed=failed(measures),
         mixed=measures.mixed,
+        avoided=avoided,
         slot_hours=measures.slot_seconds / 3600,
         breaches=sum(measures.breaches.values()),
         holds=dict(measures.holds.most_common()),
