@@ -27,12 +27,16 @@ WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {
 }
 
 
+ROUNDS = [4, pytest.param(200, marks=[pytest.mark.full, pytest.mark.timeout(900)])]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("count", [2, 8])
-def test_any_number_of_materializers_make_one_run(lab: Lab, count: int) -> None:
+def test_any_number_of_materializers_make_one_run(lab: Lab, count: int, rounds: int) -> None:
     """Scenario 23, promise 2: one event, many absorbers and reconcilers with random delays: one run per workflow."""
     lab.apply(*(workflow(slug, "a") for slug in "bcde"))
     lab.settle()
-    for version in range(4):
+    for version in range(rounds):
         lab.report("a", str(version))
         begin = threading.Barrier(count)
         errors: list[Exception] = []
@@ -57,7 +61,7 @@ def test_any_number_of_materializers_make_one_run(lab: Lab, count: int) -> None:
         lab.settle()
         assert lab.active() == ["b", "c", "d", "e"]
         assert sorted(lab.work()) == ["b", "c", "d", "e"]
-    assert len(lab.runs()) == 16
+    assert len(lab.runs()) == 4 * rounds
 
 
 def test_any_number_of_workers_take_each_run_once(lab: Lab) -> None:
