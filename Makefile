@@ -46,7 +46,7 @@ schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
 
 lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) --output-file requirements/runtime.lock
-	$(COMPILE) $(ARGS) --group dev --extra demo --extra redis --output-file requirements/dev.lock
+	$(COMPILE) $(ARGS) --group dev --extra connect --extra demo --extra redis --output-file requirements/dev.lock
 
 bench:  ## Measurements against plain baselines (not built yet)
 	@echo "make bench: there are no measurements yet, so nothing was measured" >&2; exit 1
