@@ -1,0 +1,248 @@
+"""The Delta log of a table: commits beside the data, so that other engines read every version that was published.
+
+A commit is a pure function of a table version and the one before it. The database has both, so the log can be written
+again at any time and comes out the same, byte by byte; and a commit that is there already is simply left (ADR 0009).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import NAMESPACE_URL, uuid5
+
+from freshline.errors import WarehouseError
+
+APP = "freshline"
+LOG = "_delta_log"
+CHECKPOINT_EVERY = 100
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_SIMPLE = frozenset(
+    "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
+)
+_FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+_COMMIT = re.compile(r"\d{20}\.json")
+Action = dict[str, Any]
+
+
+class LogConflictError(WarehouseError):
+    """The log has another commit where ours belongs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """One version of a table. `files`: what this version added, as paths below the table's directory with their sizes.
+
+    `base`: the version at which its list of files begins; smaller than `number` if rows were appended.
+    """
+
+    number: int
+    base: int
+    sequence: int
+    produced_at: datetime
+    schema: Mapping[str, Any]
+    partition_by: tuple[str, ...]
+    files: Mapping[str, int]
+
+
+def refusal(schema: Any) -> str | None:
+    """Why Delta's format cannot hold such a table, if it cannot."""
+    if not isinstance(schema, Mapping) or not schema.get("fields"):
+        return "it has no columns"
+    return next(_refused(schema, ""), None)
+
+
+def _refused(kind: Any, where: str) -> Iterator[str]:
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            for field in fields:
+                name = f"{where}{field['name']}"
+                if _FORBIDDEN.search(field["name"]):
+                    yield f"the name of column {name!r} has one of the characters ' ,;{{}}()=' or a line break"
+                yield from _refused(field["type"], f"{name}.")
+        case {"type": "array", "elementType": element}:
+            yield from _refused(element, where)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            yield from _refused(key, where)
+            yield from _refused(value, where)
+        case str() if kind in _SIMPLE or kind.startswith("decimal("):
+            return
+        case _:
+            shown = kind if isinstance(kind, str) else kind.get("type")
+            yield f"column {where.rstrip('.')!r} has the type {shown}"
+
+
+def commit(table: str, before: TableVersion | None, now: TableVersion, replaced: Mapping[str, int]) -> list[Action]:
+    """The actions that lead from one version to the next.
+
+    `replaced`: the files of the version before, where this one does not append to it. What both have stays untouched:
+    a commit must not add and remove the same file.
+    """
+    at = int(now.produced_at.timestamp() * 1000)
+    mode = "Append" if now.base < now.number else "Overwrite"
+    info = {"timestamp": at, "operation": "WRITE", "operationParameters": {"mode": mode}, "engineInfo": APP}
+    actions: list[Action] = [{"commitInfo": info}]
+    if before is None:
+        actions.append({"protocol": _protocol(now.schema)})
+    if before is None or _described(before) != _described(now):
+        actions.append({"metaData": _metadata(table, now, at)})
+    gone = {path: size for path, size in replaced.items() if path not in now.files}
+    new = {path: size for path, size in now.files.items() if path not in replaced}
+    split_by = before.partition_by if before else ()
+    actions += [{"remove": _remove(path, size, at, split_by)} for path, size in sorted(gone.items())]
+    actions += [{"add": _add(path, size, at, now.partition_by)} for path, size in sorted(new.items())]
+    return [*actions, {"txn": {"appId": APP, "version": now.sequence}}]
+
+
+def placeholder(table: str, number: int, now: TableVersion) -> list[Action]:
+    """A commit for a version whose files are gone, or that Delta cannot hold: the numbers stay those of the table."""
+    at = int(now.produced_at.timestamp() * 1000)
+    actions: list[Action] = [{"commitInfo": {"timestamp": at, "operation": "NONE", "engineInfo": APP}}]
+    if number == 0:
+        actions += [{"protocol": _protocol(now.schema)}, {"metaData": _metadata(table, now, at)}]
+    return actions
+
+
+def _protocol(schema: Mapping[str, Any]) -> Action:
+    """Timestamps without a time zone need the newer protocol, and whoever reads the table needs to know it."""
+    if "timestamp_ntz" not in json.dumps(schema):
+        return {"minReaderVersion": 1, "minWriterVersion": 2}
+    feature = ["timestampNtz"]
+    return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": feature, "writerFeatures": feature}
+
+
+def _described(version: TableVersion) -> tuple[Any, ...]:
+    return version.schema, version.partition_by
+
+
+def _metadata(table: str, version: TableVersion, at: int) -> Action:
+    return {
+        "id": str(uuid5(NAMESPACE_URL, f"{APP}:{table}")),
+        "name": table,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(version.schema, separators=(",", ":")),
+        "partitionColumns": list(version.partition_by),
+        "configuration": {},
+        "createdTime": at,
+    }
+
+
+def _add(path: str, size: int, at: int, columns: tuple[str, ...]) -> Action:
+    return {**_file(path, size, columns), "modificationTime": at}
+
+
+def _remove(path: str, size: int, at: int, columns: tuple[str, ...]) -> Action:
+    return {**_file(path, size, columns), "deletionTimestamp": at, "extendedFileMetadata": True}
+
+
+def _file(path: str, size: int, columns: tuple[str, ...]) -> Action:
+    values = _partition_values(path, columns)
+    return {"path": quote(path, safe="/=:"), "partitionValues": values, "size": size, "dataChange": True}
+
+
+def _partition_values(path: str, columns: tuple[str, ...]) -> dict[str, str | None]:
+    """What the names of the directories say, as Spark writes them."""
+    found = dict(piece.split("=", 1) for piece in path.split("/")[:-1] if "=" in piece)
+    said = {unquote(name): None if value == NULL_PARTITION else unquote(value) for name, value in found.items()}
+    by_name = {name.lower(): value for name, value in said.items()}
+    return {column: by_name[column.lower()] for column in columns}
+
+
+class DeltaLog:
+    """The log of one table in its directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.directory = root / LOG
+
+    def path(self, number: int) -> Path:
+        """Where the commit of a version is."""
+        return self.directory / f"{number:020}.json"
+
+    def has(self, number: int) -> bool:
+        """Whether the version is in the log, as a commit or under a checkpoint that came later."""
+        return self.path(number).exists() or self._checkpointed() >= number
+
+    def numbers(self) -> list[int]:
+        """The versions whose commits are there."""
+        return sorted(int(name[:20]) for name in _names(self.directory) if _COMMIT.fullmatch(name))
+
+    def write(self, number: int, actions: list[Action], *, replace: bool = False) -> bool:
+        """Write a commit in one step; whether it is new. One that says something else is a conflict."""
+        text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+        target = self.path(number)
+        if _read(target) == text:
+            return False
+        if target.exists() and not replace:
+            raise LogConflictError(
+                f"{target} is not the commit that belongs there",
+                hint=f"if nobody else is to write to the table: `freshline table repair {self.root.name}`",
+            )
+        self.directory.mkdir(parents=True, exist_ok=True)
+        _put(target, text, replace=replace)
+        return True
+
+    def checkpoint(self) -> None:
+        """Sum the log up, so that readers need not read all commits, and forget commits older than 30 days."""
+        from deltalake import DeltaTable  # noqa: PLC0415 - 40 ms that only a hundredth of the commits needs
+
+        table = DeltaTable(str(self.root))
+        table.create_checkpoint()
+        table.cleanup_metadata()
+
+    def forget_checkpoints(self) -> None:
+        """Remove checkpoints: what is summed up in them may be wrong."""
+        for name in _names(self.directory):
+            if name == "_last_checkpoint" or ".checkpoint." in name:
+                (self.directory / name).unlink(missing_ok=True)
+
+    def _checkpointed(self) -> int:
+        try:
+            return int(json.loads((self.directory / "_last_checkpoint").read_text())["version"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return -1
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return [path.name for path in directory.iterdir()]
+    except FileNotFoundError:
+        return []
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _put(target: Path, text: str, *, replace: bool) -> None:
+    """Durable and whole, or not at all: a link fails where there is a file already."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".commit-")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        if replace:
+            Path(name).replace(target)
+        else:
+            os.link(name, target)
+    except FileExistsError:
+        raise LogConflictError(f"{target} was written by somebody else in this moment") from None
+    finally:
+        Path(name).unlink(missing_ok=True)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
