@@ -8,12 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from freshline.errors import NotFoundError
 from freshline.model.run import PinnedInput
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import StepRequest, StepResult
 from freshline.spark.tables import staging_directory
 
 _tries = itertools.count(1)
+
+
+def unknown(asset_id: str, version: int) -> PinnedInput:
+    """The answer to a step that asks for a version which is not there."""
+    raise NotFoundError(f"version {version} of {asset_id} is not there")
 
 
 @dataclass
@@ -59,7 +65,14 @@ class Bench:
             **given,
         )
 
-    def run(self, job: Mapping[str, Any], *, stop: Callable[[], str | None] = lambda: None, **given: Any) -> StepResult:
+    def run(
+        self,
+        job: Mapping[str, Any],
+        *,
+        stop: Callable[[], str | None] = lambda: None,
+        ask: Callable[[str, int], PinnedInput] = unknown,
+        **given: Any,
+    ) -> StepResult:
         """Execute one step."""
         self.log.clear()
         self.progress.clear()
@@ -67,6 +80,7 @@ class Bench:
             self.request(job, **given),
             on_log=lambda stream, text: self.log.append((stream, text)),
             on_progress=self.progress.append,
+            on_ask=ask,
             stop=stop,
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import StepRequest
 from freshline.settings import Settings
+from tests.runs.steps import unknown
 
 
 def main(project: Path) -> None:
@@ -18,7 +19,13 @@ def main(project: Path) -> None:
     step = {"id": "s", "job": {"kind": "spark.python", "entrypoint": "jobs:endless"}, "produces": [{"assetId": "out"}]}
     outputs = {"out": {"staging": str(project / "warehouse" / "out" / "data" / "orphan")}}
     request = StepRequest("r", 1, 1, "flow", "", step, {}, {}, outputs, str(project / "warehouse"))
-    runner.run_step(request, on_log=lambda *_: None, on_progress=lambda progress: say(str(progress)), stop=lambda: None)
+    runner.run_step(
+        request,
+        on_log=lambda *_: None,
+        on_progress=lambda progress: say(str(progress)),
+        on_ask=unknown,
+        stop=lambda: None,
+    )
 
 
 def say(text: str) -> None:

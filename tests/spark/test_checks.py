@@ -61,13 +61,13 @@ def table(spark: SparkSession) -> DataFrame:
 
 def test_all_kinds_of_checks_can_pass(table: DataFrame) -> None:
     """Nulls pass where a value is compared; the number of rows comes from the write."""
-    results = run_checks(table, 4, [Check.model_validate(check) for check in GOOD])
+    results = run_checks(table, table, 4, [Check.model_validate(check) for check in GOOD])
     assert [r.check.kind for r in results if not r.passed] == []
 
 
 def test_all_kinds_of_checks_can_fail_and_say_what_they_saw(table: DataFrame) -> None:
     """Each names its column and the observed value, which is stored as JSON."""
-    results = run_checks(table, 4, [Check.model_validate(check) for check, _, _ in BAD])
+    results = run_checks(table, table, 4, [Check.model_validate(check) for check, _, _ in BAD])
     for result, (check, observed, said) in zip(results, BAD, strict=True):
         assert not result.passed, check
         assert said in result.said
@@ -100,4 +100,4 @@ def test_warnings_do_not_stop_an_output(table: DataFrame, tmp_path: Path) -> Non
 def test_a_check_of_an_absent_column_says_which_there_are(table: DataFrame, check: dict[str, Any]) -> None:
     """The columns of the table are listed."""
     with pytest.raises(CheckError, match=r"names column 'kk', .* its columns are k, t, n, at, old, never"):
-        run_checks(table, 4, [Check.model_validate(check)])
+        run_checks(table, table, 4, [Check.model_validate(check)])

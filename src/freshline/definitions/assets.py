@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from freshline.definitions import names
-from freshline.definitions.base import AsTuple, FieldError, Model
+from freshline.definitions.base import AsTuple, FieldError, Millis, Model
 from freshline.definitions.checks import Check, Column, Columns
 from freshline.definitions.timing import AutoMaterialize, Freshness, InputFreshness
 
@@ -25,6 +25,9 @@ class Consumes(Model):
         default=None, description="onUpstreamUpdate speaks for this input alone."
     )
     freshness: InputFreshness | None = Field(default=None, description="How old it may be for a run to start.")
+    rows: Literal["all", "new"] = Field(
+        default="all", description="new: the view has only rows that were appended since the last run."
+    )
 
 
 class Table(Model):
@@ -35,6 +38,15 @@ class Table(Model):
         default=(), description="Columns that split the files."
     )
     keys: Annotated[tuple[Column, ...], AsTuple] = Field(default=(), description="The columns that identify a row.")
+    on_replaced_input: Literal["replace", "append"] = Field(
+        default="replace", description="Of an append: what a run does when an input changed other than by append."
+    )
+    keep_versions: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="At least so many versions are kept; default FRESHLINE_KEEP_VERSIONS."
+    )
+    keep_ms: Millis | None = Field(
+        default=None, description="Versions are kept so long after they were replaced; default FRESHLINE_KEEP_TABLES."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -43,6 +55,10 @@ class Table(Model):
         if self.mode != "merge" and self.keys:
             raise FieldError(
                 "keys", f"'keys' have no effect in table mode {self.mode!r}; use mode 'merge' or remove them"
+            )
+        if self.mode != "append" and self.on_replaced_input != "replace":
+            raise FieldError(
+                "onReplacedInput", f"'onReplacedInput' has no effect in table mode {self.mode!r}; remove it"
             )
         for field, columns in (("partitionBy", self.partition_by), ("keys", self.keys)):
             if len({column.lower() for column in columns}) < len(columns):

@@ -90,7 +90,7 @@ def _job(step: Step) -> dict[str, Any]:
         )
     else:
         work = job.entrypoint
-    consumed = sorted((item.asset_id, view_name(item)) for item in step.consumes)
+    consumed = sorted((item.asset_id, view_name(item), item.rows) for item in step.consumes)
     return {"kind": job.kind, "work": work, "parameters": job.parameters, "consumes": consumed}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ class PinnedInput:
     """The snapshot of one asset that a run reads, and where its data is.
 
     `location`: {"format": "parquet", "paths": [...]}; table paths are relative to the warehouse, source paths are not.
+    `parts`: all directories of a table, each with the version that added it; `location` has those of the last one.
+    `since`: rows of later versions are new to the step that reads it; None: all are.
     """
 
     asset_id: str
@@ -21,6 +23,20 @@ class PinnedInput:
     payload: Any = None
     table_version: int | None = None
     schema: Any = None
+    base_version: int | None = None
+    parts: Sequence[tuple[int, str]] = ()
+    since: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a run had read an input: the snapshot, and where that stands in the input's table."""
+
+    data_version: str
+    table_version: int | None
+    base_version: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +44,9 @@ class StagedOutput:
     """One produced asset of a finished step, written and checked, not yet published.
 
     `data_version` None: every publication counts as changed (R9.6 `none`).
-    `location`: {"format": "parquet", "paths": ["<asset>/data/<run>-<attempt>-<try>"], "files": {name: size}} or None.
+    `location`: {"format": "parquet", "paths": ["<asset>/data/<run>-<attempt>-<try>"], "files": {path: size}} or None;
+    rows and bytes are those of the whole table. `appended`: the location holds only what comes to the head's rows.
+    `based_on`: the head's snapshot that it was computed from (0: there was none); if the head has moved, it is void.
     """
 
     asset_id: str
@@ -42,11 +60,16 @@ class StagedOutput:
     payload: Any = None
     partition_key: str = ""
     freshness: Mapping[str, Any] | None = None
+    based_on: int | None = None
+    appended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run that this worker holds. `attempt` is the fencing token of every write."""
+    """A run that this worker holds. `attempt` is the fencing token of every write.
+
+    `inputs`: its pins, and the heads of its own outputs. `positions`: how far each of those had read which input.
+    """
 
     id: str
     workflow_id: int
@@ -58,6 +81,7 @@ class ClaimedRun:
     parameters: Mapping[str, Any]
     trigger: Mapping[str, Any]
     inputs: Mapping[str, PinnedInput]
+    positions: Mapping[str, Mapping[str, Position]]
     finished_steps: Mapping[str, tuple[StagedOutput, ...]]
     job_fingerprint: str
     code_hash: str | None

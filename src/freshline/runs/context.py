@@ -18,8 +18,8 @@ class Tables(Protocol):
     def spark(self) -> Any:
         """The session of this step."""
 
-    def read(self, pinned: PinnedInput) -> Any:
-        """The DataFrame of one pinned snapshot."""
+    def read(self, pinned: PinnedInput, *, new: bool = False) -> Any:
+        """The DataFrame of one pinned snapshot, or of the rows that are new to the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,15 @@ class Input:
     version: int
     data_version: str
     payload: Any
-    _read: Callable[[], Any] = field(repr=False)
+    _read: Callable[[int | None], Any] = field(repr=False)
 
     def df(self) -> Any:
         """The rows as a Spark DataFrame."""
-        return self._read()
+        return self._read(None)
+
+    def at(self, version: int) -> Any:
+        """The rows of another version that is still kept, as a Spark DataFrame."""
+        return self._read(version)
 
 
 class Context:
@@ -54,6 +58,7 @@ class Context:
         full_refresh: bool,
         tables: Tables | None,
         say: Callable[[dict[str, Any]], None],
+        ask: Callable[[str, int], PinnedInput],
     ) -> None:
         self.run_id = run_id
         self.attempt = attempt
@@ -62,11 +67,16 @@ class Context:
         self.full_refresh = full_refresh
         self.log = _logger(say)
         self.inputs = Inputs({asset: self._input(pinned) for asset, pinned in inputs.items()})
+        self._pinned = dict(inputs)
         self._tables = tables
         self._say = say
+        self._ask = ask
 
     def _input(self, pinned: PinnedInput) -> Input:
-        read = lambda: self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()").read(pinned)  # noqa: E731
+        def read(version: int | None) -> Any:
+            tables = self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()")
+            return tables.read(pinned if version is None else self._ask(pinned.asset_id, version))
+
         return Input(pinned.asset_id, pinned.sequence, pinned.data_version, pinned.payload, read)
 
     @property
@@ -75,11 +85,15 @@ class Context:
         return self._need_spark("ctx.spark").spark
 
     def new(self, asset_id: str) -> Any:
-        """The rows of an input that no earlier run consumed.
+        """The rows of an input that were appended since the last run of this step succeeded.
 
-        In this version that is the whole input: `ctx.full_refresh` is true and says so.
+        All rows, where `ctx.full_refresh` is true or the input is no table of ours; then the log says so.
         """
-        return self.inputs[asset_id].df()
+        known = self.inputs[asset_id]
+        pinned = self._pinned[asset_id]
+        if not self.full_refresh and pinned.since is None:
+            self.log.info("ctx.new(%r) is the whole input: which of its rows are new is not known", asset_id)
+        return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Tell how far the job is; shown while it runs."""

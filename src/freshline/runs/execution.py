@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 import structlog
 
-from freshline.definitions.schema import Retry, Step, Workflow
+from freshline.definitions.schema import Produces, Retry, Step, Table, Workflow
 from freshline.definitions.steps import produced, step_order
 from freshline.errors import CheckError, DatabaseError, FreshlineError, JobError
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.runs.increments import Reading, reading
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped
 from freshline.runs.slot import Slot
@@ -103,18 +104,20 @@ class Execution:
             self._request(definition, step, try_),
             on_log=lambda stream, text: self._log(step.id, stream, text),
             on_progress=lambda progress: self._progress(step.id, progress),
+            on_ask=lambda asset_id, version: self._persist(
+                lambda: self.store.table_at(asset_id, self.run.partition_key, version)
+            ),
             stop=self.stop,
         )
 
     def _request(self, definition: Workflow, step: Step, try_: int) -> StepRequest:
         run, warehouse = self.run, self.settings.warehouse_path
-        outputs = {
-            output.asset_id: {
-                "staging": str(tables.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
-                "schema": run.inputs[output.asset_id].schema if output.asset_id in run.inputs else None,
-            }
-            for output in step.produces
-        }
+        own = produced(definition)
+        outside = {item.asset_id: run.inputs[item.asset_id] for item in step.consumes if item.asset_id in run.inputs}
+        external = {asset_id: pinned for asset_id, pinned in outside.items() if asset_id not in own}
+        read = reading(step, external, run.positions, forced=bool(run.trigger.get("fullRefresh")))
+        if read.refresh:
+            self._log(step.id, "log", f"INFO everything is read anew: {read.refresh}")
         return StepRequest(
             run_id=run.id,
             attempt=run.attempt,
@@ -123,30 +126,50 @@ class Execution:
             partition_key=run.partition_key,
             step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
             parameters={**definition.parameters, **run.parameters},
-            inputs=self._inputs(definition, step),
-            outputs=outputs,
+            inputs=self._inputs(definition, step, read),
+            outputs={output.asset_id: self._output(output, try_, read) for output in step.produces},
             warehouse=str(warehouse),
             timeout_ms=step.timeout_ms,
             secrets=tuple(definition.secrets),
+            full_refresh=read.refresh is not None,
         )
 
-    def _inputs(self, definition: Workflow, step: Step) -> dict[str, PinnedInput]:
+    def _output(self, output: Produces, try_: int, read: Reading) -> dict[str, Any]:
+        run, warehouse, head = self.run, self.settings.warehouse_path, self.run.inputs.get(output.asset_id)
+        return {
+            "staging": str(tables.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
+            "head": asdict(head) if head else None,
+            "anew": _anew(output, read, forced=bool(run.trigger.get("fullRefresh"))),
+        }
+
+    def _inputs(self, definition: Workflow, step: Step, read: Reading) -> dict[str, PinnedInput]:
         """Pins, own outputs of earlier steps, and for what the step itself makes the previous head (R1.3)."""
         makers = {asset_id: step_id for asset_id, (step_id, _) in produced(definition).items()}
         inputs = {}
         for item in step.consumes:
             inner = makers.get(item.asset_id, step.id) != step.id
-            pinned = self._own(item.asset_id) if inner else self.run.inputs.get(item.asset_id)
+            pinned = self._own(item.asset_id, read) if inner else self.run.inputs.get(item.asset_id)
             if pinned is not None:
-                inputs[item.asset_id] = pinned
+                inputs[item.asset_id] = replace(pinned, since=read.since.get(item.asset_id, pinned.since))
         return inputs
 
-    def _own(self, asset_id: str) -> PinnedInput | None:
-        output = self.staged.get(asset_id)
+    def _own(self, asset_id: str, read: Reading) -> PinnedInput | None:
+        """What an earlier step of this run has staged; if it appended, then to the rows of the head."""
+        output, head = self.staged.get(asset_id), self.run.inputs.get(asset_id)
         if output is None:
             return None
-        version = output.data_version or f"run:{self.run.id}"
-        return PinnedInput(asset_id, 0, version, output.location, output.payload, None, output.schema)
+        last = (head.table_version or 0) if head else -1
+        before = head.parts if head and output.appended else ()
+        return PinnedInput(
+            asset_id,
+            0,
+            output.data_version or f"run:{self.run.id}",
+            output.location,
+            output.payload,
+            schema=output.schema,
+            parts=[*before, *((last + 1, path) for path in (output.location or {}).get("paths", ()))],
+            since=last if output.appended and read.refresh is None else None,
+        )
 
     def _log(self, step_id: str, stream: str, text: str) -> None:
         self.lease.lines.append({"step_id": step_id, "stream": stream, "text": text})
@@ -181,6 +204,12 @@ class Execution:
 
     def _persist(self, write: Callable[[], T]) -> T:
         return persist(write, lambda: self.pause(RETRY_S))
+
+
+def _anew(output: Produces, read: Reading, *, forced: bool) -> bool:
+    """Whether an output replaces what is there: an append when its inputs were replaced (R9.5), or if a user asks."""
+    table = output.table or Table()
+    return forced or (table.mode == "append" and table.on_replaced_input == "replace" and read.refresh is not None)
 
 
 def persist(write: Callable[[], T], pause: Callable[[], str | None]) -> T:

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One step to execute. `interruptible` surrounds user code; `say` sends a message to the supervisor."""
+    """One step to execute. `interruptible` surrounds user code; `say` sends a message to the supervisor.
+
+    `ask` has the supervisor look up another version of an input.
+    """
 
     request: StepRequest
     step: Step
     engine: Engine | None
     say: Callable[[dict[str, Any]], None]
+    ask: Callable[[str, int], PinnedInput]
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
@@ -115,6 +119,7 @@ def _arguments(work: Work, function: Callable[..., Any]) -> tuple[tuple[Any, ...
         full_refresh=work.request.full_refresh,
         tables=work.engine,
         say=work.say,
+        ask=work.ask,
     )
     declared = getattr(function, "__freshline__", None)
     if not isinstance(declared, AssetFunction):
@@ -125,4 +130,7 @@ def _arguments(work: Work, function: Callable[..., Any]) -> tuple[tuple[Any, ...
 def _argument(work: Work, context: Context, asset: str) -> Any:
     """What a parameter under `@asset` gets: a DataFrame, an `Input` without Spark, None if there is nothing yet."""
     found = context.inputs.get(asset)
-    return found if found is None or work.engine is None else found.df()
+    if found is None or work.engine is None:
+        return found
+    new = any(item.rows == "new" for item in work.step.consumes if item.asset_id == asset)
+    return context.new(asset) if new else found.df()

@@ -14,10 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from freshline.errors import FreshlineError
+from freshline.errors import FreshlineError, NotFoundError
+from freshline.model.run import PinnedInput
 from freshline.runs.lines import TAIL, Log
 from freshline.runs.listener import Ended, Line, Listener, Said
 from freshline.runs.protocol import (
@@ -29,6 +31,7 @@ from freshline.runs.protocol import (
     StepStopped,
     StepTimeout,
     error_from,
+    error_message,
 )
 from freshline.runs.scratch import make_scratch
 from freshline.settings import Settings
@@ -45,6 +48,16 @@ KEPT = frozenset({"FRESHLINE_PROJECT", "FRESHLINE_WAREHOUSE", "FRESHLINE_LOG_LEV
 
 # The kernel's parent-death signal follows the thread that forked, so all runners are forked by one that stays.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="freshline-spawner")
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What a step needs of the supervisor while it runs."""
+
+    log: Log
+    on_progress: Callable[[dict[str, Any]], None]
+    on_ask: Callable[[str, int], PinnedInput]
+    stop: Callable[[], str | None]
 
 
 class RunnerProcess:
@@ -135,6 +148,7 @@ class RunnerProcess:
         *,
         on_log: Callable[[str, str], None],
         on_progress: Callable[[dict[str, Any]], None],
+        on_ask: Callable[[str, int], PinnedInput],
         stop: Callable[[], str | None],
     ) -> StepResult:
         """Execute one step and wait for it; callbacks are called by this thread.
@@ -147,7 +161,7 @@ class RunnerProcess:
         self._steps += 1
         try:
             self._send({"type": "step", "id": self._steps, "request": request.as_json(), "secrets": secrets})
-            return self._follow(listener, request, log, on_progress, stop)
+            return self._follow(listener, request, Callbacks(log, on_progress, on_ask, stop))
         except FreshlineError as error:
             _hide(error, log)
             raise
@@ -179,10 +193,9 @@ class RunnerProcess:
         self,
         listener: Listener,
         request: StepRequest,
-        log: Log,
-        on_progress: Callable[[dict[str, Any]], None],
-        stop: Callable[[], str | None],
+        callbacks: Callbacks,
     ) -> StepResult:
+        log = callbacks.log
         deadline = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
         while True:
             match listener.next(POLL):
@@ -191,23 +204,23 @@ class RunnerProcess:
                 case Line(stream, text):
                     log.write(stream, text)
                 case Said(message):
-                    if result := self._answer(message, log, on_progress):
+                    if result := self._hear(message, callbacks):
                         return result
-            if reason := stop():
+            if reason := callbacks.stop():
                 self._interrupt(listener, reason, log)
                 raise StepStopped(reason)
             if deadline is not None and time.monotonic() > deadline:
                 self._interrupt(listener, TIMEOUT, log)
                 raise StepTimeout(f"the step took longer than its timeoutMs of {request.timeout_ms} and was stopped")
 
-    def _answer(
-        self, message: Mapping[str, Any], log: Log, on_progress: Callable[[dict[str, Any]], None]
-    ) -> StepResult | None:
+    def _hear(self, message: Mapping[str, Any], callbacks: Callbacks) -> StepResult | None:
         match message["type"]:
             case "log":
-                log.write("log", message["text"])
+                callbacks.log.write("log", message["text"])
             case "progress":
-                on_progress(message["progress"])
+                callbacks.on_progress(message["progress"])
+            case "ask" if message["id"] == self._steps:
+                self._send({"type": "answer", **_answer(message, callbacks.on_ask)})
             case "done" if message["id"] == self._steps:
                 return StepResult.from_json(message)
             case "error" if message["id"] == self._steps:
@@ -240,6 +253,13 @@ class RunnerProcess:
         if self._listener:
             self._listener.kill()
             self._listener.ended.wait(SEND_TIMEOUT)
+
+
+def _answer(message: Mapping[str, Any], on_ask: Callable[[str, int], PinnedInput]) -> dict[str, Any]:
+    try:
+        return {"pinned": asdict(on_ask(message["asset"], message["version"]))}
+    except NotFoundError as error:
+        return {"error": error_message(error)}
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:

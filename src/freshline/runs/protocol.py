@@ -1,6 +1,7 @@
 """What a supervisor and its runner say to each other: JSON lines on a socket of their own, plain data only.
 
-To the runner: `hello`, `step`, `cancel`, `exit`. From it: `ready`, `log`, `progress`, `done`, `error`, `stopped`.
+To the runner: `hello`, `step`, `cancel`, `answer`, `exit`. From it: `ready`, `log`, `progress`, `ask`, `done`, `error`,
+`stopped`.
 """
 
 from __future__ import annotations

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from freshline.definitions.modules import ProjectFinder
 from freshline.definitions.schema import Step
 from freshline.errors import FreshlineError
+from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
-from freshline.runs.protocol import Channel, StepRequest, error_message
+from freshline.runs.protocol import Channel, StepRequest, error_from, error_message
 
 if TYPE_CHECKING:
     from freshline.spark.engine import Engine
@@ -43,6 +44,7 @@ class Runner:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._inbox: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._engine: Engine | None = None
         self._step: int | None = None
         self._canceled: int | None = None
@@ -93,8 +95,16 @@ class Runner:
 
     def _execute(self, request: StepRequest) -> dict[str, Any]:
         step = Step.model_validate(request.step)
-        work = Work(request, step, self._engine, self._channel.send, self._interruption)
+        work = Work(request, step, self._engine, self._channel.send, self._ask, self._interruption)
         return {"type": "done", **execute(work).as_json()}
+
+    def _ask(self, asset_id: str, version: int) -> PinnedInput:
+        """Another version of an input, from the supervisor, who knows the database."""
+        self._channel.send({"type": "ask", "id": self._step, "asset": asset_id, "version": version})
+        answer = self._answers.get()
+        if "error" in answer:
+            raise error_from(answer["error"])
+        return PinnedInput(**answer["pinned"])
 
     def _failed(self, error: FreshlineError) -> dict[str, Any]:
         if self._canceled == self._step:
@@ -121,6 +131,8 @@ class Runner:
             for message in messages:
                 if message["type"] == "cancel":
                     self._cancel(message["id"])
+                elif message["type"] == "answer":
+                    self._answers.put(message)
                 else:
                     self._inbox.put(message)
         _die()

@@ -17,6 +17,7 @@ from freshline.spark.fingerprint import quoted
 COUNT = "__freshline_count"  # the table may have any other column
 VIEW = "output"  # how SQL checks see the new data
 SHOWN = 200  # characters of a value in a message
+OF_TABLE = frozenset({"age", "holds"})  # counters that speak of the whole table, not of single rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,15 @@ class Result:
         }
 
 
-def run_checks(table: DataFrame, rows: int, checks: Sequence[Check]) -> list[Result]:
-    """The outcome of every check, in the declared order. `rows` is known from the write."""
+def run_checks(written: DataFrame, whole: DataFrame, rows: int, checks: Sequence[Check]) -> list[Result]:
+    """The outcome of every check, in the declared order. `rows`: of the whole table, known from the write.
+
+    What holds for single rows is checked on those that were written; what speaks of the table, on the whole table.
+    """
     for check in checks:
-        _check_columns(table, check)
-    counted = _count(table, checks)
-    return [_result(table, rows, check, counted.get(i)) for i, check in enumerate(checks)]
+        _check_columns(whole, check)
+    counted = _count(written, whole, checks)
+    return [_result(whole, rows, check, counted.get(i)) for i, check in enumerate(checks)]
 
 
 def _check_columns(table: DataFrame, check: Check) -> None:
@@ -61,9 +65,17 @@ def _columns(check: Check) -> Iterable[str]:
     return check.not_null or check.unique or ((single.column,) if single else ())
 
 
-def _count(table: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, Any]]:
-    """All that one pass over the table can count, by the check's index."""
-    wanted = {(i, name): column for i, check in enumerate(checks) for name, column in _counters(table, check).items()}
+def _count(written: DataFrame, whole: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, Any]]:
+    """All that one pass over the rows can count, by the check's index; appended rows and the whole are two passes."""
+    wanted = {(i, name): column for i, check in enumerate(checks) for name, column in _counters(whole, check).items()}
+    of_table = {key: column for key, column in wanted.items() if key[1] in OF_TABLE}
+    of_rows = {key: column for key, column in wanted.items() if key not in of_table}
+    if written is whole:
+        return _pass(whole, wanted)
+    return {**_pass(written, of_rows), **_pass(whole, of_table)}
+
+
+def _pass(table: DataFrame, wanted: Mapping[tuple[int, str], Column]) -> dict[int, dict[str, Any]]:
     if not wanted:
         return {}
     row = table.agg(*(column.alias(f"c{n}") for n, column in enumerate(wanted.values()))).collect()[0]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from freshline.definitions.schema import Produces, Step
 from freshline.definitions.steps import view_name
@@ -20,6 +19,7 @@ from freshline.errors import CheckError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import tables
 from freshline.spark.failures import explain, failed
+from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
 from freshline.spark.staging import Staging, write
 
@@ -88,23 +88,16 @@ class Engine:
             with contextlib.suppress(Exception):  # a session that is broken is replaced with its process
                 self._root.catalog.clearCache()
 
-    def read(self, pinned: PinnedInput) -> DataFrame:
-        """Exactly the pinned snapshot."""
+    def read(self, pinned: PinnedInput, *, new: bool = False) -> DataFrame:
+        """Exactly the pinned snapshot. `new`: only the rows that the step has not read yet."""
         if pinned.location is None:
             raise JobError(
                 f"asset {pinned.asset_id!r} has no path; declare one in sources/ or report it with payload.path"
             )
         try:
-            return self._load(pinned, pinned.location)
+            return load(self._session, self._warehouse, pinned, since=pinned.since if new else None)
         except Exception as error:  # noqa: BLE001 - formats raise what they like
             raise JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}") from None
-
-    def _load(self, pinned: PinnedInput, location: Mapping[str, Any]) -> DataFrame:
-        kind = str(location.get("format", "parquet"))
-        reader = self._session.read.format(kind).options(**_options(kind, location, pinned.schema))
-        if schema := _schema(pinned.schema):
-            reader = reader.schema(schema)
-        return reader.load(tables.absolute_paths(self._warehouse, location))
 
     def create_views(self, step: Step, inputs: Mapping[str, PinnedInput]) -> None:
         """A view per consumed asset whose data can be read."""
@@ -112,7 +105,8 @@ class Engine:
             pinned = inputs.get(consumed.asset_id)
             if pinned is not None and pinned.location is not None:
                 self._views[consumed.asset_id] = view_name(consumed)
-                self.read(pinned).createOrReplaceTempView(view_name(consumed))
+                rows = self.read(pinned, new=consumed.rows == "new")
+                rows.createOrReplaceTempView(view_name(consumed))
 
     def query(self, sql: str, parameters: Mapping[str, Any], inputs: Mapping[str, PinnedInput]) -> DataFrame:
         """The result of a query with its named parameters."""
@@ -130,8 +124,15 @@ class Engine:
     def stage(self, produced: Produces, step_id: str, table: DataFrame) -> StagedOutput:
         """Write, fingerprint and check one output."""
         output = self._outputs[produced.asset_id]
+        head = output.get("head")
         staging = Staging(
-            produced.asset_id, step_id, self._warehouse, Path(output["staging"]), produced, output.get("schema")
+            asset_id=produced.asset_id,
+            step_id=step_id,
+            warehouse=self._warehouse,
+            directory=Path(output["staging"]),
+            produced=produced,
+            head=PinnedInput(**head) if head else None,
+            anew=output.get("anew", True),
         )
         try:
             return write(table, staging)
@@ -201,21 +202,6 @@ class Engine:
             if stages and now != last:
                 say({"type": "progress", "progress": now})
                 last = now
-
-
-def _options(kind: str, location: Mapping[str, Any], schema: Any) -> dict[str, str]:
-    given = {str(name): str(value) for name, value in (location.get("options") or {}).items()}
-    if kind != "csv":
-        return given
-    defaults = {"header": "true"} if _schema(schema) else {"header": "true", "inferSchema": "true"}
-    return {**defaults, **given}
-
-
-def _schema(schema: Any) -> StructType | None:
-    """The schema to read with, if it is one of Spark's; knowing it saves a look into the files."""
-    if isinstance(schema, Mapping) and schema.get("type") == "struct":
-        return StructType.fromJson(dict(schema))
-    return None
 
 
 def _arguments(sql: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Every row becomes one 64-bit hash; count, xor and sums of the hashes do not depend on the order of rows, on files or
 on partitions, and they do depend on duplicates. Names, types and order of the columns count too, nullability does not.
-Two fingerprints of parts give that of the whole (R9.5): counts and sums add, xors xor.
+Two fingerprints of parts give that of the whole (R9.5): counts and sums add, xors xor. The xors of single columns say
+whose values differ from the version before; they are no part of the data version.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -28,18 +29,20 @@ from pyspark.sql.types import (
 )
 
 MASK_BITS = 62
+MOST_COLUMNS = 100  # that are told apart
 # Pieces of the hash: their sums stay below 2**63 for 2**41 rows, and sums of longs are quick where decimals are not.
 PIECES = ((0, 21), (21, 21), (42, 22))
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What was seen of the rows. `schema`: a digest of the columns that count."""
+    """What was seen of the rows. `schema`: a digest of the columns that count. `columns`: the xor of each."""
 
     rows: int
     xor: int
     sums: tuple[int, ...]
     schema: str
+    columns: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -51,16 +54,34 @@ class Fingerprint:
         """Plain data, kept beside the table so that parts can be combined later."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fingerprint:
+        """The inverse of `as_json`."""
+        return cls(**{**data, "sums": tuple(data["sums"])})
 
-def aggregates(row: Column) -> list[Column]:
-    """What to observe of the hash of the rows.
+    def extended(self, more: Fingerprint) -> Fingerprint:
+        """The fingerprint of these rows and of those that were appended."""
+        return Fingerprint(
+            rows=self.rows + more.rows,
+            xor=self.xor ^ more.xor,
+            sums=tuple(one + other for one, other in zip(self.sums, more.sums, strict=True)),
+            schema=more.schema,
+            columns={name: self.columns.get(name, 0) ^ seen for name, seen in more.columns.items()},
+        )
 
-    The hash is an expression in each of them, evaluated once; a column of its own costs several times as much.
+
+def aggregates(fields: Sequence[StructField], digits: int | None = None) -> list[Column]:
+    """What to observe of the rows.
+
+    The hashes are expressions in each of them, evaluated once; a column of its own costs several times as much.
     """
+    hashes = [F.xxhash64(_hashable(F.col(quoted(one.name)), one.dataType, digits)) for one in fields]
+    row = F.xxhash64(*(hashes or [F.lit(0)]))  # the hash of a null is a number like any other
     return [
         F.count(F.lit(1)).alias("rows"),
         F.bit_xor(row).alias("xor"),
         *(F.sum(_piece(row, shift, bits)).alias(f"sum{shift}") for shift, bits in PIECES),
+        *(F.bit_xor(one).alias(f"column{i}") for i, one in enumerate(hashes[:MOST_COLUMNS])),
     ]
 
 
@@ -75,6 +96,7 @@ def fingerprint(observed: Mapping[str, Any], fields: Sequence[StructField]) -> F
         xor=observed["xor"] or 0,
         sums=tuple(observed[f"sum{shift}"] or 0 for shift, _ in PIECES),
         schema=_schema_digest(fields),
+        columns={one.name: observed[f"column{i}"] or 0 for i, one in enumerate(fields[:MOST_COLUMNS])},
     )
 
 
@@ -82,11 +104,6 @@ def counted(schema: StructType, exclude: Sequence[str] = ()) -> list[StructField
     """The columns that count: all but the excluded, which are compared as Spark does, without regard to case."""
     left_out = {name.lower() for name in exclude}
     return [field for field in schema.fields if field.name.lower() not in left_out]
-
-
-def row_hash(fields: Sequence[StructField], digits: int | None = None) -> Column:
-    """The hash of one row over these columns, as a column."""
-    return _hash([(F.col(quoted(field.name)), field.dataType) for field in fields], digits)
 
 
 def quoted(name: str) -> str:

@@ -16,7 +16,8 @@ from freshline.spark.java import check_java
 
 LOCAL = "local[*]"
 # A session that is new on a Connect server knows nothing of these, so they are set on every step's own session.
-EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
+# The old way to write timestamps, INT96, is one that other engines read with a warning or not at all.
+EVERYWHERE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 def open_session(*, master: str | None, remote: str | None, scratch: Path, java: str | None = None) -> SparkSession:

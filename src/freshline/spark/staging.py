@@ -1,31 +1,37 @@
-"""Writes one output into the directory of its try, fingerprints it in the same pass, and checks what was written."""
+"""Writes one output into the directory of its try, fingerprints it in the same pass, and checks what was written.
+
+`overwrite` writes the table, `append` the rows that come to the head, `merge` the head with rows replaced by key.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructType
 
-from freshline.definitions.schema import DataVersion, Produces
+from freshline.definitions.schema import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
-from freshline.model.run import StagedOutput
-from freshline.spark import checks, tables
-from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint, row_hash
+from freshline.model.run import PinnedInput, StagedOutput
+from freshline.spark import checks, merging, reading, tables
+from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint
+
+MOST_PARTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What to write where. `previous`: the schema of the head, for `schemaChange: strict`."""
+    """What to write where. `head`: the table so far. `anew`: the output replaces it, whatever the mode."""
 
     asset_id: str
     step_id: str
     warehouse: Path
     directory: Path
     produced: Produces | None = None
-    previous: Any = None
+    head: PinnedInput | None = None
+    anew: bool = True
 
     @property
     def rule(self) -> DataVersion:
@@ -33,44 +39,95 @@ class Staging:
         return (self.produced and self.produced.data_version) or DataVersion()
 
     @property
-    def partition_by(self) -> tuple[str, ...]:
-        """Columns that split the files."""
-        return self.produced.table.partition_by if self.produced and self.produced.table else ()
+    def table(self) -> Table:
+        """How the table is written."""
+        return (self.produced and self.produced.table) or Table()
+
+    @property
+    def extended(self) -> PinnedInput | None:
+        """The head that the output adds to or is merged with."""
+        return self.head if self.table.mode != "overwrite" and not self.anew and self.head else None
+
+    @property
+    def based_on(self) -> int | None:
+        """The version without which the output means nothing (0: there was none)."""
+        if self.table.mode == "overwrite":
+            return None
+        return self.head.sequence if self.head else 0
 
 
 def write(table: DataFrame, staging: Staging) -> StagedOutput:
     """Stage one output: written, sealed, checked. `CheckError` leaves the data where it is."""
     _refuse(table, staging)
+    head = staging.extended
+    if head is not None and staging.table.mode == "append":
+        return _append(table, staging, head)
+    if head is None:
+        return _replace(table, staging)
+    seen = Observation()
+    before = reading.load(table.sparkSession, staging.warehouse, head)
+    whole = merging.merged(before, table, staging.table.keys, seen)
+    return _replace(whole, staging, doubles=seen)
+
+
+def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = None) -> StagedOutput:
     seen = _write(table, staging)
+    if doubles is not None:
+        merging.refuse_doubles(staging.asset_id, staging.table.keys, doubles)
+    written = _read(table, staging)
+    return _staged(staging, table.schema, seen, _check(staging, written, written, seen.rows))
+
+
+def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutput:
+    schema = merging.widened(staging.asset_id, _struct(head), table.schema)
+    added = merging.aligned(table, schema)
+    part = _write(added, staging)
+    seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
+    written = _read(added, staging)
+    whole = reading.union([reading.load(table.sparkSession, staging.warehouse, head), written])
+    results = _check(staging, written, whole, seen.rows)
+    return _staged(staging, schema, seen, results, appended=head)
+
+
+def _staged(
+    staging: Staging,
+    schema: StructType,
+    seen: Fingerprint,
+    results: Sequence[checks.Result],
+    appended: PinnedInput | None = None,
+) -> StagedOutput:
     location = {**tables.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
-    results = _check(table, staging, seen.rows)
+    if staging.table.partition_by:
+        location["partitionBy"] = list(staging.table.partition_by)
+    written = sum(location["files"].values())
     return StagedOutput(
         asset_id=staging.asset_id,
         step_id=staging.step_id,
         data_version=None if staging.rule.source == "none" else seen.version,
         location=location,
-        schema=table.schema.jsonValue(),
+        schema=schema.jsonValue(),
         rows=seen.rows,
-        bytes=sum(location["files"].values()),
+        bytes=written + (appended.bytes or 0 if appended else 0),
         checks=[result.as_json() for result in results],
+        based_on=staging.based_on,
+        appended=appended is not None,
     )
 
 
 def _refuse(table: DataFrame, staging: Staging) -> None:
     """What cannot work is said before Spark computes for an hour."""
-    produced = staging.produced
-    if produced and produced.table and produced.table.mode != "overwrite":
-        raise JobError(
-            f"asset {staging.asset_id!r}: table mode {produced.table.mode!r} comes with a later version; "
-            "this one knows 'overwrite'"
-        )
     if staging.rule.source == "reported":
         raise JobError(
             f"asset {staging.asset_id!r} has dataVersion.source 'reported', but the job returned a table without a "
             "version; use 'fingerprint' or 'none'"
         )
     known = {name.lower() for name in table.columns}
-    for field, names in (("dataVersion.exclude", staging.rule.exclude), ("table.partitionBy", staging.partition_by)):
+    named = {
+        "dataVersion.exclude": staging.rule.exclude,
+        "table.partitionBy": staging.table.partition_by,
+        "table.keys": staging.table.keys,
+    }
+    for field, names in named.items():
         for name in names:
             if name.lower() not in known:
                 raise JobError(
@@ -78,13 +135,38 @@ def _refuse(table: DataFrame, staging: Staging) -> None:
                     f"its columns are {', '.join(table.columns)}"
                 )
     _refuse_schema(table.schema, staging)
+    if staging.extended is not None:
+        _refuse_head(staging, staging.extended)
+
+
+def _refuse_head(staging: Staging, head: PinnedInput) -> None:
+    """A head that rows cannot be added to."""
+    location, anew = head.location or {}, "write it anew: `freshline run SLUG --full-refresh`"
+    if "fingerprint" not in location:
+        raise JobError(
+            f"asset {staging.asset_id!r}: version {head.sequence} is no table of ours that rows could be added to",
+            hint=anew,
+        )
+    before, now = tuple(location.get("partitionBy", ())), staging.table.partition_by
+    if staging.table.mode == "append" and before != now:
+        raise JobError(
+            f"asset {staging.asset_id!r}: its files were split by {', '.join(before) or 'nothing'}, and partitionBy is "
+            f"now {', '.join(now) or 'empty'}",
+            hint=anew,
+        )
+    if staging.table.mode == "append" and len(head.parts) >= MOST_PARTS:
+        raise JobError(
+            f"asset {staging.asset_id!r} has {len(head.parts)} parts; allowed are {MOST_PARTS}, to stay quick to read",
+            hint=anew,
+        )
 
 
 def _refuse_schema(schema: StructType, staging: Staging) -> None:
+    previous = reading.struct(staging.head.schema) if staging.head else None
     strict = staging.produced is not None and staging.produced.schema_change == "strict"
-    if not strict or not isinstance(staging.previous, dict) or staging.previous.get("type") != "struct":
+    if not strict or previous is None:
         return
-    before, now = _columns(StructType.fromJson(staging.previous)), _columns(schema)
+    before, now = _columns(previous), _columns(schema)
     if before != now:
         raise CheckError(
             f"asset {staging.asset_id!r}: its columns changed and schemaChange is 'strict': "
@@ -96,22 +178,29 @@ def _columns(schema: StructType) -> list[str]:
     return [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
 
 
+def _struct(head: PinnedInput) -> StructType:
+    return reading.struct(head.schema) or StructType()
+
+
 def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     fields = counted(table.schema, staging.rule.exclude)
     observation = Observation()
-    observed = table.observe(observation, *aggregates(row_hash(fields, staging.rule.digits)))
+    observed = table.observe(observation, *aggregates(fields, staging.rule.digits))
     writer = observed.write.mode("errorifexists")
-    if staging.partition_by:
-        writer = writer.partitionBy(*staging.partition_by)
+    if staging.table.partition_by:
+        writer = writer.partitionBy(*staging.table.partition_by)
     writer.parquet(str(staging.directory))
     return fingerprint(observation.get, fields)
 
 
-def _check(table: DataFrame, staging: Staging, rows: int) -> list[checks.Result]:
+def _read(table: DataFrame, staging: Staging) -> DataFrame:
+    return table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+
+
+def _check(staging: Staging, written: DataFrame, whole: DataFrame, rows: int) -> list[checks.Result]:
     if staging.produced is None or not staging.produced.checks:
         return []
-    written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
-    results = checks.run_checks(written, rows, staging.produced.checks)
+    results = checks.run_checks(written, whole, rows, staging.produced.checks)
     if error := checks.failure(staging.asset_id, results, str(staging.directory)):
         raise error
     return results

@@ -75,9 +75,9 @@ def seal(warehouse: Path, directory: Path) -> dict[str, Any]:
     try:
         for file in [file for file in _files(directory) if file.name.startswith((".", "_"))]:
             file.unlink()
-        files = {str(file.relative_to(directory)): file.stat().st_size for file in _files(directory)}
+        files = {str(file.relative_to(warehouse)): file.stat().st_size for file in _files(directory)}
         for name in files:
-            _sync(directory / name)
+            _sync(warehouse / name)
         for folder in [*_folders(directory), *_between(directory, warehouse)]:
             _sync(folder)
     except OSError as error:
@@ -99,10 +99,10 @@ def difference(warehouse: Path, location: Mapping[str, Any]) -> str:
     """How a directory of ours differs from what was recorded when it was written; nothing if it does not."""
     if "files" not in location:  # data that a job wrote elsewhere
         return ""
-    directory = warehouse / location["paths"][-1]
     expected = dict(location["files"])
     try:
-        found = {str(file.relative_to(directory)): file.stat().st_size for file in _files(directory)}
+        there = [file for path in location["paths"] for file in _files(warehouse / path)]
+        found = {str(file.relative_to(warehouse)): file.stat().st_size for file in there}
     except OSError as error:
         return str(error)
     said = {
@@ -122,13 +122,6 @@ def discard(warehouse: Path, location: Mapping[str, Any]) -> None:
 def discard_directory(directory: Path) -> None:
     """Delete one staging directory."""
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def absolute_paths(warehouse: Path, location: Mapping[str, Any]) -> list[str]:
-    """Where to read: table paths are relative to the warehouse, those of sources are not."""
-    if "paths" in location:
-        return [str(warehouse / path) for path in location["paths"]]
-    return [str(location["path"])]
 
 
 def full_disk(error: BaseException) -> WarehouseError | None:

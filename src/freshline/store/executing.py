@@ -15,8 +15,8 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
-from freshline.errors import FencedError
-from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.errors import FencedError, NotFoundError
+from freshline.model.run import ClaimedRun, PinnedInput, Position, StagedOutput
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import publication
@@ -192,6 +192,16 @@ class Executing:
         with self.database.connection() as connection:
             return connection.execute(SQL["spark_waits"], {"project": project}).fetchone() is not None
 
+    def table_at(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
+        """A version of an input that a job asks for beside the pinned one. `NotFoundError`: it is not kept."""
+        keys = {"assets": [asset_id], "sequences": [version], "partition": partition_key}
+        with self.database.connection() as connection:
+            row = connection.execute(SQL["pinned_inputs"], keys).fetchone()
+        if row is None or row["gone_at"] is not None:
+            how = "does not exist" if row is None else "is not kept any more"
+            raise NotFoundError(f"version {version} of asset {asset_id!r} {how}; `freshline show {asset_id}` shows one")
+        return pinned_input(row)
+
     def locations(self, run_id: str) -> list[dict[str, Any]]:
         """Where the data is that a run has published."""
         with self.database.connection() as connection:
@@ -263,7 +273,7 @@ def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
         definition=row["definition"],
         parameters=row["parameters"],
         trigger=row["trigger"],
-        inputs=_inputs(connection, row),
+        **_inputs(connection, row),
         finished_steps=_finished_steps(connection, row),
         job_fingerprint=row["job_fingerprint"],
         code_hash=row["code_hash"],
@@ -271,24 +281,37 @@ def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
     )
 
 
-def _inputs(connection: Connection, row: Row) -> dict[str, PinnedInput]:
-    """What the run is pinned to, and the current heads of its own outputs, for steps that read those (R1.3)."""
+def _inputs(connection: Connection, row: Row) -> dict[str, Any]:
+    """What the run is pinned to, and the current heads of its own outputs, for steps that read or extend those."""
     pins, partition = row["pins"], row["partition_key"]
     arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
     own = connection.execute(SQL["own_heads"], {"workflow": row["workflow_id"], "partition": partition}).fetchall()
     pinned = connection.execute(SQL["pinned_inputs"], arrays).fetchall()
     return {
-        one["asset_id"]: PinnedInput(
-            one["asset_id"],
-            one["sequence"],
-            one["data_version"],
-            one["location"],
-            one["payload"],
-            one["table_version"],
-            one["schema"],
-        )
-        for one in (*own, *pinned)
+        "inputs": {one["asset_id"]: pinned_input(one) for one in (*own, *pinned)},
+        "positions": {
+            one["asset_id"]: {asset_id: Position(**at) for asset_id, at in (one["positions"] or {}).items()}
+            for one in own
+        },
     }
+
+
+def pinned_input(row: Row) -> PinnedInput:
+    """A snapshot to read, with all directories of its table."""
+    parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
+    return PinnedInput(
+        row["asset_id"],
+        row["sequence"],
+        row["data_version"],
+        row["location"],
+        row["payload"],
+        row["table_version"],
+        row["schema"],
+        base_version=row["base_version"],
+        parts=[(version, path) for version, path in parts],
+        rows=row["rows"],
+        bytes=row["bytes"],
+    )
 
 
 def _finished_steps(connection: Connection, row: Row) -> dict[str, tuple[StagedOutput, ...]]:

@@ -16,10 +16,12 @@ from freshline.decide.decision import iso
 from freshline.decide.times import expires_at, milliseconds
 from freshline.definitions.policy import compile_freshness
 from freshline.definitions.schema import Freshness as DeclaredFreshness
+from freshline.errors import ConflictError
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
 from freshline.model.words import EventType
 from freshline.store.database import Connection
+from freshline.store.difference import difference
 from freshline.store.ids import new_id
 from freshline.store.queries import load
 
@@ -65,11 +67,23 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     sources = _sources(connection, who)
     policy = _policy(connection, who.workflow_id)
     declared = {output.asset_id: output.freshness for output in policy.outputs}
+    for output in kept:
+        _refuse_moved(output, owned[output.asset_id]["sequence"] or 0)
     published = [_output(who, one, owned[one.asset_id], declared, sources) for one in kept]
     append(connection, published)
     left_out = {output.asset_id for output in policy.outputs if output.optional} & owned.keys() - set(names)
     arm(connection, [*(timer for one in published for timer in one.timers), *_restarted(who, declared, left_out)])
     return published
+
+
+def _refuse_moved(output: StagedOutput, head: int) -> None:
+    """What was added to a head, or merged with it, is nothing without that head."""
+    if output.based_on is not None and output.based_on != head:
+        raise ConflictError(
+            f"asset {output.asset_id!r} was moved to version {head} while the run worked on version {output.based_on}; "
+            "nothing was published",
+            hint="the run is repeated after its cooldown, or at once by `freshline run`",
+        )
 
 
 def _policy(connection: Connection, workflow_id: int) -> Policy:
@@ -92,6 +106,8 @@ def append(connection: Connection, published: Sequence[Published], *, late: bool
     events = [event for one in published for event in (one.event, one.recovered) if event is not None]
     connection.execute(SQL["insert_snapshots"], {"rows": rows})
     connection.execute(SQL["move_heads"], {"rows": rows, "late": late})
+    if any(one.row.get("table_version") is not None for one in published):
+        connection.execute(SQL["note_commits"], {"rows": rows})
     connection.execute(SQL["append_events"], {"events": Jsonb(events)})
 
 
@@ -126,12 +142,13 @@ def _output(
         "sequence": (before["last_sequence"] or 0) + 1,
         "data_version": data_version,
         "changed": changed,
-        "table_version": _table_version(output, before, moved=same is None),
+        **_versions(output, before, moved=same is None),
         "location": same["location"] if same else output.location,
         "schema": output.schema,
         "rows": output.rows,
         "bytes": same["bytes"] if same else output.bytes,
         "checks": output.checks,
+        "difference": difference(before, output) if changed and before["sequence"] else None,
         "workflow_id": who.workflow_id,
         "run_id": who.run_id,
         "attempt": who.attempt,
@@ -155,11 +172,13 @@ def _damaged(who: Publisher, output: StagedOutput, before: Mapping[str, Any]) ->
     return output.location is not None and any(path in who.damaged for path in paths)
 
 
-def _table_version(output: StagedOutput, before: Mapping[str, Any], *, moved: bool) -> int | None:
+def _versions(output: StagedOutput, before: Mapping[str, Any], *, moved: bool) -> dict[str, int | None]:
+    """The number of the table's version, and the one at which its list of directories begins."""
     last: int | None = before["table_version"]
     if not moved or output.location is None:
-        return last
-    return 0 if last is None else last + 1
+        return {"table_version": last, "base_version": before["base_version"]}
+    number = 0 if last is None else last + 1
+    return {"table_version": number, "base_version": before["base_version"] if output.appended else number}
 
 
 def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Freshness:

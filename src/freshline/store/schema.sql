@@ -16,6 +16,53 @@ CREATE FUNCTION public.freshline_now() RETURNS timestamp with time zone
     SELECT coalesce(nullif(current_setting('freshline.now', true), '')::timestamptz, clock_timestamp())
 $$;
 
+CREATE TABLE public.snapshots (
+    asset_id text NOT NULL,
+    partition_key text NOT NULL,
+    sequence bigint NOT NULL,
+    data_version text NOT NULL,
+    changed boolean NOT NULL,
+    table_version bigint,
+    base_version bigint,
+    location jsonb,
+    schema jsonb,
+    rows bigint,
+    bytes bigint,
+    checks jsonb,
+    difference jsonb,
+    workflow_id bigint,
+    run_id uuid,
+    attempt integer,
+    step_id text,
+    produced_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    inputs jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sources jsonb DEFAULT '{}'::jsonb NOT NULL,
+    payload jsonb,
+    event_id uuid NOT NULL,
+    report_key text,
+    report_sequence bigint,
+    gone_at timestamp with time zone,
+    removed_at timestamp with time zone,
+    CONSTRAINT snapshots_check CHECK (((run_id IS NULL) = (attempt IS NULL))),
+    CONSTRAINT snapshots_check1 CHECK (((table_version IS NULL) = (base_version IS NULL))),
+    CONSTRAINT snapshots_check2 CHECK ((base_version <= table_version)),
+    CONSTRAINT snapshots_check3 CHECK (((removed_at IS NULL) OR (gone_at IS NOT NULL))),
+    CONSTRAINT snapshots_sequence_check CHECK ((sequence > 0))
+);
+
+CREATE FUNCTION public.freshline_parts(snapshot public.snapshots) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN snapshot.base_version < snapshot.table_version THEN (
+        SELECT jsonb_agg(jsonb_build_array(v.table_version, p.path) ORDER BY v.table_version, p.ordinal)
+          FROM (SELECT DISTINCT ON (x.table_version) x.table_version, x.location FROM snapshots x
+                 WHERE x.asset_id = snapshot.asset_id AND x.partition_key = snapshot.partition_key
+                   AND x.table_version BETWEEN snapshot.base_version AND snapshot.table_version
+                 ORDER BY x.table_version, x.sequence) v,
+               jsonb_array_elements_text(v.location -> 'paths') WITH ORDINALITY AS p (path, ordinal)) END
+$$;
+
 CREATE TABLE public.assets (
     id text NOT NULL,
     producer_id bigint,
@@ -233,33 +280,14 @@ CREATE TABLE public.runs (
     CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
 );
 
-CREATE TABLE public.snapshots (
+CREATE TABLE public.table_commits (
     asset_id text NOT NULL,
     partition_key text NOT NULL,
+    table_version bigint NOT NULL,
     sequence bigint NOT NULL,
-    data_version text NOT NULL,
-    changed boolean NOT NULL,
-    table_version bigint,
-    location jsonb,
-    schema jsonb,
-    rows bigint,
-    bytes bigint,
-    checks jsonb,
-    workflow_id bigint,
-    run_id uuid,
-    attempt integer,
-    step_id text,
-    produced_at timestamp with time zone NOT NULL,
-    expires_at timestamp with time zone,
-    inputs jsonb DEFAULT '{}'::jsonb NOT NULL,
-    sources jsonb DEFAULT '{}'::jsonb NOT NULL,
-    payload jsonb,
-    event_id uuid NOT NULL,
-    report_key text,
-    report_sequence bigint,
-    gone_at timestamp with time zone,
-    CONSTRAINT snapshots_check CHECK (((run_id IS NULL) = (attempt IS NULL))),
-    CONSTRAINT snapshots_sequence_check CHECK ((sequence > 0))
+    tries integer DEFAULT 0 NOT NULL,
+    eligible_at timestamp with time zone NOT NULL,
+    trouble text
 );
 
 CREATE TABLE public.timers (
@@ -414,6 +442,9 @@ ALTER TABLE ONLY public.runs
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_pkey PRIMARY KEY (asset_id, partition_key, sequence);
 
+ALTER TABLE ONLY public.table_commits
+    ADD CONSTRAINT table_commits_pkey PRIMARY KEY (asset_id, partition_key, table_version);
+
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_pkey PRIMARY KEY (asset_id, partition_key, kind);
 
@@ -484,9 +515,15 @@ CREATE INDEX snapshots_changed ON public.snapshots USING btree (asset_id, partit
 
 CREATE UNIQUE INDEX snapshots_event ON public.snapshots USING btree (event_id);
 
+CREATE INDEX snapshots_gone ON public.snapshots USING btree (gone_at) WHERE ((gone_at IS NOT NULL) AND (removed_at IS NULL));
+
 CREATE UNIQUE INDEX snapshots_report_key ON public.snapshots USING btree (asset_id, partition_key, report_key) WHERE (report_key IS NOT NULL);
 
 CREATE INDEX snapshots_run ON public.snapshots USING btree (run_id) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX snapshots_versions ON public.snapshots USING btree (asset_id, partition_key, table_version) WHERE (table_version IS NOT NULL);
+
+CREATE INDEX table_commits_eligible ON public.table_commits USING btree (eligible_at);
 
 CREATE INDEX timers_due ON public.timers USING btree (due_at) WHERE (due_at IS NOT NULL);
 
@@ -558,6 +595,9 @@ ALTER TABLE ONLY public.snapshots
 
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.table_commits
+    ADD CONSTRAINT table_commits_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
 
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);

@@ -209,11 +209,14 @@ CREATE TABLE snapshots (
     data_version    text NOT NULL,
     changed         boolean NOT NULL,
     table_version   bigint,
+    -- The version at which its list of directories begins: its own, or an earlier one if it appended to that.
+    base_version    bigint,
     location        jsonb,
     schema          jsonb,
     rows            bigint,
     bytes           bigint,
     checks          jsonb,
+    difference      jsonb,
     workflow_id     bigint REFERENCES workflows,
     run_id          uuid REFERENCES runs,
     attempt         integer,
@@ -227,13 +230,43 @@ CREATE TABLE snapshots (
     report_key      text,
     report_sequence bigint,
     gone_at         timestamptz,
+    removed_at      timestamptz,
     PRIMARY KEY (asset_id, partition_key, sequence),
-    CHECK ((run_id IS NULL) = (attempt IS NULL))
+    CHECK ((run_id IS NULL) = (attempt IS NULL)),
+    CHECK ((table_version IS NULL) = (base_version IS NULL)),
+    CHECK (base_version <= table_version),
+    CHECK (removed_at IS NULL OR gone_at IS NOT NULL)
 );
 CREATE UNIQUE INDEX snapshots_report_key ON snapshots (asset_id, partition_key, report_key) WHERE report_key IS NOT NULL;
 CREATE INDEX snapshots_changed ON snapshots (asset_id, partition_key, sequence) WHERE changed;
 CREATE INDEX snapshots_run ON snapshots (run_id) WHERE run_id IS NOT NULL;
 CREATE UNIQUE INDEX snapshots_event ON snapshots (event_id);
+CREATE INDEX snapshots_versions ON snapshots (asset_id, partition_key, table_version) WHERE table_version IS NOT NULL;
+CREATE INDEX snapshots_gone ON snapshots (gone_at) WHERE gone_at IS NOT NULL AND removed_at IS NULL;
+
+-- The directories of a table that was appended to, oldest first, each with its version. NULL: those of `location` are all.
+CREATE FUNCTION freshline_parts(snapshot snapshots) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN snapshot.base_version < snapshot.table_version THEN (
+        SELECT jsonb_agg(jsonb_build_array(v.table_version, p.path) ORDER BY v.table_version, p.ordinal)
+          FROM (SELECT DISTINCT ON (x.table_version) x.table_version, x.location FROM snapshots x
+                 WHERE x.asset_id = snapshot.asset_id AND x.partition_key = snapshot.partition_key
+                   AND x.table_version BETWEEN snapshot.base_version AND snapshot.table_version
+                 ORDER BY x.table_version, x.sequence) v,
+               jsonb_array_elements_text(v.location -> 'paths') WITH ORDINALITY AS p (path, ordinal)) END
+$$;
+
+-- Table versions that are not in the table's Delta log yet. The row of a table's lowest one is the lock on its log.
+CREATE TABLE table_commits (
+    asset_id        text NOT NULL REFERENCES assets,
+    partition_key   text NOT NULL,
+    table_version   bigint NOT NULL,
+    sequence        bigint NOT NULL,
+    tries           integer NOT NULL DEFAULT 0,
+    eligible_at     timestamptz NOT NULL,
+    trouble         text,
+    PRIMARY KEY (asset_id, partition_key, table_version)
+);
+CREATE INDEX table_commits_eligible ON table_commits (eligible_at);
 
 -- The current snapshot of each asset partition. last_sequence also counts late reports that did not move the head (R3.3).
 CREATE TABLE heads (

@@ -68,16 +68,26 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 -- name: pinned_inputs
 -- purpose: the snapshots that a run is pinned to, with where their data is
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
-       a.producer_id IS NULL AS is_source
+       s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source
   FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
   JOIN snapshots s ON s.asset_id = p.asset_id AND s.partition_key = %(partition)s AND s.sequence = p.sequence
   JOIN assets a ON a.id = s.asset_id
  ORDER BY s.asset_id
 
 -- name: own_heads
--- purpose: the current snapshots of a workflow's own outputs, for steps that read what they produce (R1.3)
-SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
-       false AS is_source
+-- purpose: the current snapshots of a workflow's own outputs, for steps that read what they produce (R1.3) or add to it,
+-- and how far each had read its inputs: a snapshot that is forgotten meanwhile stands where the newest before it does
+SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
+       s.bytes, freshline_parts(s) AS parts,
+       (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
+                                                          'table_version', p.table_version,
+                                                          'base_version', p.base_version))
+          FROM jsonb_each(s.inputs) i
+          LEFT JOIN LATERAL (
+              SELECT x.table_version, x.base_version FROM snapshots x
+               WHERE x.asset_id = i.key AND x.partition_key = s.partition_key AND x.table_version IS NOT NULL
+                 AND x.sequence <= (i.value ->> 'sequence')::bigint
+               ORDER BY x.table_version DESC, x.sequence DESC LIMIT 1) p ON true) AS positions
   FROM assets a
   JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
@@ -131,7 +141,7 @@ SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_
 -- name: owned_outputs
 -- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2)
 SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version,
-       s.location, s.schema, s.rows, s.bytes, t.expired_at AS overdue_at
+       s.location, s.schema, s.rows, s.bytes, s.base_version, t.expired_at AS overdue_at
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
@@ -151,18 +161,28 @@ SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key =
 
 -- name: insert_snapshots
 -- purpose: immutable facts
-INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, location, schema, rows,
-                       bytes, checks, workflow_id, run_id, attempt, step_id, produced_at, expires_at, inputs, sources,
-                       payload, event_id, report_key, report_sequence)
-SELECT asset_id, partition_key, sequence, data_version, changed, table_version, location, schema, rows,
-       bytes, checks, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
+INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
+                       schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
+                       expires_at, inputs, sources, payload, event_id, report_key, report_sequence)
+SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
+       bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), payload, event_id, report_key, report_sequence
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
-        location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, workflow_id bigint, run_id uuid,
-        attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz, inputs jsonb, sources jsonb,
-        payload jsonb, event_id uuid, report_key text, report_sequence bigint)
+        base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
+        workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
+        inputs jsonb, sources jsonb, payload jsonb, event_id uuid, report_key text, report_sequence bigint)
  ORDER BY asset_id
+
+-- name: note_commits
+-- purpose: table versions that the Delta log has to learn of (R9.7)
+INSERT INTO table_commits (asset_id, partition_key, table_version, sequence, eligible_at)
+SELECT asset_id, partition_key, table_version, sequence, freshline_now()
+  FROM jsonb_to_recordset(%(rows)s) AS r (
+        asset_id text, partition_key text, table_version bigint, sequence bigint, location jsonb)
+ WHERE location ? 'files'
+ ORDER BY asset_id
+ON CONFLICT DO NOTHING
 
 -- name: move_heads
 -- purpose: the new snapshots become current; a late report counts but does not move the head (R3.3)

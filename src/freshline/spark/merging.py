@@ -1,0 +1,63 @@
+"""How new rows and the rows of the head become one table: `append` and `merge` (R9.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
+from pyspark.sql.types import StructField, StructType
+
+from freshline.errors import JobError
+from freshline.spark.fingerprint import quoted
+
+NEW, ROW, COUNT = "__freshline_new", "__freshline_row", "__freshline_count"  # the table may have any other column
+
+
+def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
+    """The columns of the head, then those that are new. A type that changed would make old rows unreadable."""
+    known = {field.name.lower(): field for field in before.fields}
+    for field in now.fields:
+        old = known.get(field.name.lower())
+        if old is not None and old.dataType != field.dataType:
+            raise JobError(
+                f"asset {asset_id!r}: column {field.name!r} was {old.dataType.simpleString()} and is now "
+                f"{field.dataType.simpleString()}; rows can only be added to a table of the same types",
+                hint="cast it, or write the whole table anew: `freshline run SLUG --full-refresh`",
+            )
+    return StructType([*before.fields, *(field for field in now.fields if field.name.lower() not in known)])
+
+
+def aligned(table: DataFrame, schema: StructType) -> DataFrame:
+    """The columns of a table in the order, and with the names, of a schema that has them all."""
+    there = {name.lower() for name in table.columns}
+    return table.select(*(_named(field) for field in schema.fields if field.name.lower() in there))
+
+
+def _named(field: StructField) -> Column:
+    return F.col(quoted(field.name)).alias(field.name)
+
+
+def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Observation) -> DataFrame:
+    """The rows of the head, replaced where a new row has the same keys, and the new rows. Nulls are equal as keys.
+
+    The new rows are computed once. `seen` learns how many of them share their keys at most: see `refuse_doubles`.
+    """
+    names = before.columns + [name for name in table.columns if name.lower() not in map(str.lower, before.columns)]
+    both = before.withColumn(NEW, F.lit(0)).unionByName(table.withColumn(NEW, F.lit(1)), allowMissingColumns=True)
+    row = F.struct(*(F.col(quoted(name)) for name in names))
+    grouped = both.groupBy(*(F.col(quoted(key)) for key in keys)).agg(
+        F.max_by(row, F.col(NEW)).alias(ROW), F.sum(NEW).alias(COUNT)
+    )
+    counted = grouped.observe(seen, F.max(COUNT).alias("most"))
+    return counted.select(*(F.col(ROW).getField(name).alias(name) for name in names))
+
+
+def refuse_doubles(asset_id: str, keys: Sequence[str], seen: Observation) -> None:
+    """Which of two new rows with the same keys should win is for the job to say."""
+    most = seen.get["most"] or 0
+    if most > 1:
+        raise JobError(
+            f"asset {asset_id!r}: {most} new rows have the same {', '.join(keys)}; merging needs one row per key; "
+            "nothing was published"
+        )

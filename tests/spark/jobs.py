@@ -1,0 +1,22 @@
+"""Jobs of the mill. A source's payload says which numbers it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def numbers(ctx: Any) -> Any:
+    """The numbers that the source was reported with."""
+    return ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
+
+
+def doubled(ctx: Any) -> Any:
+    """Twice each number that is new; says how it read."""
+    ctx.log.info("full refresh" if ctx.full_refresh else "increment")
+    return ctx.new("numbers").selectExpr("n", "n * 2 AS twice")
+
+
+def change(ctx: Any) -> Any:
+    """How many rows more than two versions ago."""
+    known = ctx.inputs["numbers"]
+    return ctx.spark.createDataFrame([(known.df().count() - known.at(known.version - 2).count(),)], "more long")
