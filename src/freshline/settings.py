@@ -35,6 +35,8 @@ class Settings:
     batch: int = 500
     poison: int = 5
     keep_days: int = 30
+    keep_versions: int = 10
+    keep_tables_ms: int = 7 * 86_400_000
     log_format: str = "console"
     log_level: str = "info"
 
@@ -73,6 +75,8 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         batch=_number(env, "FRESHLINE_BATCH", 500, low=1, high=10_000),
         poison=_number(env, "FRESHLINE_POISON", 5, low=1, high=1_000),
         keep_days=_number(env, "FRESHLINE_KEEP_DAYS", 30, low=1, high=3_650),
+        keep_versions=_number(env, "FRESHLINE_KEEP_VERSIONS", 10, low=1, high=100_000),
+        keep_tables_ms=_number(env, "FRESHLINE_KEEP_TABLES_MS", 7 * 86_400_000, low=0),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
         log_level=_choice(env, "FRESHLINE_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
     )

@@ -1,4 +1,4 @@
-"""A mill for data: the real store, the real execution of runs and a real Spark session, all in the test's own process."""
+"""A mill for data: the real store, the real execution of runs and a real Spark session, all in the test's process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from freshline.definitions.schema import Step
+from freshline.errors import FencedError, FreshlineError
 from freshline.model.run import ClaimedRun, PinnedInput
-from freshline.runs.execution import Execution
+from freshline.runs.execution import Execution, describe
 from freshline.runs.jobs import Work, execute
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.protocol import StepRequest, StepResult
@@ -59,10 +60,9 @@ class _Inline:
         self,
         request: StepRequest,
         *,
-        on_log: Any,
-        on_progress: Any,
+        on_log: Callable[[str, str], None],
         on_ask: Callable[[str, int], PinnedInput],
-        stop: Any,
+        **_: Any,
     ) -> StepResult:
         def say(message: dict[str, Any]) -> None:
             if message["type"] == "log":
@@ -78,7 +78,6 @@ class Mill:
     def __init__(self, lab: Lab, engine: Engine) -> None:
         self.lab = lab
         self.engine = engine
-        self.lines: list[str] = []
         tables.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
 
     def execute(self, run: ClaimedRun) -> list[str]:
@@ -96,12 +95,15 @@ class Mill:
         )
         try:
             return execution.execute()
-        finally:
-            self.lines = [line["text"] for line in lease.lines]
+        except FencedError:
+            raise
+        except FreshlineError as error:
+            self.lab.store.fail_run(run.id, run.attempt, describe(error))
+            raise
 
     def work(self) -> list[str]:
         """Settle and execute until nothing is left to do; the slugs that ran, in order."""
-        ran = []
+        ran: list[str] = []
         while True:
             self.lab.settle()
             run = self.lab.claim()
@@ -121,6 +123,11 @@ class Mill:
         pinned = self.lab.store.table_at(asset_id, "", number)
         with self.engine.step(self.lab.settings.warehouse_path, {}, lambda _: None):
             return sorted((tuple(row) for row in self.engine.read(pinned).collect()), key=repr)
+
+    @property
+    def lines(self) -> list[str]:
+        """What the jobs logged, and what was logged about them."""
+        return [row["text"] for row in self.lab.rows("SELECT text FROM run_logs ORDER BY run_id, line")]
 
     def snapshot(self, asset_id: str) -> dict[str, Any]:
         """The head's snapshot."""

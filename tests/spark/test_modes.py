@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from freshline.errors import CheckError, ConflictError, JobError, NotFoundError
 from freshline.spark.engine import Engine
-from tests.lab import Lab, laboratory
+from tests.lab import laboratory
 from tests.spark.mill import Mill, flow, job
 
 pytestmark = pytest.mark.spark
@@ -126,7 +126,7 @@ def test_sql_sees_only_new_rows_where_it_asks_for_them(mill: Mill) -> None:
 
 def test_a_user_can_ask_for_everything_anew(mill: Mill) -> None:
     """`freshline run SLUG --full-refresh` replaces an append output and a merge output."""
-    merge = {"table": {"mode": "merge", "keys": ["n"]}}
+    merge: dict[str, Any] = {"table": {"mode": "merge", "keys": ["n"]}}
     mill.lab.apply(
         flow("numbers", job("numbers"), "source", table={"mode": "append", "onReplacedInput": "append"}),
         flow("merged", "SELECT n FROM numbers WHERE n > 1", "numbers", **merge),
@@ -178,7 +178,7 @@ def test_a_merge_needs_one_row_per_key(mill: Mill) -> None:
 
 def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     """Old rows have null in a new column; a type that changed is refused with what to do."""
-    table = {"table": {"mode": "append", "onReplacedInput": "append"}}
+    table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}
     mill.lab.apply(flow("out", "SELECT 1 AS a", auto=None, **table))
     mill.run("out")
     mill.lab.apply(flow("out", "SELECT 'x' AS b, 2 AS a", auto=None, **table))

@@ -45,7 +45,8 @@ class Table(Model):
         default=None, description="At least so many versions are kept; default FRESHLINE_KEEP_VERSIONS."
     )
     keep_ms: Millis | None = Field(
-        default=None, description="Versions are kept so long after they were replaced; default FRESHLINE_KEEP_TABLES."
+        default=None,
+        description="Versions are kept so long after they were replaced; default FRESHLINE_KEEP_TABLES_MS.",
     )
 
     @model_validator(mode="after")

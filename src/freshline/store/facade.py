@@ -1,8 +1,8 @@
 """The store: the only place with transactions. Each has a name, which is its failpoint, its counter and its log event.
 
 Here are the operators' transactions (apply, report, expire, request_run, cancel, pause, resume, reset); those of the
-materializer are in `materializing`, those of run workers in `executing`, the doctor's in `mending`, and all reading is
-in `reader`.
+materializer are in `materializing`, those of run workers in `executing`, those about versions of tables in
+`versioning`, the doctor's in `mending`, and all reading is in `reader`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from freshline.store.patience import Patience
 from freshline.store.planning import ApplyPlan, make_plan, proposed_graph
 from freshline.store.queries import load
 from freshline.store.reader import Reader
+from freshline.store.versioning import Versioning
 
 if TYPE_CHECKING:
     from freshline.world.planning import Plan
@@ -52,7 +53,7 @@ TRIES = 5
 T = TypeVar("T")
 
 
-class Store(Materializing, Executing, Mending):
+class Store(Materializing, Executing, Versioning, Mending):
     """Everything that changes the state of an installation."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -161,8 +162,12 @@ class Store(Materializing, Executing, Mending):
         *,
         key: str | None = None,
         partition_key: str = "",
+        full_refresh: bool = False,
     ) -> str:
-        """Queue a manual run on the heads of this moment (R6.5). The same `key` returns the same run."""
+        """Queue a manual run on the heads of this moment (R6.5). The same `key` returns the same run.
+
+        `full_refresh`: its outputs are written anew from everything, also those that are appended to or merged (R9.5).
+        """
         _refuse_partition(partition_key)
         run_id = new_id()
 
@@ -171,7 +176,8 @@ class Store(Materializing, Executing, Mending):
                 workflow = _workflow(connection, slug)
                 if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
                     return run_id
-                return _request(connection, workflow, run_id, parameters or {}, key=key, partition_key=partition_key)
+                asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
+                return _request(connection, workflow, run_id, parameters or {}, key=key, asked=asked)
 
         requested = _certain(write)
         if requested == run_id:
@@ -348,7 +354,7 @@ def _request(
     parameters: Mapping[str, Any],
     *,
     key: str | None,
-    partition_key: str,
+    asked: Mapping[str, Any],
 ) -> str:
     """The id of the new run, or of the one that was asked for with the same key."""
     slug = workflow["slug"]
@@ -357,7 +363,8 @@ def _request(
         raise ConflictError(f"the key {key!r} was used for a run of workflow '{known['slug']}'; choose another")
     if known:
         return str(known["id"])
-    trigger = {"type": TriggerType.MANUAL, "partitionKey": partition_key, "parameters": sorted(parameters)}
+    partition_key = asked["partitionKey"]
+    trigger = {"type": TriggerType.MANUAL, **asked, "parameters": sorted(parameters)}
     values = {
         "id": run_id,
         "workflow": workflow["id"],

@@ -169,15 +169,15 @@ def _output(
 
 def _damaged(who: Publisher, output: StagedOutput, before: Mapping[str, Any]) -> bool:
     paths = (before["location"] or {}).get("paths", ())
-    return output.location is not None and any(path in who.damaged for path in paths)
+    whole = output.location is not None and not output.appended  # a part cannot heal the rest
+    return whole and any(path in who.damaged for path in paths)
 
 
 def _versions(output: StagedOutput, before: Mapping[str, Any], *, moved: bool) -> dict[str, int | None]:
     """The number of the table's version, and the one at which its list of directories begins."""
-    last: int | None = before["table_version"]
     if not moved or output.location is None:
-        return {"table_version": last, "base_version": before["base_version"]}
-    number = 0 if last is None else last + 1
+        return {"table_version": before["table_version"], "base_version": before["base_version"]}
+    number = 0 if before["last_version"] is None else before["last_version"] + 1
     return {"table_version": number, "base_version": before["base_version"] if output.appended else number}
 
 

@@ -140,19 +140,21 @@ SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_
 
 -- name: owned_outputs
 -- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2)
-SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version,
+SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version, v.last_version,
        s.location, s.schema, s.rows, s.bytes, s.base_version, t.expired_at AS overdue_at
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
   LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = %(partition)s AND t.kind = 'overdue'
+ CROSS JOIN LATERAL (SELECT max(x.table_version) AS last_version FROM snapshots x
+                      WHERE x.asset_id = a.id AND x.partition_key = %(partition)s AND x.table_version IS NOT NULL) v
  WHERE a.producer_id = %(workflow)s
  ORDER BY a.id
    FOR SHARE OF a
 
 -- name: policy
 -- purpose: the workflow's policy, read when its assets are locked: apply may have changed the freshness while we waited
-SELECT policy FROM workflows WHERE id = %(workflow)s
+SELECT policy, slug FROM workflows WHERE id = %(workflow)s
 
 -- name: lock_heads
 -- purpose: heads in key order

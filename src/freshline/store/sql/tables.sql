@@ -1,0 +1,139 @@
+-- name: next_commit
+-- purpose: the lowest version of some table that its Delta log has not; its row is the lock on that log (R9.7)
+SELECT c.asset_id, c.partition_key, c.table_version, c.tries, (SELECT freshline_now()) AS now
+  FROM table_commits c
+ WHERE c.eligible_at <= (SELECT freshline_now())
+   AND NOT EXISTS (SELECT FROM table_commits e
+                    WHERE (e.asset_id, e.partition_key) = (c.asset_id, c.partition_key)
+                      AND e.table_version < c.table_version)
+ ORDER BY c.eligible_at, c.asset_id LIMIT 1
+   FOR UPDATE OF c SKIP LOCKED
+
+-- name: committed
+-- purpose: the version is in the log, and so are those before it
+DELETE FROM table_commits
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version <= %(version)s
+
+-- name: commit_failed
+-- purpose: try again later, twice as long each time up to five minutes; the doctor tells the trouble
+UPDATE table_commits
+   SET tries = tries + 1, trouble = %(trouble)s,
+       eligible_at = freshline_now() + least(300, 2.0 ^ least(tries, 10)) * interval '1 s'
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
+
+-- name: lock_commits
+-- purpose: nobody else writes to the table's log while it is written anew
+SELECT table_version FROM table_commits
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s ORDER BY table_version FOR UPDATE
+
+-- name: versions
+-- purpose: versions of a table from one number to another, with what each added
+SELECT DISTINCT ON (table_version) table_version, base_version, sequence, produced_at, schema, location, gone_at
+  FROM snapshots
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version BETWEEN %(first)s AND %(last)s
+ ORDER BY table_version, sequence
+
+-- name: table_head
+-- purpose: an asset that has a table, with the number of its newest version
+SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, t.table_version
+  FROM assets a
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
+ CROSS JOIN LATERAL (SELECT max(s.table_version) AS table_version FROM snapshots s
+                      WHERE s.asset_id = a.id AND s.partition_key = %(partition)s AND s.table_version IS NOT NULL) t
+ WHERE a.id = %(asset)s
+   FOR SHARE OF a
+
+-- name: restored
+-- purpose: a version to go back to, with all its directories and files
+SELECT s.*, freshline_parts(s) AS parts,
+       (SELECT jsonb_object_agg(f.key, f.value)
+          FROM snapshots x, jsonb_each(x.location -> 'files') f
+         WHERE x.asset_id = s.asset_id AND x.partition_key = s.partition_key
+           AND x.table_version BETWEEN s.base_version AND s.table_version) AS all_files
+  FROM snapshots s
+ WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s AND s.sequence = %(version)s
+
+-- name: mark_versions
+-- purpose: versions of a page of tables that nobody needs any more, in two phases (R9.8). Kept are the head, the newest ones,
+-- those that were replaced not long ago, what queued and running runs are pinned to, and whatever these were appended to.
+WITH page AS MATERIALIZED (
+    SELECT a.id, coalesce((a.declaration #>> '{table,keepVersions}')::bigint, %(versions)s) AS versions,
+           coalesce((a.declaration #>> '{table,keepMs}')::bigint, %(age_ms)s) AS age_ms
+      FROM assets a
+     WHERE a.id > %(after)s AND (%(only)s::text IS NULL OR a.id = %(only)s)
+       AND EXISTS (SELECT FROM snapshots s WHERE s.asset_id = a.id AND s.table_version IS NOT NULL)
+     ORDER BY a.id LIMIT %(batch)s
+), clock AS MATERIALIZED (
+    SELECT freshline_now() AS now
+), version AS MATERIALIZED (
+    SELECT v.*, row_number() OVER newest AS rank, lag(v.since) OVER newest AS replaced_at
+      FROM (SELECT s.asset_id, s.partition_key, s.table_version, min(s.base_version) AS base_version,
+                   min(s.produced_at) AS since
+              FROM page p JOIN snapshots s ON s.asset_id = p.id
+             WHERE s.table_version IS NOT NULL AND s.gone_at IS NULL
+             GROUP BY s.asset_id, s.partition_key, s.table_version) v
+    WINDOW newest AS (PARTITION BY v.asset_id, v.partition_key ORDER BY v.table_version DESC)
+), needed AS MATERIALIZED (
+    SELECT v.asset_id, v.partition_key, v.base_version, v.table_version
+      FROM version v JOIN page p ON p.id = v.asset_id, clock c
+     WHERE v.rank <= p.versions OR v.replaced_at > c.now - p.age_ms * interval '1 ms'
+    UNION ALL
+    SELECT s.asset_id, s.partition_key, s.base_version, s.table_version
+      FROM page p JOIN heads h ON h.asset_id = p.id
+      JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+    UNION ALL
+    SELECT s.asset_id, s.partition_key, s.base_version, s.table_version
+      FROM runs r CROSS JOIN jsonb_each(r.pins) i JOIN page p ON p.id = i.key
+      JOIN snapshots s ON s.asset_id = i.key AND s.partition_key = r.partition_key
+                      AND s.sequence = (i.value ->> 'sequence')::bigint
+     WHERE r.status IN ('queued', 'running')
+), marked AS (
+    UPDATE snapshots s SET gone_at = c.now
+      FROM version v, clock c
+     WHERE (s.asset_id, s.partition_key, s.table_version) = (v.asset_id, v.partition_key, v.table_version)
+       AND s.gone_at IS NULL
+       AND NOT EXISTS (SELECT FROM needed n
+                        WHERE (n.asset_id, n.partition_key) = (v.asset_id, v.partition_key)
+                          AND v.table_version BETWEEN n.base_version AND n.table_version)
+    RETURNING s.asset_id, s.table_version
+)
+SELECT (SELECT max(id) FROM page) AS last, (SELECT count(*) FROM page) AS tables,
+       (SELECT count(DISTINCT (asset_id, table_version)) FROM marked) AS marked
+
+-- name: gone_versions
+-- purpose: versions that were marked long enough ago: whoever decided meanwhile has said by now what it is pinned to
+SELECT s.asset_id, s.partition_key, s.sequence, s.table_version, s.location
+  FROM snapshots s
+ WHERE s.gone_at < (SELECT freshline_now()) - %(grace_ms)s * interval '1 ms' AND s.removed_at IS NULL
+   AND (%(only)s::text IS NULL OR s.asset_id = %(only)s)
+ ORDER BY s.gone_at LIMIT %(batch)s
+   FOR UPDATE OF s SKIP LOCKED
+
+-- name: spared
+-- purpose: of these versions, those that a queued or running run turned out to be pinned to
+SELECT DISTINCT n.asset_id, n.partition_key, n.sequence
+  FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint, table_version bigint)
+  JOIN runs r ON r.status IN ('queued', 'running') AND r.partition_key = n.partition_key AND r.pins ? n.asset_id
+  JOIN snapshots s ON s.asset_id = n.asset_id AND s.partition_key = n.partition_key
+                  AND s.sequence = (r.pins -> n.asset_id ->> 'sequence')::bigint
+ WHERE n.table_version BETWEEN s.base_version AND s.table_version
+
+-- name: spare
+-- purpose: they are not gone
+UPDATE snapshots s SET gone_at = NULL
+  FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint)
+ WHERE (s.asset_id, s.partition_key, s.sequence) = (n.asset_id, n.partition_key, n.sequence)
+
+-- name: removed
+-- purpose: from now on nobody may rely on their files
+UPDATE snapshots s SET removed_at = freshline_now()
+  FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint)
+ WHERE (s.asset_id, s.partition_key, s.sequence) = (n.asset_id, n.partition_key, n.sequence)
+
+-- name: named_paths
+-- purpose: of these directories, those that a version names whose files are still needed
+SELECT DISTINCT p.path
+  FROM unnest(%(assets)s::text[]) AS a (id)
+  JOIN snapshots s ON s.asset_id = a.id AND s.removed_at IS NULL
+ CROSS JOIN jsonb_array_elements_text(s.location -> 'paths') AS p (path)
+ WHERE p.path = ANY (%(paths)s)

@@ -1,0 +1,206 @@
+"""The transactions about versions of tables: rollback_table, log_table, relog_table, mark_versions, remove_versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from freshline.counters import count
+from freshline.decide.times import expires_at
+from freshline.errors import ConflictError, FreshlineError, NotFoundError
+from freshline.model.policy import Policy
+from freshline.model.words import EventType
+from freshline.settings import Settings
+from freshline.store import publication
+from freshline.store.database import Connection, Database
+from freshline.store.ids import new_id
+from freshline.store.queries import load
+
+SQL = load("tables")
+CATALOGUE = load("catalogue")
+RUNS = load("runs")
+# Longer than any transaction: a decision that read a head before it was marked has said by then what it is pinned to.
+GRACE_MS = 600_000
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unlogged:
+    """A table version that its Delta log has not yet; `versions` reads what is known of it and of others."""
+
+    asset_id: str
+    number: int
+    versions: Callable[[int, int], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """One page of tables: the last asset of it, how many there were, and how many versions are marked now."""
+
+    last: str | None
+    tables: int
+    marked: int
+
+
+class Versioning:
+    """What is done to the versions of tables, apart from publishing them."""
+
+    database: Database
+    settings: Settings
+
+    def rollback_table(self, asset_id: str, version: int, *, partition_key: str = "") -> dict[str, Any]:
+        """Make an earlier version current again, as a new snapshot with the same rows. Consumers run as for any change.
+
+        Its inputs are those of the earlier version too, so increments are consumed again from there.
+        """
+        where = {"asset": asset_id, "partition": partition_key}
+        with self.database.transaction("rollback_table") as connection:
+            asset = _head(connection, where)
+            connection.execute(RUNS["lock_heads"], {"assets": [asset_id], "partition": partition_key})
+            head = _head(connection, where)  # read when it is locked: a run may have published while we waited
+            restored = connection.execute(SQL["restored"], {**where, "version": version}).fetchone()
+            _refuse(asset_id, version, head, restored)
+            assert restored is not None  # noqa: S101 - refused otherwise
+            row = _restored_row(connection, head, restored)
+            publication.append(connection, [_published(connection, asset, row, version)])
+        self.database.ring("events")
+        return {key: row[key] for key in ("asset_id", "sequence", "data_version", "table_version", "changed")}
+
+    def log_table(self, write: Callable[[Unlogged], None]) -> bool:
+        """Have `write` append one version to its table's Delta log, under the lock of that log; False: there is none.
+
+        A `write` that fails is tried again later; the versions behind it wait.
+        """
+        with self.database.transaction("log_table") as connection:
+            row = connection.execute(SQL["next_commit"]).fetchone()
+            if row is None:
+                return False
+            where = {"asset": row["asset_id"], "partition": row["partition_key"]}
+            at = {**where, "version": row["table_version"]}
+            try:
+                write(_unlogged(connection, where, row["table_version"]))
+            except (OSError, FreshlineError) as error:
+                connection.execute(SQL["commit_failed"], {**at, "trouble": str(error)[:2_000]})
+                count("table_commits", result="failed")
+            else:
+                connection.execute(SQL["committed"], at)
+                count("table_commits", result="written")
+        return True
+
+    def relog_table(self, asset_id: str, write: Callable[[Unlogged], None], *, partition_key: str = "") -> None:
+        """Have `write` write the whole log of a table anew, while nobody else does."""
+        where = {"asset": asset_id, "partition": partition_key}
+        with self.database.transaction("relog_table") as connection:
+            head = _head(connection, where)
+            if head["table_version"] is None:
+                raise ConflictError(f"asset '{asset_id}' has no table")
+            connection.execute(SQL["lock_commits"], where).fetchall()
+            write(_unlogged(connection, where, head["table_version"]))
+            connection.execute(SQL["committed"], {**where, "version": head["table_version"]})
+
+    def mark_versions(self, after: str, batch: int, *, only: str | None = None) -> Marked:
+        """Mark what nobody needs of a page of tables; the files stay for a while (R9.8)."""
+        keep = {"versions": self.settings.keep_versions, "age_ms": self.settings.keep_tables_ms}
+        with self.database.transaction("mark_versions") as connection:
+            row = connection.execute(
+                SQL["mark_versions"], {**keep, "after": after, "batch": batch, "only": only}
+            ).fetchone()
+        assert row is not None  # noqa: S101 - it is a row of counts
+        count("versions_marked", row["marked"])
+        return Marked(row["last"], row["tables"], row["marked"])
+
+    def remove_versions(self, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> list[dict[str, Any]]:
+        """Versions whose files may be deleted from now on. What a run was pinned to in the meantime is spared."""
+        with self.database.transaction("remove_versions") as connection:
+            wanted = {"batch": batch, "only": only, "grace_ms": grace_ms}
+            gone = connection.execute(SQL["gone_versions"], wanted).fetchall()
+            rows = Jsonb([{key: value for key, value in row.items() if key != "location"} for row in gone])
+            spared = connection.execute(SQL["spared"], {"rows": rows}).fetchall()
+            connection.execute(SQL["spare"], {"rows": Jsonb(spared)})
+            kept = {(row["asset_id"], row["partition_key"], row["sequence"]) for row in spared}
+            removed = [row for row in gone if (row["asset_id"], row["partition_key"], row["sequence"]) not in kept]
+            keys = [{key: row[key] for key in ("asset_id", "partition_key", "sequence")} for row in removed]
+            connection.execute(SQL["removed"], {"rows": Jsonb(keys)})
+        count("versions_removed", len(removed))
+        return removed
+
+    def unnamed(self, assets: Sequence[str], paths: Sequence[str]) -> set[str]:
+        """Of these directories, those that no version needs whose files are still to be there."""
+        with self.database.connection() as connection:
+            named = connection.execute(SQL["named_paths"], {"assets": list(assets), "paths": list(paths)}).fetchall()
+        return set(paths) - {row["path"] for row in named}
+
+
+def _unlogged(connection: Connection, where: Row, number: int) -> Unlogged:
+    def versions(first: int, last: int) -> list[dict[str, Any]]:
+        return connection.execute(SQL["versions"], {**where, "first": first, "last": last}).fetchall()
+
+    return Unlogged(where["asset"], number, versions)
+
+
+def _head(connection: Connection, where: Row) -> dict[str, Any]:
+    row = connection.execute(SQL["table_head"], where).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no asset '{where['asset']}'; `freshline status` lists them")
+    return row
+
+
+def _refuse(asset_id: str, version: int, head: Row, restored: Row | None) -> None:
+    if restored is None:
+        raise NotFoundError(f"asset '{asset_id}' has no version {version}; `freshline show {asset_id}` shows one")
+    if restored["gone_at"] is not None:
+        raise ConflictError(
+            f"version {version} of '{asset_id}' is not kept any more; its files are gone or will be soon"
+        )
+    if not restored["location"] or "files" not in restored["location"]:
+        raise ConflictError(f"version {version} of '{asset_id}' is no table of ours, so there is nothing to go back to")
+    if version == head["sequence"]:
+        raise ConflictError(f"version {version} of '{asset_id}' is the current one")
+
+
+def _restored_row(connection: Connection, head: Row, restored: Row) -> dict[str, Any]:
+    """The new snapshot: the old rows, under a new number. It lists all directories itself, so it begins a new table."""
+    paths = [path for _, path in restored["parts"]] if restored["parts"] else restored["location"]["paths"]
+    number = head["table_version"] + 1
+    kept = ("asset_id", "partition_key", "data_version", "schema", "rows", "bytes", "checks", "workflow_id", "step_id")
+    return {
+        **{name: restored[name] for name in (*kept, "inputs", "sources", "payload")},
+        "sequence": head["last_sequence"] + 1,
+        "changed": head["data_version"] != restored["data_version"],
+        "table_version": number,
+        "base_version": number,
+        "location": {**restored["location"], "paths": paths, "files": restored["all_files"]},
+        "produced_at": _now(connection).isoformat(),
+        "event_id": new_id(),
+    }
+
+
+def _published(connection: Connection, asset: Row, row: dict[str, Any], version: int) -> publication.Published:
+    """The freshness clock starts again, as after a run."""
+    since = datetime.fromisoformat(row["produced_at"])
+    found = connection.execute(RUNS["policy"], {"workflow": asset["producer_id"]}).fetchone()
+    policy = Policy.from_json(found["policy"]) if found else None
+    freshness = next((one.freshness for one in policy.outputs if one.asset_id == asset["id"]), None) if policy else None
+    expiry = expires_at(freshness, since) if freshness else None
+    row["expires_at"] = expiry[0].isoformat() if expiry else None
+    if freshness:
+        publication.arm(connection, list(publication.timers(row, freshness, since, expiry)))
+    data = publication.produced_data(row, found["slug"] if found else None, asset["declaration"].get("freshness"), None)
+    event = publication.asset_event(
+        row["event_id"],
+        EventType.ASSET_PRODUCED,
+        {**data, "rolledBackTo": version},
+        "changed" if row["changed"] else "unchanged",
+    )
+    return publication.Published(row, event, (), None)
+
+
+def _now(connection: Connection) -> datetime:
+    row = connection.execute(CATALOGUE["now"]).fetchone()
+    assert row is not None  # noqa: S101 - it is one value
+    now: datetime = row["now"]
+    return now
