@@ -10,14 +10,14 @@ import pytest
 
 from freshline.services.materializer import Materializer
 from freshline.settings import load
-from freshline.spark import tables
-from freshline.spark.warehouse import WAREHOUSE_CHECKS
 from freshline.store.facade import Store
 from freshline.store.health import STORE_CHECKS
 from freshline.store.ids import new_id
+from freshline.warehouse import files
+from freshline.warehouse.examination import WAREHOUSE_CHECKS
 from tests.cli.conftest import Freshline
-from tests.spark.test_warehouse import age
 from tests.waiting import wait_until
+from tests.warehouse.test_examination import age
 
 ALL = [check.id for check in (*STORE_CHECKS, *WAREHOUSE_CHECKS)]
 
@@ -83,8 +83,8 @@ def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callab
 def test_leftovers_in_the_warehouse_are_removed(applied: Freshline, store: Store) -> None:
     """A warning, exit code 1 without --fix, and gone with it."""
     warehouse = store.settings.warehouse_path
-    tables.check_warehouse(warehouse, store.warehouse_id)
-    directory = tables.staging_directory(warehouse, "shop.clean", new_id(), 1, 1)
+    files.check_warehouse(warehouse, store.warehouse_id)
+    directory = files.staging_directory(warehouse, "shop.clean", new_id(), 1, 1)
     directory.mkdir(parents=True)
     age(directory)
     assert applied("doctor", code=1).stdout.startswith("warning staging-leftover")

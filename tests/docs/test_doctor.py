@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from freshline.spark.warehouse import WAREHOUSE_CHECKS
 from freshline.store import doctor
 from freshline.store.health import STORE_CHECKS, Check
+from freshline.warehouse.examination import WAREHOUSE_CHECKS
 from tests.docs.pages import DOCTOR, code
 
 

@@ -12,7 +12,7 @@ from freshline.errors import NotFoundError
 from freshline.model.run import PinnedInput
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import StepRequest, StepResult
-from freshline.spark.tables import staging_directory
+from freshline.warehouse.files import staging_directory
 
 _tries = itertools.count(1)
 

@@ -19,7 +19,7 @@ from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped
 from freshline.runs.runner import SPARK_IS_GONE
 from freshline.settings import Settings
-from freshline.spark.tables import verify_staged
+from freshline.warehouse.files import verify_staged
 from tests.runs.steps import Bench, source, spark_python, sql
 from tests.waiting import wait_until
 

@@ -13,7 +13,7 @@ from freshline.errors import JobError
 from freshline.failpoints import Subject
 from freshline.runs.lease import Lease
 from freshline.runs.worker import Worker
-from freshline.spark.tables import staging_directory
+from freshline.warehouse.files import staging_directory
 from tests.lab import Lab, laboratory, workflow
 
 

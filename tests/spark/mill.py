@@ -13,8 +13,8 @@ from freshline.runs.execution import Execution, describe
 from freshline.runs.jobs import Work, execute
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.protocol import StepRequest, StepResult
-from freshline.spark import tables
 from freshline.spark.engine import Engine
+from freshline.warehouse import files
 from tests.lab import CODE, ON_UPDATE, Lab
 
 Rows = list[tuple[Any, ...]]
@@ -78,7 +78,7 @@ class Mill:
     def __init__(self, lab: Lab, engine: Engine) -> None:
         self.lab = lab
         self.engine = engine
-        tables.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
 
     def execute(self, run: ClaimedRun) -> list[str]:
         """All steps and the publication, as a worker does it; what was published."""

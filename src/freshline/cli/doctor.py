@@ -64,9 +64,9 @@ def _examine(app: App, *, fix: bool, limit: int) -> Json:
 
 
 def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
-    from freshline.spark.warehouse import Warehouse  # noqa: PLC0415
     from freshline.store.doctor import examine  # noqa: PLC0415
     from freshline.store.look import plain  # noqa: PLC0415
+    from freshline.warehouse.examination import Warehouse  # noqa: PLC0415
 
     seen = examine(store, limit)
     rest = {"at": plain(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
@@ -75,8 +75,8 @@ def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
 
 def _repair(store: Store, found: list[Finding]) -> list[str]:
     """The ids of the checks whose findings were repaired, or tried to be."""
-    from freshline.spark.warehouse import STAGING_LEFTOVER, Warehouse  # noqa: PLC0415
     from freshline.store.doctor import repair  # noqa: PLC0415
+    from freshline.warehouse.examination import STAGING_LEFTOVER, Warehouse  # noqa: PLC0415
 
     repaired = repair(store, found)
     leftovers = any(one.check is STAGING_LEFTOVER and one.count for one in found)

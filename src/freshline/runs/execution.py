@@ -19,9 +19,9 @@ from freshline.runs.lease import Heart, Lease
 from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped
 from freshline.runs.slot import Slot
 from freshline.settings import Settings
-from freshline.spark import tables
 from freshline.store.database import LostConnectionError, UnreachableError
 from freshline.store.facade import Store
+from freshline.warehouse import files
 
 log = structlog.get_logger("freshline.runs")
 RETRY_S = 0.5
@@ -62,7 +62,7 @@ class Execution:
         try:
             for output in outputs:
                 if output.location:
-                    tables.verify_staged(self.settings.warehouse_path, output.location)
+                    files.verify_staged(self.settings.warehouse_path, output.location)
         except FreshlineError:
             return False
         return True
@@ -137,7 +137,7 @@ class Execution:
     def _output(self, output: Produces, try_: int, read: Reading) -> dict[str, Any]:
         run, warehouse, head = self.run, self.settings.warehouse_path, self.run.inputs.get(output.asset_id)
         return {
-            "staging": str(tables.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
+            "staging": str(files.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
             "head": asdict(head) if head else None,
             "anew": _anew(output, read, forced=bool(run.trigger.get("fullRefresh"))),
         }
@@ -180,7 +180,7 @@ class Execution:
     def _publish(self, definition: Workflow) -> list[str]:
         for output in self.staged.values():
             if output.location:
-                tables.verify_staged(self.settings.warehouse_path, output.location)
+                files.verify_staged(self.settings.warehouse_path, output.location)
         reason = self.stop()
         if reason:
             raise StepStopped(reason)
@@ -200,7 +200,7 @@ class Execution:
         """Directories that an equal output must not keep: their files are not those that were published (ADR 0008)."""
         heads = [self.run.inputs[asset_id] for asset_id in self.staged if asset_id in self.run.inputs]
         located = [head.location for head in heads if head.location]
-        return {one["paths"][-1] for one in located if tables.difference(self.settings.warehouse_path, one)}
+        return {one["paths"][-1] for one in located if files.difference(self.settings.warehouse_path, one)}
 
     def _persist(self, write: Callable[[], T]) -> T:
         return persist(write, lambda: self.pause(RETRY_S))
@@ -240,4 +240,4 @@ def clean_up(warehouse: Path, run_id: str, outputs: list[str], keep: set[str]) -
     for asset_id in outputs:
         for directory in (warehouse / asset_id / "data").glob(f"{run_id}-*"):
             if str(directory.relative_to(warehouse)) not in keep:
-                tables.discard_directory(directory)
+                files.discard_directory(directory)

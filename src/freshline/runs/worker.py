@@ -28,9 +28,9 @@ from freshline.services.doorbell import Doorbell
 from freshline.services.presence import Presence
 from freshline.services.service import Service
 from freshline.settings import Settings
-from freshline.spark import tables
 from freshline.store.executing import Claimant
 from freshline.store.facade import Store
+from freshline.warehouse import files
 
 log = structlog.get_logger("freshline.runs")
 ENGINE_RETRY_S = 15.0
@@ -77,7 +77,7 @@ class Worker:
 
     def check_warehouse(self) -> None:
         """Refuse a warehouse that cannot be reached or belongs to another database (R12.3)."""
-        tables.check_warehouse(self.settings.warehouse_path, self._warehouse_id)
+        files.check_warehouse(self.settings.warehouse_path, self._warehouse_id)
 
     def may_use_spark(self) -> bool:
         """Whether Spark runs may be claimed: not while the engine is known to be unreachable (R7.1)."""

@@ -17,11 +17,11 @@ from freshline.definitions.schema import Produces, Step
 from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
-from freshline.spark import tables
 from freshline.spark.failures import explain, failed
 from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
 from freshline.spark.staging import Staging, write
+from freshline.warehouse import files
 
 PROGRESS_SECONDS = 0.5
 
@@ -59,7 +59,7 @@ class Engine:
     def _warm_up(self, directory: Path) -> None:
         staging = Staging("warm-up", "warm-up", directory.parent, directory)
         write(self._session.range(10).selectExpr("id % 3 AS k").groupBy("k").count(), staging)
-        tables.discard_directory(directory)
+        files.discard_directory(directory)
 
     @property
     def spark(self) -> SparkSession:
@@ -82,7 +82,7 @@ class Engine:
             raise
         except Exception:
             for output in outputs.values():
-                tables.discard_directory(Path(output["staging"]))
+                files.discard_directory(Path(output["staging"]))
             raise
         finally:
             with contextlib.suppress(Exception):  # a session that is broken is replaced with its process

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.errors import AnalysisException, PySparkException
 
 from freshline.errors import FreshlineError, JobError
-from freshline.spark.tables import full_disk
+from freshline.warehouse.files import full_disk
 
 MAX_SENTENCE = 1_500
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"

@@ -15,8 +15,9 @@ from pyspark.sql.types import StructType
 from freshline.definitions.schema import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
-from freshline.spark import checks, merging, reading, tables
+from freshline.spark import checks, merging, reading
 from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint
+from freshline.warehouse import files
 
 MOST_PARTS = 10_000
 
@@ -96,7 +97,7 @@ def _staged(
     results: Sequence[checks.Result],
     appended: PinnedInput | None = None,
 ) -> StagedOutput:
-    location = {**tables.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
+    location = {**files.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
     if staging.table.partition_by:
         location["partitionBy"] = list(staging.table.partition_by)
     written = sum(location["files"].values())

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from freshline.model.run import ClaimedRun, StagedOutput
-from freshline.spark import tables, warehouse
-from freshline.spark.warehouse import Warehouse
 from freshline.store.health import Finding
 from freshline.store.ids import new_id
+from freshline.warehouse import examination, files
+from freshline.warehouse.examination import Warehouse
 from tests.lab import Lab, laboratory, workflow
 
-LONG_AGO = time.time() - 2 * warehouse.YOUNG_S
+LONG_AGO = time.time() - 2 * examination.YOUNG_S
 
 
 @pytest.fixture
 def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
     """One table, written by a run."""
     with laboratory(database_url, warehouse=tmp_path / "w") as lab:
-        tables.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"))
         lab.report("a", "1")
         lab.settle()
@@ -37,11 +37,11 @@ def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
 def stage(lab: Lab, run_id: str, attempt: int = 1, asset_id: str = "b") -> tuple[Path, dict[str, Any]]:
     """What a try leaves, long ago."""
     root = lab.settings.warehouse_path
-    directory = tables.staging_directory(root, asset_id, run_id, attempt, 1)
+    directory = files.staging_directory(root, asset_id, run_id, attempt, 1)
     (directory / "k=1").mkdir(parents=True)
     for name in ("part-0.parquet", "k=1/part-1.parquet"):
         (directory / name).write_bytes(b"12345")
-    location = tables.seal(root, directory)
+    location = files.seal(root, directory)
     age(directory)
     return directory, location
 
@@ -73,7 +73,7 @@ def head(lab: Lab) -> Path:
 def test_a_warehouse_as_it_should_be_is_told_to_be(lab: Lab) -> None:
     """Nothing is found, and the checks are those that the docs tell."""
     assert found(lab) == {}
-    assert [one.check for one in Warehouse(lab.store).examine(20)] == list(warehouse.WAREHOUSE_CHECKS)
+    assert [one.check for one in Warehouse(lab.store).examine(20)] == list(examination.WAREHOUSE_CHECKS)
     assert Warehouse(lab.store).remove_leftovers() == 0
 
 
@@ -95,7 +95,7 @@ def test_a_warehouse_that_nobody_has_used_is_none(database_url: str, tmp_path: P
 def test_the_warehouse_of_another_database_is_told_and_left_alone(lab: Lab, text: str | None, sentence: str) -> None:
     """R12.3: nothing is said about its files, and nothing in it is removed."""
     leftover, _ = stage(lab, new_id())
-    file = lab.settings.warehouse_path / tables.ID_FILE
+    file = lab.settings.warehouse_path / files.ID_FILE
     file.unlink() if text is None else file.write_text(text)
     wrong = found(lab)
     assert list(wrong) == ["warehouse-id"]
@@ -138,11 +138,11 @@ def test_a_head_that_moves_on_meanwhile_is_not_judged(lab: Lab, monkeypatch: pyt
             lab.report("a", "2")
             lab.settle()
             publish(lab, lab.start(), "b:2")
-            tables.discard_directory(old)
+            files.discard_directory(old)
         return original(root, location)
 
-    original = tables.difference
-    monkeypatch.setattr(tables, "difference", look)
+    original = files.difference
+    monkeypatch.setattr(files, "difference", look)
     assert [one for one in check.examine(20) if one.count] == []
 
 
@@ -205,7 +205,7 @@ def test_an_equal_output_takes_the_place_of_a_damaged_one(lab: Lab) -> None:
 
 def test_many_leftovers_are_counted_in_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most `limit` sentences, however much there is, and the database is asked for a batch at a time."""
-    monkeypatch.setattr(warehouse, "BATCH", 2)
+    monkeypatch.setattr(examination, "BATCH", 2)
     for _ in range(5):
         stage(lab, new_id())
     left = found(lab, limit=3)["staging-leftover"]
@@ -219,4 +219,4 @@ def test_the_id_is_read_and_never_written(lab: Lab) -> None:
     before = sorted(str(path) for path in root.rglob("*"))
     found(lab)
     assert sorted(str(path) for path in root.rglob("*")) == before
-    assert json.loads((root / tables.ID_FILE).read_text())["id"] == lab.store.warehouse_id
+    assert json.loads((root / files.ID_FILE).read_text())["id"] == lab.store.warehouse_id

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from freshline.errors import WarehouseError
-from freshline.spark import tables
-from freshline.spark.tables import check_warehouse, discard, seal, staging_directory, verify_staged
+from freshline.warehouse import files
+from freshline.warehouse.files import check_warehouse, discard, seal, staging_directory, verify_staged
 
 
 def test_a_warehouse_belongs_to_one_database(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_a_warehouse_belongs_to_one_database(tmp_path: Path) -> None:
     check_warehouse(warehouse, "one")
     with pytest.raises(WarehouseError, match="its id is 'one', the database's is 'two'"):
         check_warehouse(warehouse, "two")
-    assert [path.name for path in warehouse.iterdir()] == [tables.ID_FILE]
+    assert [path.name for path in warehouse.iterdir()] == [files.ID_FILE]
 
 
 def test_of_many_databases_at_once_one_gets_the_warehouse(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_of_many_databases_at_once_one_gets_the_warehouse(tmp_path: Path) -> Non
 
 def test_a_damaged_id_or_an_impossible_place_is_told(tmp_path: Path) -> None:
     """Nobody guesses: the file is named, and the system's reason is given."""
-    (tmp_path / tables.ID_FILE).write_text("{")
+    (tmp_path / files.ID_FILE).write_text("{")
     with pytest.raises(WarehouseError, match="is damaged"):
         check_warehouse(tmp_path, "one")
     (tmp_path / "file").write_text("")
@@ -104,5 +104,5 @@ def test_data_that_lies_elsewhere_is_left_alone(tmp_path: Path) -> None:
 def test_a_full_disk_is_named() -> None:
     """Python's and Java's ways to say it become one sentence."""
     for error in (OSError(errno.ENOSPC, "x"), RuntimeError("java.io.IOException: No space left on device")):
-        assert "the disk of the warehouse" in str(tables.full_disk(error))
-    assert tables.full_disk(OSError(errno.EACCES, "x")) is None
+        assert "the disk of the warehouse" in str(files.full_disk(error))
+    assert files.full_disk(OSError(errno.EACCES, "x")) is None

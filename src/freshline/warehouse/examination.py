@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from freshline.errors import WarehouseError
-from freshline.spark import tables
 from freshline.store.facade import Store
 from freshline.store.health import Check, Finding, Severity
 from freshline.store.queries import load
+from freshline.warehouse import files
 
 SQL = load("doctor")
 BATCH = 500
@@ -100,14 +100,14 @@ class Warehouse:
             return 0
         removed = 0
         for directory in self._leftovers():
-            tables.discard_directory(directory)
+            files.discard_directory(directory)
             removed += 1
         return removed
 
     def _stranger(self) -> str | None:
         """Why nothing can be said about the files. A warehouse that nobody has written to yet is none."""
         try:
-            found = tables.read_id(self.path)
+            found = files.read_id(self.path)
         except (WarehouseError, OSError) as error:
             return str(error)
         own = self._store.warehouse_id
@@ -123,7 +123,7 @@ class Warehouse:
         after = ""
         while rows := self._page(after):
             for row in rows:
-                differs = tables.difference(self.path, row["location"])
+                differs = files.difference(self.path, row["location"])
                 if differs and self._is_head(row):
                     where = self.path / row["location"]["paths"][-1]
                     which = f"asset '{row['asset']}' version {row['sequence']}"
