@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "decisions": ("listings", "decisions", "List decisions, newest first."),
     "logs": ("runlog", "logs", "What a run printed."),
     "show": ("show", "show", "Look at an asset's data."),
+    "table": ("table", "table", "List, roll back, vacuum or repair versions of a table."),
     "run": ("run", "run", "Run a workflow now."),
     "cancel": ("run", "cancel", "Cancel a run."),
     "report": ("report", "report", "Say that a source asset changed."),

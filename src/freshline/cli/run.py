@@ -39,16 +39,26 @@ QUEUED_LONG_S = 5
 )
 @click.option("--key", help="Asking twice with the same key makes one run.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 unless it succeeded.")
+@click.option("--full-refresh", is_flag=True, help="Write tables anew that are otherwise appended to or merged.")
 @json_option
 @pass_app
-def run(app: App, *, slug: str, parameters: tuple[str, ...], key: str | None, wait: bool, as_json: bool) -> None:
+def run(
+    app: App,
+    *,
+    slug: str,
+    parameters: tuple[str, ...],
+    key: str | None,
+    wait: bool,
+    full_refresh: bool,
+    as_json: bool,
+) -> None:
     """Run a workflow now, on the current versions of its inputs.
 
     Manual runs ignore holds, pauses and cooldowns and go before automatic ones; their success counts like any other.
     """
     values = dict(_parameter(one) for one in parameters)
     with app.store() as store:
-        run_id = store.request_run(slug, values, key=key)
+        run_id = store.request_run(slug, values, key=key, full_refresh=full_refresh)
         found = _wait(store, run_id) if wait else store.reader.run(run_id)
     if as_json:
         output.print_json(found)

@@ -80,8 +80,15 @@ def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answe
         )
     view = view_of(snapshot["assetId"])
     text = _one_select(sql) if sql is not None else f'FROM "{view}"'
-    with _connect(warehouse, snapshot["location"], view) as connection:
+    with _connect(warehouse, _location(snapshot), view) as connection:
         return _answer(connection, text, limit)
+
+
+def _location(snapshot: Json) -> Json:
+    """Where the rows are: a table that was appended to has more directories than the last."""
+    location: Json = snapshot["location"]
+    parts = snapshot.get("parts")
+    return {**location, "paths": [path for _, path in parts]} if parts else location
 
 
 def _one_select(sql: str) -> str:

@@ -14,8 +14,10 @@ from freshline.services.pruner import Pruner
 from freshline.services.reconciler import Reconciler
 from freshline.services.relay import Relay
 from freshline.services.rescuer import Rescuer
+from freshline.services.scribe import Scribe
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
+from freshline.services.vacuum import Vacuum
 from freshline.settings import Settings
 from freshline.store.facade import Store
 
@@ -31,8 +33,12 @@ class Materializer:
         self.store = store
         self.bus = open_bus(settings)
         self.presence = Presence(store, "materializer", info=self._info)
-        absorber, reconciler, expiry = Absorber(store), Reconciler(store), Expiry(store)
-        bells = {"events": absorber.ring, "considerations": reconciler.ring, "timers": expiry.ring}
+        absorber, reconciler, expiry, scribe = Absorber(store), Reconciler(store), Expiry(store), Scribe(store)
+        bells = {
+            "events": _both(absorber.ring, scribe.ring),
+            "considerations": reconciler.ring,
+            "timers": expiry.ring,
+        }
         self.services: tuple[Service, ...] = (
             self.presence,
             absorber,
@@ -42,6 +48,8 @@ class Materializer:
             *(_exchange(store, self.bus, bells) if self.bus else [Relay(store)]),
             Sweeper(store),
             Pruner(store),
+            scribe,
+            Vacuum(store),
         )
         self._doorbell = Doorbell(store.database, bells, self.bus)
 

@@ -238,5 +238,12 @@ STATEMENTS = (
         "event {type} of '{subject}' has had no position for {age}",
         "stamps what is there, once; a materializer does so all the time",
     ),
+    Check(
+        "commit-late",
+        Severity.WARNING,
+        "what was published is in the Delta log of its table, so that other engines see it (R9.7)",
+        "see that a materializer can write to the warehouse; `freshline table repair` writes a log anew",
+        "table version {version} of asset '{asset}' is not in its Delta log after {tries} tries: {trouble}",
+    ),
 )
 STORE_CHECKS = (SCHEMA, FORGOTTEN, *STATEMENTS, MATERIALIZERS_DIFFER, ATTENDANCE, CLOCK)

@@ -23,6 +23,7 @@ from freshline.errors import WarehouseError
 APP = "freshline"
 LOG = "_delta_log"
 CHECKPOINT_EVERY = 100
+NOTHING = "NONE"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _SIMPLE = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
@@ -89,7 +90,7 @@ def commit(table: str, before: TableVersion | None, now: TableVersion, replaced:
     mode = "Append" if now.base < now.number else "Overwrite"
     info = {"timestamp": at, "operation": "WRITE", "operationParameters": {"mode": mode}, "engineInfo": APP}
     actions: list[Action] = [{"commitInfo": info}]
-    if before is None:
+    if before is None or (_has_bare_times(now.schema) and not _has_bare_times(before.schema)):
         actions.append({"protocol": _protocol(now.schema)})
     if before is None or _described(before) != _described(now):
         actions.append({"metaData": _metadata(table, now, at)})
@@ -104,7 +105,7 @@ def commit(table: str, before: TableVersion | None, now: TableVersion, replaced:
 def placeholder(table: str, number: int, now: TableVersion) -> list[Action]:
     """A commit for a version whose files are gone, or that Delta cannot hold: the numbers stay those of the table."""
     at = int(now.produced_at.timestamp() * 1000)
-    actions: list[Action] = [{"commitInfo": {"timestamp": at, "operation": "NONE", "engineInfo": APP}}]
+    actions: list[Action] = [{"commitInfo": {"timestamp": at, "operation": NOTHING, "engineInfo": APP}}]
     if number == 0:
         actions += [{"protocol": _protocol(now.schema)}, {"metaData": _metadata(table, now, at)}]
     return actions
@@ -112,10 +113,14 @@ def placeholder(table: str, number: int, now: TableVersion) -> list[Action]:
 
 def _protocol(schema: Mapping[str, Any]) -> Action:
     """Timestamps without a time zone need the newer protocol, and whoever reads the table needs to know it."""
-    if "timestamp_ntz" not in json.dumps(schema):
+    if not _has_bare_times(schema):
         return {"minReaderVersion": 1, "minWriterVersion": 2}
     feature = ["timestampNtz"]
     return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": feature, "writerFeatures": feature}
+
+
+def _has_bare_times(schema: Mapping[str, Any]) -> bool:
+    return "timestamp_ntz" in json.dumps(schema)
 
 
 def _described(version: TableVersion) -> tuple[Any, ...]:
@@ -188,6 +193,11 @@ class DeltaLog:
         self.directory.mkdir(parents=True, exist_ok=True)
         _put(target, text, replace=replace)
         return True
+
+    def is_empty(self, number: int) -> bool:
+        """Whether the commit of a version only holds its place."""
+        text = _read(self.path(number))
+        return text is not None and f'"operation":"{NOTHING}"' in text
 
     def checkpoint(self) -> None:
         """Sum the log up, so that readers need not read all commits, and forget commits older than 30 days."""

@@ -113,26 +113,26 @@ class Warehouse:
         own = self._store.warehouse_id
         if found is not None and found != own:
             return f"the warehouse {self.path} has the id '{found}', the database has '{own}'"
-        if found is None and (any(_entries(self.path)) or self._page("")):
+        if found is None and (any(_entries(self.path)) or self._page()):
             return f"{self.path} carries no id, and the database has tables or the directory is not empty"
         return None
 
     # --- heads ------------------------------------------------------------------------------------------------------
 
     def _damaged(self) -> Iterator[str]:
-        after = ""
-        while rows := self._page(after):
+        asset, version = "", -1
+        while rows := self._page(asset, version):
             for row in rows:
                 differs = files.difference(self.path, row["location"])
                 if differs and self._is_head(row):
                     where = self.path / row["location"]["paths"][-1]
                     which = f"asset '{row['asset']}' version {row['sequence']}"
                     yield f"{which}: {where} is not what was written: {differs}"
-            after = rows[-1]["asset"]
+            asset, version = rows[-1]["asset"], rows[-1]["version"]
 
-    def _page(self, after: str) -> list[dict[str, Any]]:
+    def _page(self, asset: str = "", version: int = -1) -> list[dict[str, Any]]:
         with self._database.reading() as connection:
-            return connection.execute(SQL["tables"], {"after": after, "batch": BATCH}).fetchall()
+            return connection.execute(SQL["tables"], {"asset": asset, "version": version, "batch": BATCH}).fetchall()
 
     def _is_head(self, row: dict[str, Any]) -> bool:
         with self._database.reading() as connection:
@@ -149,8 +149,13 @@ class Warehouse:
 
     def _unneeded(self, directories: Iterable[Path]) -> Iterator[Path]:
         runs = {path: match["run"] for path in directories if (match := _OURS.fullmatch(path.name))}
+        where = {
+            "runs": sorted(set(runs.values())),
+            "assets": sorted({path.relative_to(self.path).parts[0] for path in runs}),
+            "paths": [str(path.relative_to(self.path)) for path in runs],
+        }
         with self._database.reading() as connection:
-            kept = connection.execute(SQL["kept_directories"], {"runs": sorted(set(runs.values()))}).fetchall()
+            kept = connection.execute(SQL["kept_directories"], where).fetchall()
         unfinished, named = {row["run"] for row in kept}, {row["path"] for row in kept}
         for path, run in runs.items():
             if run not in unfinished and str(path.relative_to(self.path)) not in named:

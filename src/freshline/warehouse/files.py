@@ -38,6 +38,14 @@ def check_warehouse(path: Path, expected_id: str) -> None:
         )
 
 
+def is_ours(path: Path, expected_id: str) -> bool:
+    """Whether the warehouse is there and belongs to the database; nothing is made."""
+    try:
+        return read_id(path) == expected_id
+    except (WarehouseError, OSError):
+        return False
+
+
 def read_id(path: Path) -> str | None:
     """The id that the warehouse carries; None: it is not there, or has none."""
     try:

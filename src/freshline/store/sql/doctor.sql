@@ -238,23 +238,37 @@ SELECT k.host, k.pid, k.info ->> 'graph' AS graph, (k.info ->> 'epoch')::bigint 
  ORDER BY k.started_at, k.id LIMIT 1000
 
 -- name: tables
--- purpose: a page of the heads whose files we wrote, by asset
-SELECT h.asset_id AS asset, h.sequence, s.location
+-- purpose: a page of the directories that heads consist of and that we wrote, by asset and version of its table
+SELECT h.asset_id AS asset, h.sequence, p.table_version AS version, p.location
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
- WHERE h.asset_id > %(after)s AND h.partition_key = '' AND s.location ? 'files'
- ORDER BY h.asset_id LIMIT %(batch)s
+ CROSS JOIN LATERAL (
+     SELECT DISTINCT ON (x.table_version) x.table_version, x.location FROM snapshots x
+      WHERE x.asset_id = s.asset_id AND x.partition_key = s.partition_key
+        AND x.table_version BETWEEN s.base_version AND s.table_version
+      ORDER BY x.table_version, x.sequence) p
+ WHERE h.asset_id >= %(asset)s AND (h.asset_id, p.table_version) > (%(asset)s, %(version)s)
+   AND h.partition_key = '' AND p.location ? 'files'
+ ORDER BY h.asset_id, p.table_version LIMIT %(batch)s
+
+-- name: commit_late
+-- purpose: table versions that their Delta logs should have by now
+SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trouble, 'nobody has tried') AS trouble,
+       count(*) OVER () AS total
+  FROM table_commits c JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (c.asset_id, c.partition_key, c.sequence)
+ WHERE s.produced_at < (SELECT freshline_now()) - %(late)s * interval '1 ms'
+ ORDER BY c.asset_id, c.table_version LIMIT %(limit)s
 
 -- name: head_sequence
 -- purpose: whether a head is still the one that was looked at
 SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''
 
 -- name: kept_directories
--- purpose: of these runs' directories: those of unfinished runs by id, and all that a snapshot names by path
+-- purpose: of these directories: those of unfinished runs by id, and by path all that a version names and needs
 SELECT r.id::text AS run, NULL AS path FROM runs r WHERE r.id = ANY (%(runs)s::uuid[]) AND r.status IN ('queued', 'running')
 UNION ALL
 SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path)
- WHERE s.run_id = ANY (%(runs)s::uuid[])
+ WHERE s.asset_id = ANY (%(assets)s) AND s.removed_at IS NULL AND p.path = ANY (%(paths)s)
 
 -- name: retired_rests
 -- purpose: retired workflows that something still belongs to

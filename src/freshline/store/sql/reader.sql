@@ -247,7 +247,7 @@ SELECT n.asset_id AS "assetId", n.partition_key AS "partitionKey", n.sequence AS
        n.data_version AS "dataVersion", n.changed, n.table_version AS "tableVersion", n.location, n.schema, n.rows,
        n.bytes, n.checks, w.slug AS "workflowSlug", n.run_id AS "runId", n.attempt, n.step_id AS "stepId",
        n.produced_at AS "producedAt", n.expires_at AS "expiresAt", n.inputs, n.sources, n.payload,
-       n.gone_at AS "goneAt",
+       n.gone_at AS "goneAt", n.difference, freshline_parts(n) AS parts,
        (h.sequence IS NOT NULL) AS head
 FROM snapshots n
 LEFT JOIN workflows w ON w.id = n.workflow_id

@@ -1,0 +1,24 @@
+"""Writes published table versions into the Delta logs of their tables, where it can reach the warehouse."""
+
+from __future__ import annotations
+
+from freshline.services.service import Service
+from freshline.store.facade import Store
+from freshline.warehouse.files import is_ours
+from freshline.warehouse.tablelog import TableLog
+
+
+class Scribe(Service):
+    """Strictly by version per table (R9.7); any number of them share the tables between them."""
+
+    name = "scribe"
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._log = TableLog(store.settings.warehouse_path)
+
+    def run_once(self) -> bool:
+        """One version of one table."""
+        return is_ours(self.store.settings.warehouse_path, self.store.warehouse_id) and self.store.log_table(
+            self._log.append
+        )
