@@ -142,6 +142,40 @@ def registered(scene: Scene) -> None:
     register(scene)
 
 
+def tables(run: ClaimedRun) -> list[StagedOutput]:
+    """What a run would have written, if there were a warehouse."""
+    path = f"{run.slug}/data/{run.id}-1-1"
+    location = {"format": "parquet", "paths": [path], "files": {f"{path}/part-0.parquet": 1}}
+    return [StagedOutput(run.slug, "work", f"{run.slug}:{run.id}", location=location)]
+
+
+def tabled(scene: Scene) -> None:
+    """Two versions of two tables."""
+    for version in ("1", "2"):
+        scene.lab.report("a", version)
+        scene.lab.work_with(tables)
+
+
+def unlogged(scene: Scene) -> None:
+    """One version is not in its log yet."""
+    tabled(scene)
+    scene.lab.rows("DELETE FROM table_commits WHERE asset_id = 'c' OR table_version = 0 RETURNING 1")
+
+
+def superfluous(scene: Scene) -> None:
+    """Nobody needs the first version of b."""
+    tabled(scene)
+    keep = '{"table": {"keepVersions": 1, "keepMs": 0}}'
+    scene.lab.rows("UPDATE assets SET declaration = declaration || %s WHERE id = 'b' RETURNING 1", keep)
+
+
+def marked(scene: Scene) -> None:
+    """The first version of b was marked an hour ago."""
+    superfluous(scene)
+    scene.lab.store.mark_versions("", 10)
+    scene.lab.advance(hours=1)
+
+
 def register(scene: Scene) -> None:
     """A process shows itself."""
     scene.lab.store.register_worker(scene.ids[0], "worker", project="lab", code_hash=None, info={})
@@ -213,6 +247,29 @@ CASES = {
         lambda s: s.lab.store.hand_back(s.held.id, s.held.attempt),
         lambda s: s.lab.runs("b")[-1]["status"] == "queued",
         running,
+    ),
+    "log_table": Case(
+        lambda s: s.lab.store.log_table(lambda _: None), lambda s: s.count("table_commits") == 0, unlogged
+    ),
+    "relog_table": Case(
+        lambda s: s.lab.store.relog_table("b", lambda _: None),
+        lambda s: s.count("table_commits WHERE asset_id = 'b'") == 0,
+        tabled,
+    ),
+    "mark_versions": Case(
+        lambda s: s.lab.store.mark_versions("", 10),
+        lambda s: s.count("snapshots WHERE gone_at IS NOT NULL") == 1,
+        superfluous,
+    ),
+    "remove_versions": Case(
+        lambda s: s.lab.store.remove_versions(10),
+        lambda s: s.count("snapshots WHERE removed_at IS NOT NULL") == 1,
+        marked,
+    ),
+    "rollback_table": Case(
+        lambda s: s.lab.store.rollback_table("b", 1),
+        lambda s: s.lab.head("b")["sequence"] == 3 and s.count("inbox") == 1,
+        tabled,
     ),
     "leave_worker": Case(
         lambda s: s.lab.store.leave_worker(s.ids[0]),

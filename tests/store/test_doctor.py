@@ -195,6 +195,15 @@ PLANTS = {
         "event workflow.run.queued of 'd' has had no position for 10 min",
         frozenset({"event-unabsorbed"}),
     ),
+    "commit-late": Plant(
+        later(
+            sql(
+                "INSERT INTO table_commits (asset_id, partition_key, table_version, sequence, eligible_at)"
+                " SELECT asset_id, partition_key, 0, sequence, produced_at FROM heads WHERE asset_id = 'b'"
+            )
+        ),
+        "table version 0 of asset 'b' is not in its Delta log after 0 tries: nobody has tried",
+    ),
     "materializers-differ": Plant(registered(graph="0" * 16), "works with another graph (0000000000000000) than epoch"),
 }
 

@@ -15,12 +15,12 @@ import psycopg
 import pytest
 
 from freshline.errors import FencedError
-from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.model.run import ClaimedRun
 from freshline.services.reconciler import Reconciler
 from freshline.store.ids import new_id
 from tests.lab import Lab, laboratory
 from tests.store.saved import Saved
-from tests.store.scenes import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of
+from tests.store.scenes import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of, tables
 from tests.store.schedule import Act, Stage, Trace, stepped
 from tests.store.test_failpoints import converges
 
@@ -49,10 +49,21 @@ TOUCHES = {
     "rescue": {"runs", "workflow_partitions"},
     "reset": {"workflows", "workflow_partitions"},
     "resume": {"workflows"},
+    "rollback_table": {"assets", "heads", "timers"},
     "sweep": {"considerations"},
 }
 # These touch rows that only their own kind does, one process at a time or by the key of a process.
-ALONE = {"leave_worker", "prune", "publish_events", "register_worker", "stamp_positions"}
+ALONE = {
+    "leave_worker",
+    "log_table",
+    "mark_versions",
+    "prune",
+    "publish_events",
+    "register_worker",
+    "relog_table",
+    "remove_versions",
+    "stamp_positions",
+}
 NEEDS_A_RUN = {"cancel", "claim_run"}
 # A run of b is held by a worker whose lease is over; otherwise it is queued, or there is none yet.
 HELD = {
@@ -128,8 +139,10 @@ class Place:
         self.stage = Stage(lab)
         lab.database.ring = _silence  # type: ignore[method-assign]
         lab.apply(*WORLD)
+        lab.report("a", "0")
+        lab.work_with(tables)
         lab.report("a", "1")
-        lab.work()
+        lab.work_with(tables)
         idle = Saved(lab, "idle")
         self.noted = self._scene("noted")
         idle.restore()
@@ -172,7 +185,7 @@ class Place:
             "hand_back": lambda: store.hand_back(run.id, 1),
             "mark_failed": lambda: store.mark_failed(key, "planted"),
             "pause": lambda: store.pause("b"),
-            "publish_run": lambda: store.publish_run(run, [StagedOutput("b", "work", "v2")]),
+            "publish_run": lambda: store.publish_run(run, tables(run)),
             "reconcile": Reconciler(store).run_once,
             "renew_leases": lambda: store.renew_leases([{"id": run.id, "attempt": 1}]),
             "report": lambda: lab.report("a", "5"),

@@ -96,8 +96,8 @@ def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
     if as_json:
         output.print_json(_camel(made))
     else:
-        same = "" if made["changed"] else "; its rows are those that were current anyway"
-        output.say(f"{asset} is at version {made['sequence']}, with the rows of version {version}{same}")
+        how = "" if made["changed"] else ", as before"
+        output.say(f"{asset} is at version {made['sequence']}{how}, with the rows of version {version}")
 
 
 @command("vacuum", examples=["freshline table vacuum flights.clean", "freshline table vacuum --all"])

@@ -55,7 +55,8 @@ class Versioning:
     def rollback_table(self, asset_id: str, version: int, *, partition_key: str = "") -> dict[str, Any]:
         """Make an earlier version current again, as a new snapshot with the same rows. Consumers run as for any change.
 
-        Its inputs are those of the earlier version too, so increments are consumed again from there.
+        Its inputs are those of the earlier version too, so increments are consumed again from there. If its rows are
+        the current ones already, nothing is done: so it may be repeated.
         """
         where = {"asset": asset_id, "partition": partition_key}
         with self.database.transaction("rollback_table") as connection:
@@ -63,12 +64,14 @@ class Versioning:
             connection.execute(RUNS["lock_heads"], {"assets": [asset_id], "partition": partition_key})
             head = _head(connection, where)  # read when it is locked: a run may have published while we waited
             restored = connection.execute(SQL["restored"], {**where, "version": version}).fetchone()
-            _refuse(asset_id, version, head, restored)
+            _refuse(asset_id, version, restored)
             assert restored is not None  # noqa: S101 - refused otherwise
+            if restored["data_version"] == head["data_version"]:
+                return {"asset_id": asset_id, "sequence": head["sequence"], "changed": False, **_same(head)}
             row = _restored_row(connection, head, restored)
             publication.append(connection, [_published(connection, asset, row, version)])
         self.database.ring("events")
-        return {key: row[key] for key in ("asset_id", "sequence", "data_version", "table_version", "changed")}
+        return {"asset_id": asset_id, "sequence": row["sequence"], "changed": True, **_same(row)}
 
     def log_table(self, write: Callable[[Unlogged], None]) -> bool:
         """Have `write` append one version to its table's Delta log, under the lock of that log; False: there is none.
@@ -142,6 +145,10 @@ def _unlogged(connection: Connection, where: Row, number: int) -> Unlogged:
     return Unlogged(where["asset"], number, versions)
 
 
+def _same(row: Row) -> dict[str, Any]:
+    return {key: row[key] for key in ("data_version", "table_version")}
+
+
 def _head(connection: Connection, where: Row) -> dict[str, Any]:
     row = connection.execute(SQL["table_head"], where).fetchone()
     if row is None:
@@ -149,7 +156,7 @@ def _head(connection: Connection, where: Row) -> dict[str, Any]:
     return row
 
 
-def _refuse(asset_id: str, version: int, head: Row, restored: Row | None) -> None:
+def _refuse(asset_id: str, version: int, restored: Row | None) -> None:
     if restored is None:
         raise NotFoundError(f"asset '{asset_id}' has no version {version}; `freshline show {asset_id}` shows one")
     if restored["gone_at"] is not None:
@@ -158,8 +165,6 @@ def _refuse(asset_id: str, version: int, head: Row, restored: Row | None) -> Non
         )
     if not restored["location"] or "files" not in restored["location"]:
         raise ConflictError(f"version {version} of '{asset_id}' is no table of ours, so there is nothing to go back to")
-    if version == head["sequence"]:
-        raise ConflictError(f"version {version} of '{asset_id}' is the current one")
 
 
 def _restored_row(connection: Connection, head: Row, restored: Row) -> dict[str, Any]:
@@ -170,7 +175,7 @@ def _restored_row(connection: Connection, head: Row, restored: Row) -> dict[str,
     return {
         **{name: restored[name] for name in (*kept, "inputs", "sources", "payload")},
         "sequence": head["last_sequence"] + 1,
-        "changed": head["data_version"] != restored["data_version"],
+        "changed": True,
         "table_version": number,
         "base_version": number,
         "location": {**restored["location"], "paths": paths, "files": restored["all_files"]},
@@ -194,7 +199,7 @@ def _published(connection: Connection, asset: Row, row: dict[str, Any], version:
         row["event_id"],
         EventType.ASSET_PRODUCED,
         {**data, "rolledBackTo": version},
-        "changed" if row["changed"] else "unchanged",
+        "changed",
     )
     return publication.Published(row, event, (), None)
 

@@ -113,6 +113,8 @@ def difference(warehouse: Path, location: Mapping[str, Any]) -> str:
         found = {str(file.relative_to(warehouse)): file.stat().st_size for file in there}
     except OSError as error:
         return str(error)
+    root = f"{location['paths'][-1]}/"
+    expected, found = ({name.removeprefix(root): size for name, size in one.items()} for one in (expected, found))
     said = {
         "missing": sorted(expected.keys() - found.keys()),
         "unknown": sorted(found.keys() - expected.keys()),
