@@ -10,12 +10,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
 
-from freshline.definitions.schema import Check
+from freshline.definitions.checks import VIEW, Check
 from freshline.errors import CheckError
 from freshline.spark.fingerprint import quoted
 
 COUNT = "__freshline_count"  # the table may have any other column
-VIEW = "output"  # how SQL checks see the new data
 SHOWN = 200  # characters of a value in a message
 
 
