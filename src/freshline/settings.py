@@ -35,6 +35,7 @@ class Settings:
     batch: int = 500
     poison: int = 5
     keep_days: int = 30
+    keep_failed_hours: int = 24
     log_format: str = "console"
     log_level: str = "info"
 
@@ -73,6 +74,7 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         batch=_number(env, "FRESHLINE_BATCH", 500, low=1, high=10_000),
         poison=_number(env, "FRESHLINE_POISON", 5, low=1, high=1_000),
         keep_days=_number(env, "FRESHLINE_KEEP_DAYS", 30, low=1, high=3_650),
+        keep_failed_hours=_number(env, "FRESHLINE_KEEP_FAILED_HOURS", 24, low=0, high=8_760),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
         log_level=_choice(env, "FRESHLINE_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
     )

@@ -16,6 +16,8 @@ from freshline.spark.fingerprint import quoted
 
 COUNT = "__freshline_count"  # the table may have any other column
 SHOWN = 200  # characters of a value in a message
+LONGEST = 1_000  # characters of a message
+MOST_FIELDS = 10  # of a row that a query found
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,14 @@ class Result:
     said: str
 
     def as_json(self) -> dict[str, Any]:
-        """Stored with the snapshot."""
-        return {
+        """Stored with the snapshot, or with the run that failed."""
+        told = {
             "check": self.check.label,
             "severity": self.check.severity,
             "passed": self.passed,
-            "observed": self.observed,
+            "observed": _bounded(self.observed),
         }
+        return told if self.passed else {**told, "message": _storable(self.said, LONGEST)}
 
 
 def run_checks(table: DataFrame, rows: int, checks: Sequence[Check]) -> list[Result]:
@@ -196,10 +199,23 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
+def _bounded(observed: Any) -> Any:
+    """What is stored for ever is short, whatever is in a row."""
+    if isinstance(observed, dict):
+        return {_storable(str(name), SHOWN): _bounded(value) for name, value in list(observed.items())[:MOST_FIELDS]}
+    return _storable(observed, SHOWN) if isinstance(observed, str) else observed
+
+
+def _storable(text: str, most: int) -> str:
+    """Without the character that PostgreSQL refuses."""
+    return text[:most].replace("\0", "\ufffd")
+
+
 def failure(asset_id: str, results: Sequence[Result], staged: str) -> CheckError | None:
     """The error for the checks that failed with severity `error`, if there are any."""
     failed = [result for result in results if not result.passed and result.check.severity == "error"]
     if not failed:
         return None
     said = "; ".join(f"check {result.check.label} failed: {result.said}" for result in failed)
-    return CheckError(f"asset {asset_id!r}: {said}; nothing was published; the data is in {staged}")
+    told = [result.as_json() for result in results]
+    return CheckError(f"asset {asset_id!r}: {said}; nothing was published", checks=told, staged=staged)

@@ -250,8 +250,11 @@ SELECT h.asset_id AS asset, h.sequence, s.location
 SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''
 
 -- name: kept_directories
--- purpose: of these runs' directories: those of unfinished runs by id, and all that a snapshot names by path
-SELECT r.id::text AS run, NULL AS path FROM runs r WHERE r.id = ANY (%(runs)s::uuid[]) AND r.status IN ('queued', 'running')
+-- purpose: of these runs' directories: those of unfinished runs and of lately failed checks by id, and all that a snapshot names by path
+SELECT r.id::text AS run, NULL AS path FROM runs r
+ WHERE r.id = ANY (%(runs)s::uuid[])
+   AND (r.status IN ('queued', 'running')
+        OR (r.error ->> 'code' = 'check' AND r.finished_at > freshline_now() - %(hours)s * interval '1 hour'))
 UNION ALL
 SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path)
  WHERE s.run_id = ANY (%(runs)s::uuid[])
