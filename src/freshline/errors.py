@@ -37,7 +37,8 @@ class FreshlineError(Exception):
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        sentence, newline, more = self.message.partition("\n")  # lines of the user's own may follow
+        return f"{where}{sentence}{hint}{newline}{more}"
 
 
 class UsageError(FreshlineError):

@@ -111,7 +111,11 @@ def _check(table: DataFrame, staging: Staging, rows: int) -> list[checks.Result]
     if staging.produced is None or not staging.produced.checks:
         return []
     written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
-    results = checks.run_checks(written, rows, staging.produced.checks)
-    if error := checks.failure(staging.asset_id, results, str(staging.directory)):
-        raise error
+    try:
+        results = checks.run_checks(written, rows, staging.produced.checks)
+    except CheckError as error:
+        error.staged = str(staging.directory)
+        raise
+    if failed := checks.failure(staging.asset_id, results, str(staging.directory)):
+        raise failed
     return results
