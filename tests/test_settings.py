@@ -18,6 +18,7 @@ NUMBERS = {
     "FRESHLINE_BATCH": ("batch", 500),
     "FRESHLINE_POISON": ("poison", 5),
     "FRESHLINE_KEEP_DAYS": ("keep_days", 30),
+    "FRESHLINE_KEEP_FAILED_HOURS": ("keep_failed_hours", 24),
     "FRESHLINE_BUS_LENGTH": ("bus_length", 100_000),
     "FRESHLINE_BUS_DEAD_LENGTH": ("bus_dead_length", 10_000),
     "FRESHLINE_BUS_TIMEOUT_MS": ("bus_timeout_ms", 2_000),

@@ -6,7 +6,9 @@ The command line shows `FreshlineError` as one sentence and never as a traceback
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class FreshlineError(Exception):
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        sentence, newline, more = self.message.partition("\n")  # lines of the user's own may follow
+        return f"{where}{sentence}{hint}{newline}{more}"
 
 
 class UsageError(FreshlineError):
@@ -115,9 +118,22 @@ class JobError(FreshlineError):
 
 
 class CheckError(JobError):
-    """A data check failed: nothing is published."""
+    """A data check failed: nothing is published. `checks`: all results; `staged`: the directory of the data."""
 
     code = "check"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        hint: str | None = None,
+        checks: Sequence[Mapping[str, Any]] = (),
+        staged: str | None = None,
+    ) -> None:
+        super().__init__(message, place=place, hint=hint)
+        self.checks = list(checks)
+        self.staged = staged
 
 
 class FencedError(FreshlineError):

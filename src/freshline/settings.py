@@ -37,6 +37,7 @@ class Settings:
     keep_days: int = 30
     keep_versions: int = 10
     keep_tables_ms: int = 7 * 86_400_000
+    keep_failed_hours: int = 24
     log_format: str = "console"
     log_level: str = "info"
 
@@ -77,6 +78,7 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         keep_days=_number(env, "FRESHLINE_KEEP_DAYS", 30, low=1, high=3_650),
         keep_versions=_number(env, "FRESHLINE_KEEP_VERSIONS", 10, low=1, high=100_000),
         keep_tables_ms=_number(env, "FRESHLINE_KEEP_TABLES_MS", 7 * 86_400_000, low=0),
+        keep_failed_hours=_number(env, "FRESHLINE_KEEP_FAILED_HOURS", 24, low=0, high=8_760),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
         log_level=_choice(env, "FRESHLINE_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
     )

@@ -122,6 +122,8 @@ def _keyword(key: str, value: Any, schema: dict[str, Any], data: Any, root: dict
         return fitting == 1 if key == "oneOf" else fitting > 0
     if key == "allOf":
         return all(accepts(one, data, root) for one in value)
+    if key == "not":
+        return not accepts(value, data, root)
     if key in {"minimum", "maximum"}:
         return not isinstance(data, int | float) or (data >= value if key == "minimum" else data <= value)
     if key in {"minLength", "minItems"}:
@@ -164,6 +166,7 @@ def test_the_schemas_accept_the_examples():
         ('"ttlMs"', '"ttlms"'),
         ('"slug": "build"', '"slug": 5'),
         ('"kind": "python"', '"kind": "spark.sql"'),
+        ('"kind": "python", "entrypoint": "jobs:run"', '"kind": "spark.sql", "sql": "SELECT 1", "sqlFile": "a.sql"'),
         ('"priority": 5', '"priority": -5'),
         ('"type": "job"', '"type": "service"'),
     ],

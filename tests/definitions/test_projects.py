@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freshline.definitions import document
 from freshline.definitions.project import load_project
-from freshline.definitions.schema import Source, SparkSql, Workflow, source_json, workflow_json
+from freshline.definitions.schema import Query, Source, SparkSql, Workflow, source_json, workflow_json
 from freshline.definitions.steps import external_inputs, produced, step_order, view_name
 from freshline.definitions.template import write_template
 from freshline.errors import ConflictError, DefinitionError, DefinitionErrors
@@ -95,7 +95,7 @@ def test_a_definition_is_kept_as_declared():
     assert Workflow.model_validate(kept) == made
     job = made.steps[0].job
     assert isinstance(job, SparkSql)
-    assert job.queries(made.steps[0]) == {"o": "SELECT 1"}
+    assert job.queries(made.steps[0]) == {"o": Query("SELECT 1")}
 
 
 def test_names_and_fields_in_python_are_snake_case():

@@ -126,8 +126,9 @@ JOB = {
     "{kind: spark.sq, sql: SELECT 1}": "'kind' is \"spark.sq\"; allowed are spark.sql, spark.python, python; "
     "did you mean 'spark.sql'?",
     "{sql: SELECT 1}": "field 'kind' is missing; allowed are spark.sql, spark.python, python",
-    "{kind: spark.sql}": "a spark.sql job has 'sql' or 'outputs'; here: none",
-    "{kind: spark.sql, sql: SELECT 1, outputs: {a: SELECT 1}}": "a spark.sql job has 'sql' or 'outputs'; here: both",
+    "{kind: spark.sql}": "a spark.sql job has one of 'sql', 'sqlFile' and 'outputs'; here: none",
+    "{kind: spark.sql, sql: SELECT 1, outputs: {a: SELECT 1}}": "a spark.sql job has one of 'sql', 'sqlFile' and "
+    "'outputs'; here: two",
     "{kind: spark.sql, sql: SELEC 1}": "the SQL starts with 'SELEC'; allowed are queries: SELECT, WITH, FROM, VALUES",
     "{kind: spark.sql, sql: DROP TABLE x}": "the SQL starts with 'DROP'; "
     "allowed are queries: SELECT, WITH, FROM, VALUES",

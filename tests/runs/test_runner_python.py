@@ -61,6 +61,7 @@ def leaves(ctx): sys.exit(3)
 def memory(ctx): raise MemoryError
 def ends(ctx): print("last words", flush=True); os._exit(7)
 def crashes(ctx): ctypes.string_at(0)
+def killed(ctx): os.kill(os.getpid(), 9)
 def spins(ctx):
     while True: pass
 def stubborn(ctx):
@@ -238,7 +239,9 @@ def test_a_module_that_cannot_be_imported_is_told(shared: Bench) -> None:
         shared.run({"kind": "python", "entrypoint": "broken:f"})
 
 
-@pytest.mark.parametrize(("function", "status"), [("ends", 7), ("crashes", -signal.SIGSEGV), ("forks", 0)])
+@pytest.mark.parametrize(
+    ("function", "status"), [("ends", 7), ("crashes", -signal.SIGSEGV), ("killed", -signal.SIGKILL), ("forks", 0)]
+)
 def test_a_runner_that_dies_is_told_with_its_status(start: Callable[[], Bench], function: str, status: int) -> None:
     """os._exit, a crash in C, and an exit that leaves a forked child behind end the step with RunnerDied."""
     bench = start()
@@ -249,6 +252,8 @@ def test_a_runner_that_dies_is_told_with_its_status(start: Callable[[], Bench], 
     if function == "ends":
         assert bench.lines == ["last words"]
         assert "last words" in str(caught.value)
+    if function == "killed":
+        assert "killed by signal 9, as the system does when memory runs out" in str(caught.value)
     with pytest.raises(RunnerDied):
         bench.run(python("nothing"))
 

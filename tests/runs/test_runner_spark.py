@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -26,6 +24,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 JOBS = """
+import os, pathlib
 from pyspark.sql import functions as F
 from freshline.definitions.decorators import asset
 
@@ -60,6 +59,12 @@ def sees_traces(ctx):
     rows = [(t.name, ctx.spark.conf.get("spark.sql.session.timeZone")) for t in ctx.spark.catalog.listTables()]
     return ctx.spark.createDataFrame(rows, "name string, zone string")
 def endless(ctx): return ctx.spark.range(10**15).selectExpr("sum(hash(id)) AS s")
+def kills_the_jvm(ctx):
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
+        if name == "java" and int(fields.split()[2]) == os.getpgid(0):
+            os.kill(int(stat.parent.name), 9)
+    return ctx.spark.range(3)
 def stops_spark(ctx):
     table = ctx.spark.range(1)
     ctx.spark.stop()
@@ -141,9 +146,13 @@ def test_a_query_per_output(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("SELECT * FROM upp", r"reads `upp`, which is not there \(line 1 pos 14\); .*: up \(asset up\) \(a table that"),
-        ("SELECT vv FROM up", r"\[UNRESOLVED_COLUMN.*`vv`.*line 1 pos 7$"),
-        ("SELECT v / 0 FROM up", r"\[DIVIDE_BY_ZERO\]"),
+        (
+            "SELECT * FROM upp",
+            r"reads `upp`.*not there \(line 1 pos 14\); .*: up \(asset up\) \(a table .*\n  1 \| SELECT",
+        ),
+        ("SELECT vv FROM up", r"\[UNRESOLVED_COLUMN.*`vv`.*line 1 pos 7\n  1 \| SELECT vv FROM up\n {13}\^$"),
+        ("SELECT v,\n\n v / 0 FROM up", r"\[DIVIDE_BY_ZERO\](.|\n)*\n  3 \|  v / 0 FROM up\n {7}\^$"),
+        ("SELECT v\nFORM up x y", r"\[PARSE_SYNTAX_ERROR\].*\n  2 \| FORM up x y\n {6} *\^$"),
         ("SELECT v FROM up WHERE v = :x", r"\[UNBOUND_SQL_PARAMETER\]"),
     ],
 )
@@ -158,6 +167,23 @@ def test_a_query_that_fails_says_so_in_short(
     assert "\tat " not in str(caught.value)
     assert not bench.lines
     assert left(bench) == before
+
+
+def test_an_error_in_a_sql_file_names_its_line(bench: Bench, up: dict[str, PinnedInput]) -> None:
+    """At once, and when the rows are computed; a query in one long line is shown around the place."""
+    file = {"sqlFile": "workflows/out.sql"}
+    with pytest.raises(JobFailedError, match=r"^workflows/out\.sql:2: \[UNRESOLVED_COLUMN") as caught:
+        bench.run({**sql("SELECT v,\n  vv\nFROM up"), **file}, inputs=up)
+    assert str(caught.value).endswith("\n  2 |   vv\n        ^")
+    with pytest.raises(JobFailedError, match=r"^workflows/out\.sql:2: \[CAST_INVALID_INPUT\]") as caught:
+        bench.run({**sql("SELECT v,\n  CAST(k AS int) AS n FROM up"), **file}, inputs=up)
+    assert str(caught.value).endswith("\n  2 |   CAST(k AS int) AS n FROM up\n        ^")
+    long = ", ".join(f"v AS c{n}" for n in range(100))
+    with pytest.raises(JobFailedError, match=r"^\[UNRESOLVED_COLUMN") as caught:
+        bench.run(sql(f"SELECT {long}, vv, {long} FROM up"), inputs=up)
+    line, caret = str(caught.value).splitlines()[-2:]
+    assert line[caret.index("^") :].startswith("vv, ")
+    assert len(line) < 200
 
 
 def test_an_input_without_a_path_is_told_where_it_is_used(bench: Bench) -> None:
@@ -228,13 +254,18 @@ def test_what_cannot_work_is_refused_before_the_write(bench: Bench, produced: di
 
 
 def test_a_failed_check_publishes_nothing_and_keeps_the_data(bench: Bench, up: dict[str, PinnedInput]) -> None:
-    """The error names check, column and value, and where the data is."""
+    """The error names check, column and value, has all results, and says where the data is."""
     produces = [{"assetId": "out", "checks": [{"minRows": 1}, {"range": {"column": "v", "max": 2}}]}]
     with pytest.raises(
-        CheckError, match=r"check range failed: column 'v' has 1 of 3 .* from 1 to 3.*data is in"
+        CheckError, match=r"check range failed: column 'v' has 1 of 3 .* from 1 to 3.*nothing was published"
     ) as caught:
         bench.run(sql("SELECT * FROM up"), inputs=up, produces=produces)
-    assert list(Path(str(caught.value).rpartition("data is in ")[2]).glob("*.parquet"))
+    assert caught.value.staged
+    assert list(Path(caught.value.staged).glob("*.parquet"))
+    passed, failed = caught.value.checks
+    assert passed == {"check": "minRows", "severity": "error", "passed": True, "observed": 3}
+    assert failed["observed"] == {"count": 1, "min": 1, "max": 3}
+    assert failed["message"].startswith("column 'v' has 1 of 3")
 
 
 def test_steps_leave_no_traces_for_each_other(bench: Bench) -> None:
@@ -263,22 +294,15 @@ def test_a_job_that_stops_spark_is_told_and_the_runner_retires(bench: Bench) -> 
 
 
 def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
-    """A JVM that is killed in the middle of a step counts as a crash, not as the user's mistake (R12.2)."""
+    """A JVM that user code kills counts as a crash, not as an error of Spark (R12.2)."""
     bench.runner = another(bench)
     assert bench.run(sql("SELECT 1 AS a")).outputs
-    killed: list[int] = []
-
-    def kill_jvm() -> None:
-        if bench.progress and not killed:
-            killed.extend(jvms(bench.runner.pid))
-            for pid in killed:
-                os.kill(pid, signal.SIGKILL)
-
+    (pid,) = jvms(bench.runner.pid)
     with pytest.raises(RunnerDied, match="Spark ended in the middle of the step") as caught:
-        bench.run(spark_python("endless"), stop=kill_jvm)
+        bench.run(spark_python("kills_the_jvm"))
     assert caught.value.status == SPARK_IS_GONE
-    assert killed
     assert not bench.runner.alive
+    assert not exists(pid)
 
 
 def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from freshline import failpoints
-from freshline.errors import JobError
+from freshline.errors import CheckError, JobError
 from freshline.failpoints import Subject
 from freshline.runs.lease import Lease
 from freshline.runs.worker import Worker
@@ -48,6 +49,32 @@ def test_a_failed_run_leaves_no_files(lab: Lab, worker: Worker) -> None:
     lease, staged = begun(lab, worker)
     worker.slots[0]._failed(lease, JobError("boom"))
     assert lab.runs("b")[-1]["status"] == "failed"
+    assert not staged.exists()
+
+
+@pytest.mark.parametrize("hours", [0, 24])
+def test_data_that_failed_a_check_stays_to_be_looked_at(lab: Lab, worker: Worker, hours: int) -> None:
+    """Only what the error names, and only if the setting says so; the results are stored with the run."""
+    lease, other = begun(lab, worker)
+    worker.settings = dataclasses.replace(worker.settings, keep_failed_hours=hours)
+    looked_at = staging_directory(worker.settings.warehouse_path, "b", lease.run.id, lease.run.attempt, 2)
+    looked_at.mkdir()
+    checks = [
+        {"check": "minRows", "severity": "error", "passed": True, "observed": 3},
+        {"check": "unique(k)", "severity": "error", "passed": False, "observed": {"count": 1}},
+    ]
+    worker.slots[0]._failed(lease, CheckError("asset 'b': no", checks=checks, staged=str(looked_at)), "work")
+    error = lab.runs("b")[-1]["error"]
+    assert (error["code"], error["step"], error["checks"]) == ("check", "work", checks[::-1])
+    assert lab.events("workflow.run.failed")[-1]["data"]["error"] == error
+    assert looked_at.exists() == (hours > 0)
+    assert not other.exists()
+
+
+def test_a_check_that_failed_before_the_write_leaves_no_files(lab: Lab, worker: Worker) -> None:
+    """A strict schema is refused before anything is written: there is nothing to look at."""
+    lease, staged = begun(lab, worker)
+    worker.slots[0]._failed(lease, CheckError("its columns changed"))
     assert not staged.exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_all_kinds_of_checks_can_fail_and_say_what_they_saw(table: DataFrame) ->
 
 
 def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_path: Path) -> None:
-    """Errors stop the output, warnings are only stored; the message says where the data is."""
+    """Errors stop the output, warnings are only stored; the error says where the data is."""
     bad = [{"minRows": 9, "severity": "warn"}, {"notNull": ["n"], "name": "n is there"}, {"unique": ["t"]}]
     directory = tmp_path / "out" / "data" / "x"
     produced = Produces.model_validate({"assetId": "out", "checks": bad})
@@ -85,7 +86,13 @@ def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_pa
     assert str(caught.value).startswith(
         "asset 'out': check n is there failed: column 'n' has 2 nulls; check unique(t) "
     )
-    assert str(caught.value).endswith(f"nothing was published; the data is in {directory}")
+    assert str(caught.value).endswith("; nothing was published")
+    assert caught.value.staged == str(directory)
+    assert [(one["check"], one["passed"]) for one in caught.value.checks] == [
+        ("minRows", False),
+        ("n is there", False),
+        ("unique(t)", False),
+    ]
     assert list(directory.glob("part-*.parquet"))
 
 
@@ -93,7 +100,8 @@ def test_warnings_do_not_stop_an_output(table: DataFrame, tmp_path: Path) -> Non
     """A violated check of severity warn is stored with what it saw."""
     produced = Produces.model_validate({"assetId": "out", "checks": [{"minRows": 9, "severity": "warn"}]})
     output = write(table, Staging("out", "step", tmp_path, tmp_path / "out" / "data" / "x", produced))
-    assert output.checks == [{"check": "minRows", "severity": "warn", "passed": False, "observed": 4}]
+    said = "the table has 4 rows; allowed are 9 or more"
+    assert output.checks == [{"check": "minRows", "severity": "warn", "passed": False, "observed": 4, "message": said}]
 
 
 @pytest.mark.parametrize("check", [{"unique": ["kk"]}, {"range": {"column": "kk", "min": 1}}])
@@ -101,3 +109,61 @@ def test_a_check_of_an_absent_column_says_which_there_are(table: DataFrame, chec
     """The columns of the table are listed."""
     with pytest.raises(CheckError, match=r"names column 'kk', .* its columns are k, t, n, at, old, never"):
         run_checks(table, table, 4, [Check.model_validate(check)])
+
+
+def test_many_keys_are_counted_in_one_pass(spark: SparkSession) -> None:
+    """Overlapping keys, nulls, columns in another case and a key twice: each check gets its own answer."""
+    rows = "VALUES (1, 'a', NULL), (1, 'b', NULL), (2, 'a', 7), (2, 'b', NULL), (3, 'c', 8) AS t(k, `a.b`, n)"
+    keys = [["k"], ["K", "a.b"], ["a.b"], ["k"], ["n"], ["n", "k"], ["k", "a.b", "n"]]
+    table = spark.sql(f"SELECT * FROM {rows}")
+    results = run_checks(table, table, 5, [Check.model_validate({"unique": key}) for key in keys])
+    assert [result.observed and result.observed["count"] for result in results] == [2, 0, 2, 2, 1, 1, 0]
+    assert results[2].observed["example"] in ('{"a.b":"a"}', '{"a.b":"b"}')
+    assert results[5].observed["example"] == '{"k":1}', "JSON leaves nulls out"
+
+
+def test_as_few_jobs_as_possible(spark: SparkSession, table: DataFrame) -> None:
+    """One pass for all aggregates and one for all keys, however many checks there are."""
+    counted: list[str] = []
+    frame = type(table)
+    collect = frame.collect
+
+    def counting(self: DataFrame) -> Any:
+        counted.append("pass")
+        return collect(self)
+
+    checks = [{"notNull": ["k"]}, {"unique": ["k"]}, {"unique": ["t", "k"]}, {"sql": "k > 0"}, {"minRows": 1}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame, "collect", counting)
+        run_checks(table, table, 4, [Check.model_validate(check) for check in checks])
+    assert counted == ["pass", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("kk > 1", r"check mine cannot be evaluated: \[UNRESOLVED_COLUMN.*`kk`.*; nothing was published$"),
+        ("SELECT kk FROM output", r"check mine cannot be evaluated: \[UNRESOLVED_COLUMN.*`kk`"),
+        ("1 / (k - k) > 0", r"the checks cannot be evaluated: (.|\n)*DIVIDE_BY_ZERO"),
+    ],
+)
+def test_a_check_that_cannot_be_evaluated_is_told(table: DataFrame, tmp_path: Path, sql: str, said: str) -> None:
+    """It is the check's mistake: the data is where it can be looked at, and nothing is published."""
+    produced = Produces.model_validate({"assetId": "out", "checks": [{"sql": sql, "name": "mine"}]})
+    directory = tmp_path / "out" / "data" / "x"
+    with pytest.raises(CheckError, match=said) as caught:
+        write(table, Staging("out", "step", tmp_path, directory, produced))
+    assert caught.value.staged == str(directory)
+    assert directory.exists()
+
+
+def test_what_is_observed_is_stored_in_short(spark: SparkSession) -> None:
+    """Rows may hold anything: long texts, many columns, and what the database cannot store."""
+    wide = ", ".join(f"repeat('x', 10000) AS c{n}" for n in range(30))
+    check = Check.model_validate({"sql": f"SELECT concat('a', char(0)) AS a, {wide} FROM output"})
+    table = spark.range(1).toDF("k")
+    (result,) = run_checks(table, table, 1, [check])
+    told = result.as_json()
+    assert len(told["observed"]) == 10
+    assert told["observed"]["a"] == "a\ufffd"
+    assert len(json.dumps(told)) < 5_000

@@ -88,6 +88,18 @@ def test_the_produced_event_has_the_fields_of_the_design(lab: Lab) -> None:
     assert lab.events("asset.produced")[-1]["data"]["parameters"] == {"secret": 1}
 
 
+def test_the_produced_event_tells_the_checks(lab: Lab) -> None:
+    """Label, severity, outcome and what was observed: failed ones first, and a limit; the snapshot has them all."""
+    passed = [{"check": f"c{n}", "severity": "error", "passed": True, "observed": n} for n in range(60)]
+    warned = {"check": "w", "severity": "warn", "passed": False, "observed": {"count": 1}, "message": "one is wrong"}
+    made = [StagedOutput("x", "work", "v1", checks=[*passed, warned]), StagedOutput("y", "work", "v1", checks=[])]
+    lab.store.publish_run(running(lab), made)
+    events = {event["subject"]: event["data"] for event in lab.events("asset.produced")}
+    assert events["x"]["checks"] == [{k: v for k, v in warned.items() if k != "message"}, *passed[:49]]
+    assert events["y"]["checks"] == []
+    assert lab.one("SELECT checks FROM snapshots WHERE asset_id = 'x'") == [*passed, warned]
+
+
 def test_one_bad_output_publishes_none(lab: Lab) -> None:
     """Promise 7: an error in the last row takes back all the others, and the run may still be failed."""
     run, before = running(lab), lab.everything()

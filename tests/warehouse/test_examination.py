@@ -175,6 +175,26 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     assert set(found(lab)) == {"directory-unknown"}
 
 
+def test_data_that_failed_a_check_is_kept_for_a_while(lab: Lab) -> None:
+    """FRESHLINE_KEEP_FAILED_HOURS by the database's clock; of a run that failed otherwise nothing is kept."""
+    directories = {}
+    for version, code in (("2", "check"), ("3", "job")):
+        lab.report("a", version)
+        lab.advance(hours=1)
+        lab.settle()
+        run = lab.start()
+        directories[code], _ = stage(lab, run.id)
+        lab.store.fail_run(run.id, run.attempt, {"code": code, "message": "no"})
+    assert found(lab)["staging-leftover"].sentences[0].startswith(str(directories["job"]))
+    assert Warehouse(lab.store).remove_leftovers() == 1
+    assert [one.is_dir() for one in directories.values()] == [True, False]
+    lab.advance(hours=22)
+    assert Warehouse(lab.store).remove_leftovers() == 0
+    lab.advance(hours=1, minutes=1)
+    assert Warehouse(lab.store).remove_leftovers() == 1
+    assert not directories["check"].exists()
+
+
 def test_an_equal_output_keeps_the_directory_of_the_run_before(lab: Lab) -> None:
     """R9.3: the new snapshot names the old directory, and the new directory is what nobody needs."""
     before = head(lab)

@@ -53,7 +53,7 @@ def cause(run: Json) -> str:
 
 
 def ending(run: Json) -> str:
-    """What went wrong with a run, in a line."""
+    """What went wrong with a run or a step, in a line."""
     if run["status"] == "canceled":
         return run["cancelReason"] or ""
     error = run["error"]

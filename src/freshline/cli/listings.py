@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from freshline.cli import fates, lines, output
+from freshline.cli import account, fates, lines, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, entries
@@ -29,8 +29,10 @@ follow_option = click.option(
         "freshline runs --status failed --workflow flights-delay",
         "freshline runs --json --limit 1000 | jq '.[] | select(.trigger.type == \"auto-materialize\")'",
         "freshline runs --follow",
+        "freshline runs 5f0c11aa           one in full: its steps, outputs, checks and error",
     ],
 )
+@click.argument("run", metavar="[RUN]", required=False)
 @limit_option(20)
 @after_option
 @click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
@@ -39,13 +41,29 @@ follow_option = click.option(
 @json_option
 @pass_app
 def runs(
-    app: App, *, limit: int, after: str | None, status: str | None, workflow: str | None, follow: bool, as_json: bool
+    app: App,
+    *,
+    run: str | None,
+    limit: int,
+    after: str | None,
+    status: str | None,
+    workflow: str | None,
+    follow: bool,
+    as_json: bool,
 ) -> None:
-    """List runs, newest first.
+    """List runs, newest first, or tell all about one.
 
     The short id in the table is the end of the full one; commands take either.
+
+    With a RUN: what it read, the tries of its steps, what it published, the checks that did not pass and what they
+    observed, and its error with the lines of your own code.
     """
     with app.reader() as reader:
+        if run is not None:
+            if follow or after or status or workflow:
+                raise UsageError("a RUN is one run; --after, --status, --workflow and --follow are for the listing")
+            _show_run(reader.run(run), as_json=as_json)
+            return
         if follow:
             _refuse_after(after)
             _follow(RunFollower(reader, limit=limit, workflow=workflow, status=status), lines.RUNS, as_json=as_json)
@@ -161,6 +179,13 @@ def _refuse_after(after: str | None) -> None:
 def _refuse_filters(*filters: str | None, follow: bool) -> None:
     if follow or any(one is not None for one in filters):
         raise UsageError("an EVENT is one event; --after, --type, --subject and --follow are for the listing")
+
+
+def _show_run(run: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(run)
+    else:
+        account.tell_run(run)
 
 
 def _show_fates(event: Json, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from freshline.cli import lines, output
+from freshline.cli import account, lines, output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.words import between, number, short
@@ -141,3 +141,7 @@ def _tell_end(run: Json) -> None:
     for made in run["outputs"]:
         same = "" if made["changed"] else ", unchanged"
         output.say(f"  {made['assetId']} version {made['version']} ({number(made['rows'])} rows{same})")
+        for line in account.check_lines(made["checks"] or ()):
+            output.say(f"  {line.plain}")
+    if run["status"] == "failed":
+        output.say(f"`freshline runs {short(run['id'])}` tells more")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from freshline.cli import output
+from freshline.cli import account, output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.words import moment
@@ -35,19 +35,23 @@ POLL_S = 0.5
 @json_option
 @pass_app
 def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
-    """What a run printed and logged, step by step. RUN is its id or the end of it."""
+    """What a run printed and logged, step by step, and how it failed. RUN is its id or the end of it."""
     with app.reader() as reader:
         run_id = reader.find_run(run)
         if follow:
             for one in _follow(reader, run_id):
                 _print(one, as_json=as_json)
+            if not as_json:
+                account.tell_error(reader.run(run_id))
             return
         found = reader.logs(run_id)
+        ended = reader.run(run_id)
     if as_json:
         output.print_json(found)
         return
     for one in found:
         _print(one, as_json=False)
+    account.tell_error(ended)
     if not found:
         output.say(f"run {run_id} printed nothing")
 

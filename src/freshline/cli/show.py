@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from freshline.cli import output
+from freshline.cli import account, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.words import moment, number, size
@@ -68,6 +68,7 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
         output.print_json(_document(snapshot, answer))
     else:
         _show_table(snapshot, answer)
+        _say_checks(snapshot["checks"])
 
 
 def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answer:
@@ -175,6 +176,7 @@ def _document(snapshot: Json, answer: Answer) -> Json:
         "columns": answer.columns,
         "rows": [dict(zip(names, row, strict=True)) for row in answer.rows],
         "truncated": answer.truncated,
+        "checks": snapshot["checks"],
     }
 
 
@@ -189,6 +191,13 @@ def _show_table(snapshot: Json, answer: Answer) -> None:
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])} ({whole}): "
         f"{len(answer.rows)} rows shown{more}"
     )
+
+
+def _say_checks(checks: list[Json] | None) -> None:
+    if checks:
+        output.say(account.summary(checks))
+        for line in account.check_lines(checks):
+            output.say(line.plain)
 
 
 def _cell(value: Any) -> str:

@@ -8,7 +8,7 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
-from freshline.cli import output
+from freshline.cli import account, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.sentences import sentence, vectors, when
@@ -62,8 +62,24 @@ def tell(decision: Json) -> None:
 
 
 def _tell_state(reader: Reader, name: str) -> None:
-    for one in reader.status(name)["assets"]:
+    status = reader.status(name)
+    for one in status["assets"]:
         output.show(Text.assemble((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
+        if one["version"] is not None:
+            checks = reader.snapshot(one["assetId"])["checks"] or ()
+            for line in account.check_lines(checks):
+                output.show_line(line)
+    for workflow in status["workflows"]:
+        _tell_failure(reader, workflow["slug"])
+
+
+def _tell_failure(reader: Reader, slug: str) -> None:
+    """The checks that the last run failed by, if it did."""
+    for run in reader.runs(1, workflow=slug):
+        if checks := (run["error"] or {}).get("checks"):
+            output.show_line(Text(f"the last run {short(run['id'])} published nothing:"))
+            for line in account.check_lines(checks):
+                output.show_line(line)
 
 
 def _tell_none(reader: Reader, name: str) -> None:

@@ -12,6 +12,7 @@ Column = Annotated[str, Field(min_length=1, max_length=200)]
 Columns = Annotated[tuple[Column, ...], AsTuple, Field(min_length=1)]
 Scalar = bool | int | float | str
 Bound = int | float | str
+VIEW = "output"  # how SQL checks see the new data
 Rows = Annotated[int, Field(ge=0)]
 CheckKind = Literal["notNull", "unique", "minRows", "maxRows", "accepted", "range", "sql", "freshRows"]
 

@@ -26,16 +26,6 @@ def inconsistencies(workflow: Workflow) -> Iterator[Problem]:
     yield from _cycle(workflow)
 
 
-def queries(index: int, step: Step) -> Iterator[tuple[Loc, str]]:
-    """The SQL of a step, with where it is."""
-    if not isinstance(step.job, SparkSql):
-        return
-    if step.job.sql is not None:
-        yield ("steps", index, "job", "sql"), step.job.sql
-    for asset_id, sql in (step.job.outputs or {}).items():
-        yield ("steps", index, "job", "outputs", asset_id), sql
-
-
 def _not_built_yet(workflow: Workflow) -> Iterator[Problem]:
     for s, step in enumerate(workflow.steps):
         for p, output in enumerate(step.produces):

@@ -33,7 +33,7 @@ class Findings:
             see = origin.place(problem.see)
         error = DefinitionError(
             subject(origin.data, problem.loc) + problem.message,
-            place=origin.place(problem.loc),
+            place=problem.place or origin.place(problem.loc),
             hint=f"see {see}" if see else None,
         )
         (self.warnings if problem.warning else self.errors).append(error)

@@ -85,9 +85,8 @@ def normal_sql(sql: str) -> str:
 def _job(step: Step) -> dict[str, Any]:
     job = step.job
     if isinstance(job, SparkSql):
-        work: Any = (
-            {asset: normal_sql(sql) for asset, sql in job.outputs.items()} if job.outputs else normal_sql(job.sql or "")
-        )
+        queries = {asset: normal_sql(query.text) for asset, query in job.queries(step).items()}
+        work: Any = queries if job.outputs else normal_sql(job.sql or "")
     else:
         work = job.entrypoint
     consumed = sorted((item.asset_id, view_name(item), item.rows) for item in step.consumes)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from freshline.definitions.base import BadDuration, FieldError, Model, known_fields
 from freshline.definitions.names import suggestion
+from freshline.errors import Place
 
 Loc = tuple[str | int, ...]
 
@@ -44,12 +45,13 @@ _ALLOWED_WITH = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake. `loc` leads to it in the document; `see` to what it contradicts."""
+    """One mistake. `loc` leads to it in the document; `see` to what it contradicts; `place`: it is in another file."""
 
     loc: Loc
     message: str
     see: Loc | None = None
     warning: bool = False
+    place: Place | None = None
 
 
 def explain(model: type[Model], error: ValidationError, data: object) -> list[Problem]:
@@ -142,7 +144,8 @@ def _blocks_at(model: type[Model], loc: Sequence[str | int]) -> list[type[Model]
             continue
         tagged = [b for b in blocks if "kind" in b.model_fields and part in get_args(b.model_fields["kind"].annotation)]
         fields = [f for b in blocks for n, f in b.model_fields.items() if part in (n, f.alias)]
-        blocks = tagged or [b for field in fields for b in _models_in(field.annotation)]
+        # Keys of a mapping and tags of a union are no fields: whatever they lead to is among the same models.
+        blocks = tagged or [b for field in fields for b in _models_in(field.annotation)] or blocks
     return blocks
 
 

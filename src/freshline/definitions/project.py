@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -19,12 +20,13 @@ from freshline.definitions.findings import Findings, Origin
 from freshline.definitions.fingerprint import code_hash, definition_fingerprint, job_fingerprint, needs_code
 from freshline.definitions.manifest import FILE, read_manifest
 from freshline.definitions.modules import decorated_functions, workflow_origins
-from freshline.definitions.names import suggestion
+from freshline.definitions.names import suggestion, view_of
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.problems import Problem, explain, show
 from freshline.definitions.references import Draft, check_references
 from freshline.definitions.schema import Source, Workflow
 from freshline.definitions.sql import sql_problems
+from freshline.definitions.sqlfiles import with_sql_files
 from freshline.errors import DefinitionError, Place
 from freshline.model.policy import Policy
 
@@ -93,14 +95,15 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     findings = Findings()
     reader = _Reader(root, limits or Limits(), findings)
     entries = [entry for found in reader.documents("sources", deep=False) for entry in _entries(found)]
-    origins: list[Origin] = list(reader.documents("workflows", deep=True))
+    documents = reader.documents("workflows", deep=True)
+    origins: list[Origin] = [with_sql_files(found, root, findings) for found in documents]
     functions = decorated_functions(root, files(root / "workflows", (".py",), deep=True), findings)
     known = {*_named(origins), *(e.data["assetId"] for e in entries if _names_asset(e.data))}
     known |= {function.asset_id for function in functions if isinstance(function.asset_id, str)}
     origins += workflow_origins(functions, known, findings)
     sources = [source for entry in entries if (source := draft_of(Source, entry, findings))]
     workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
-    _check(root, workflows, findings)
+    _check(root, workflows, known, findings)
     _check_pools(workflows, manifest.pools, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     code = _code(root, findings)
@@ -200,11 +203,12 @@ def draft_of(model: type[Definition], origin: Origin, findings: Findings) -> Dra
         return None
 
 
-def _check(root: Path, workflows: list[Draft[Workflow]], findings: Findings) -> None:
+def _check(root: Path, workflows: list[Draft[Workflow]], known: AbstractSet[str], findings: Findings) -> None:
     entrypoints = EntryPoints(root)
+    views = {view_of(asset_id).lower(): asset_id for asset_id in sorted(known)}
     for draft in workflows:
         workflow = draft.definition
-        for problem in chain(inconsistencies(workflow), sql_problems(workflow), entrypoints.problems(workflow)):
+        for problem in chain(inconsistencies(workflow), sql_problems(workflow, views), entrypoints.problems(workflow)):
             findings.add(draft.origin, problem)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from freshline.definitions import names
 from freshline.definitions.assets import AssetId, Consumes, DataVersion, Produces, Source, Table
@@ -26,12 +27,14 @@ __all__ = [
     "Job",
     "Produces",
     "Python",
+    "Query",
     "QuietHours",
     "Range",
     "Retry",
     "Source",
     "SparkPython",
     "SparkSql",
+    "SqlFile",
     "Step",
     "Table",
     "Workflow",
@@ -40,32 +43,66 @@ __all__ = [
 ]
 
 Sql = Annotated[str, Field(min_length=1, max_length=500_000)]
+SqlPath = Annotated[str, Field(min_length=1, max_length=1_000)]
 Entrypoint = Annotated[str, AfterValidator(names.entrypoint)]
 Parameters = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query and the file that it was read from, if it was, as seen from the project's root."""
+
+    text: str
+    file: str | None = None
+
+
+class SqlFile(Model):
+    """A query in a file of its own."""
+
+    model_config = ConfigDict(json_schema_extra={"not": {"required": ["sql"]}})
+
+    sql_file: SqlPath = Field(description="A path beside this definition's file.")
+    sql: Sql | None = Field(default=None, description="What the file held when the definition was applied.")
+
+
+Output = Annotated[
+    Annotated[Sql, Tag("a text")] | Annotated[SqlFile, Tag("a block")],
+    Discriminator(lambda given: "a block" if isinstance(given, dict | SqlFile) else "a text"),
+]
 
 
 class SparkSql(Model):
     """One Spark SQL query for the step's one output, or `outputs` with a query per asset."""
 
+    # In a stored definition the file's text stands in `sql` beside `sqlFile`: a run computes what was applied, whatever
+    # became of the file. Users write one of them; the loader refuses both.
+    model_config = ConfigDict(json_schema_extra={"not": {"required": ["sql", "sqlFile"]}})
+
     kind: Literal["spark.sql"]
     sql: Sql | None = Field(default=None, description="The query of the step's one output.")
-    outputs: dict[AssetId, Sql] | None = Field(default=None, description="A query per produced asset.")
+    sql_file: SqlPath | None = Field(default=None, description="The same in a file beside this definition's file.")
+    outputs: dict[AssetId, Output] | None = Field(default=None, description="A query per produced asset.")
     parameters: Parameters = Field(default={}, description="Named parameters of the query, :name.")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if (self.sql is None) == (self.outputs is None):
-            said = "none" if self.sql is None else "both"
+        one = self.sql is not None or self.sql_file is not None
+        if one == (self.outputs is not None):
             raise FieldError(
-                "outputs" if self.outputs else "kind", f"a spark.sql job has 'sql' or 'outputs'; here: {said}"
+                "outputs" if self.outputs else "kind",
+                f"a spark.sql job has one of 'sql', 'sqlFile' and 'outputs'; here: {'two' if one else 'none'}",
             )
         return self
 
-    def queries(self, step: Step) -> dict[str, str]:
+    def queries(self, step: Step) -> dict[str, Query]:
         """The query of each produced asset."""
         if self.outputs is not None:
-            return dict(self.outputs)
-        return {produced.asset_id: self.sql or "" for produced in step.produces[:1]}
+            return {asset_id: _query(given) for asset_id, given in self.outputs.items()}
+        return {produced.asset_id: Query(self.sql or "", self.sql_file) for produced in step.produces[:1]}
+
+
+def _query(given: str | SqlFile) -> Query:
+    return Query(given) if isinstance(given, str) else Query(given.sql or "", given.sql_file)
 
 
 class SparkPython(Model):

@@ -21,6 +21,7 @@ from freshline.runs.slot import Slot
 from freshline.settings import Settings
 from freshline.store.database import LostConnectionError, UnreachableError
 from freshline.store.facade import Store
+from freshline.store.publication import told_checks
 from freshline.warehouse import files
 
 log = structlog.get_logger("freshline.runs")
@@ -40,6 +41,7 @@ class Execution:
     code_hash: str
     stop: Callable[[], str | None]
     pause: Callable[[float], str | None]
+    step: str | None = None  # the one that runs
     staged: dict[str, StagedOutput] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
 
@@ -55,6 +57,7 @@ class Execution:
             done = self.run.finished_steps.get(step.id)
             outputs = done if done is not None and self._still_there(done) else self._step(definition, step)
             self.staged |= {output.asset_id: output for output in outputs}
+            self.step = None
         return self._publish(definition)
 
     def _still_there(self, outputs: tuple[StagedOutput, ...]) -> bool:
@@ -69,6 +72,7 @@ class Execution:
 
     def _step(self, definition: Workflow, step: Step) -> tuple[StagedOutput, ...]:
         retry = step.retry or Retry()
+        self.step = step.id
         for try_ in range(1, retry.max_attempts + 1):
             try:
                 return self._try(definition, step, try_)
@@ -90,6 +94,8 @@ class Execution:
         except StepStopped:
             raise
         except FreshlineError as error:
+            if isinstance(error, CheckError):
+                error.hint = _whereabouts(error, self.settings.keep_failed_hours)
             failure = describe(error, step.id)
             self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise
@@ -227,12 +233,22 @@ def persist(write: Callable[[], T], pause: Callable[[], str | None]) -> T:
 
 def describe(error: FreshlineError, step_id: str | None = None) -> dict[str, Any]:
     """An error as a run stores and shows it."""
-    return {
+    told = {
         "code": error.code,
         "message": str(error),
         "step": step_id,
         "traceback": getattr(error, "traceback", "") or None,
     }
+    return {**told, "checks": told_checks(error.checks)} if isinstance(error, CheckError) else told
+
+
+def _whereabouts(error: CheckError, hours: int) -> str | None:
+    """Where the data is that failed a check, and for how long."""
+    if error.staged is None:
+        return None
+    if hours == 0:
+        return "the data was removed; FRESHLINE_KEEP_FAILED_HOURS would keep it"
+    return f"the data is in {error.staged} for {hours} h"
 
 
 def clean_up(warehouse: Path, run_id: str, outputs: list[str], keep: set[str]) -> None:

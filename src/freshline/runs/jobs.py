@@ -73,7 +73,7 @@ def _queries(work: Work, engine: Engine, job: SparkSql) -> dict[str, Any]:
     engine.create_views(work.step, work.request.inputs)
     queries = job.queries(work.step)
     check_declared(work.step, queries)
-    return {asset: engine.query(sql, work.parameters, work.request.inputs) for asset, sql in queries.items()}
+    return {asset: engine.query(asset, query, work.parameters, work.request.inputs) for asset, query in queries.items()}
 
 
 def _stage(work: Work, engine: Engine, written: Mapping[str, Any]) -> StepResult:

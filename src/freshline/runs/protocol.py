@@ -7,6 +7,7 @@ To the runner: `hello`, `step`, `cancel`, `answer`, `exit`. From it: `ready`, `l
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -106,10 +107,13 @@ class RunnerDied(FreshlineError):
 
 
 def _ending(status: int) -> str:
-    return f"was killed by signal {-status}" if status < 0 else f"ended itself with exit code {status}"
+    if status >= 0:
+        return f"ended itself with exit code {status}"
+    why = ", as the system does when memory runs out" if -status == signal.SIGKILL else ""
+    return f"was killed by signal {-status}{why}"
 
 
-_ERRORS: dict[str, type[FreshlineError]] = {"check": CheckError, "engine": EngineError, "warehouse": WarehouseError}
+_ERRORS: dict[str, type[FreshlineError]] = {"engine": EngineError, "warehouse": WarehouseError}
 
 
 def error_message(error: FreshlineError) -> dict[str, Any]:
@@ -121,6 +125,7 @@ def error_message(error: FreshlineError) -> dict[str, Any]:
         "hint": None if error.hint is None else storable(error.hint),
         "place": asdict(error.place) if error.place else None,
         "traceback": storable(getattr(error, "traceback", "")),
+        **({"checks": error.checks, "staged": error.staged} if isinstance(error, CheckError) else {}),
     }
 
 
@@ -128,6 +133,8 @@ def error_from(message: Mapping[str, Any]) -> FreshlineError:
     """The error that an `error` message stands for."""
     place = Place(**message["place"]) if message.get("place") else None
     text, hint = message["message"], message.get("hint")
+    if message["code"] == CheckError.code:
+        return CheckError(text, place=place, hint=hint, checks=message["checks"], staged=message["staged"])
     if kind := _ERRORS.get(message["code"]):
         return kind(text, place=place, hint=hint)
     return JobFailedError(text, place=place, hint=hint, traceback=message.get("traceback") or "")

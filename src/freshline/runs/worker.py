@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -211,13 +212,14 @@ class SlotService(Service):
         except (psycopg.Error, DatabaseError):
             raise  # the database stayed away: the lease ends, and the run is taken over
         except FreshlineError as error:
-            self._failed(lease, error)
+            self._failed(lease, error, execution.step)
         except Exception as error:
             log.exception("run_broke")
-            self._failed(lease, FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}"))
+            told = FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}")
+            self._failed(lease, told, execution.step)
         else:
             log.info("run_succeeded", assets=published)
-            self._clean_up(run, execution)
+            self._clean_up(run, {path for one in self.store.locations(run.id) for path in one.get("paths", ())})
 
     def _stop_reason(self, lease: Lease) -> str | None:
         late = self._hand_back_at is not None and time.monotonic() > self._hand_back_at
@@ -240,7 +242,7 @@ class SlotService(Service):
         if reason == "canceled":
             self._flush(lease)
             if self._finish(lease, lambda: self.store.cancel_running(run.id, run.attempt)):
-                self._clean_up(run, None)
+                self._clean_up(run, set())
         elif reason == "shutdown":
             self._give_back(lease)
 
@@ -248,13 +250,19 @@ class SlotService(Service):
         run = lease.run
         self._finish(lease, lambda: self.store.hand_back(run.id, run.attempt))
 
-    def _failed(self, lease: Lease, error: FreshlineError) -> None:
+    def _failed(self, lease: Lease, error: FreshlineError, step: str | None = None) -> None:
         run = lease.run
         log.warning("run_failed", code=error.code, error=error.message)
         self._flush(lease)
-        ended = self._finish(lease, lambda: self.store.fail_run(run.id, run.attempt, describe(error)))
-        if ended and not isinstance(error, CheckError):  # data that failed a check stays to be looked at
-            self._clean_up(run, None)
+        if self._finish(lease, lambda: self.store.fail_run(run.id, run.attempt, describe(error, step))):
+            self._clean_up(run, self._inspected(error))
+
+    def _inspected(self, error: FreshlineError) -> set[str]:
+        """Data that failed a check stays for a while, to be looked at."""
+        settings = self._worker.settings
+        if not isinstance(error, CheckError) or error.staged is None or settings.keep_failed_hours == 0:
+            return set()
+        return {str(Path(error.staged).relative_to(settings.warehouse_path))}
 
     def _flush(self, lease: Lease) -> None:
         self._finish(lease, lambda: self._worker.heart.flush(lease))
@@ -278,7 +286,6 @@ class SlotService(Service):
         threading.Event().wait(RETRY_S)
         return "lease-lost" if lease.stop_reason() == "lease-lost" else None
 
-    def _clean_up(self, run: ClaimedRun, execution: Execution | None) -> None:
+    def _clean_up(self, run: ClaimedRun, keep: set[str]) -> None:
         outputs = list(produced(Workflow.model_validate(run.definition)))
-        keep = {path for one in self.store.locations(run.id) for path in one.get("paths", ())} if execution else set()
         clean_up(self._worker.settings.warehouse_path, run.id, outputs, keep)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from freshline.services.service import Service
 from freshline.store.facade import Store
 from freshline.warehouse.cleaning import clean
+from freshline.warehouse.examination import Warehouse
 from freshline.warehouse.files import is_ours
 
 BATCH = 200
 INTERVAL_S = 60.0
+HOUR_S = 3_600.0
 
 
 class Vacuum(Service):
@@ -19,11 +23,15 @@ class Vacuum(Service):
     def __init__(self, store: Store) -> None:
         super().__init__(store, poll_s=INTERVAL_S)
         self._after = ""
+        self._look_at = time.monotonic() + HOUR_S
 
     def run_once(self) -> bool:
-        """One page of tables, and one batch of versions that were marked before."""
+        """One page of tables, one batch of versions that were marked before, and each hour what ended runs left."""
         page = self.store.mark_versions(self._after, BATCH)
         self._after = page.last if page.last is not None and page.tables == BATCH else ""
         reachable = is_ours(self.store.settings.warehouse_path, self.store.warehouse_id)
         removed = clean(self.store, BATCH) if reachable else 0
+        if reachable and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + HOUR_S
+            Warehouse(self.store).remove_leftovers()
         return bool(self._after) or removed == BATCH

@@ -1,23 +1,29 @@
-"""Data checks on what was written, before anything is published: one aggregate for all that it can answer."""
+"""Data checks on what was written, before anything is published.
+
+One pass counts all that an aggregate can answer, one more all that must be unique; each query is one of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
 
-from freshline.definitions.schema import Check
+from freshline.definitions.checks import VIEW, Check
 from freshline.errors import CheckError
+from freshline.spark.failures import explain
 from freshline.spark.fingerprint import quoted
 
-COUNT = "__freshline_count"  # the table may have any other column
-VIEW = "output"  # how SQL checks see the new data
+COUNT, SET = "__freshline_count", "__freshline_set"  # the table may have any other column
 SHOWN = 200  # characters of a value in a message
 OF_TABLE = frozenset({"age", "holds"})  # counters that speak of the whole table, not of single rows
+LONGEST = 1_000  # characters of a message
+MOST_FIELDS = 10  # of a row that a query found
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +36,14 @@ class Result:
     said: str
 
     def as_json(self) -> dict[str, Any]:
-        """Stored with the snapshot."""
-        return {
+        """Stored with the snapshot, or with the run that failed."""
+        told = {
             "check": self.check.label,
             "severity": self.check.severity,
             "passed": self.passed,
-            "observed": self.observed,
+            "observed": _bounded(self.observed),
         }
+        return told if self.passed else {**told, "message": _storable(self.said, LONGEST)}
 
 
 def run_checks(written: DataFrame, whole: DataFrame, rows: int, checks: Sequence[Check]) -> list[Result]:
@@ -46,8 +53,18 @@ def run_checks(written: DataFrame, whole: DataFrame, rows: int, checks: Sequence
     """
     for check in checks:
         _check_columns(whole, check)
-    counted = _count(written, whole, checks)
+    with _told("the checks"):
+        counted = _count(written, whole, checks) | _repeated(whole, checks)
     return [_result(whole, rows, check, counted.get(i)) for i, check in enumerate(checks)]
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """SQL of a check that fails is the check's mistake, not the query's; another try would not help."""
+    try:
+        yield
+    except PySparkException as error:
+        raise CheckError(f"{what} cannot be evaluated: {explain(error)}; nothing was published") from None
 
 
 def _check_columns(table: DataFrame, check: Check) -> None:
@@ -99,7 +116,8 @@ def _counters(table: DataFrame, check: Check) -> dict[str, Column]:
         newest = F.max(F.col(quoted(check.fresh_rows.column)).cast("timestamp"))
         return {"age": F.unix_millis(F.current_timestamp()) - F.unix_millis(newest)}
     if check.sql and not check.is_query:
-        return _expression(table, check.sql)
+        with _told(f"check {check.label}"):
+            return _expression(table, check.sql)
     return {}
 
 
@@ -133,12 +151,12 @@ def _result(table: DataFrame, rows: int, check: Check, counted: Mapping[str, Any
         case "maxRows":
             high = check.max_rows or 0
             return Result(check, rows <= high, rows, f"the table has {rows} rows; allowed are {high} or fewer")
-        case "unique":
-            return _unique(table, check)
         case "sql" if check.is_query:
             return _query(table, check)
     seen = counted or {}
     match check.kind:
+        case "unique":
+            return _unique(check, seen)
         case "notNull":
             return _not_null(check, seen)
         case "freshRows":
@@ -182,11 +200,31 @@ def _fresh(check: Check, age: int | None) -> Result:
     return Result(check, passed, age, f"column {column!r}: {newest}; allowed are {allowed} ms")
 
 
-def _unique(table: DataFrame, check: Check) -> Result:
-    keys = [F.col(quoted(name)) for name in check.unique or ()]
-    repeated = table.groupBy(*keys).agg(F.count(F.lit(1)).alias(COUNT)).where(F.col(COUNT) > 1)
-    example = F.first(F.to_json(F.struct(*keys)))
-    count, first = repeated.agg(F.count(F.lit(1)), example).collect()[0]
+def _repeated(table: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, Any]]:
+    """How many keys of each `unique` occur more than once, and one of them: one pass for all of them."""
+    wanted = {i: frozenset(name.lower() for name in check.unique) for i, check in enumerate(checks) if check.unique}
+    keys = [name for name in table.columns if any(name.lower() in one for one in wanted.values())]
+    if not keys:
+        return {}
+    sets = [
+        [F.col(quoted(name)) for name in keys if name.lower() in one]
+        for one in sorted(set(wanted.values()), key=sorted)
+    ]
+    columns = [F.col(quoted(name)) for name in keys]
+    grouped = table.groupingSets(sets, *columns).agg(F.count(F.lit(1)).alias(COUNT), F.grouping_id().alias(SET))
+    example = F.first(F.to_json(F.struct(*columns)))
+    rows = grouped.where(F.col(COUNT) > 1).groupBy(SET).agg(F.count(F.lit(1)), example).collect()
+    found = {row[0]: {"count": row[1], "example": row[2]} for row in rows}
+    return {i: found.get(_set_id(keys, one), {"count": 0}) for i, one in wanted.items()}
+
+
+def _set_id(keys: Sequence[str], chosen: Collection[str]) -> int:
+    """Spark's number of a grouping set: a bit for each key that is not in it, the first key's is the highest."""
+    return sum(1 << place for place, name in enumerate(reversed(keys)) if name.lower() not in chosen)
+
+
+def _unique(check: Check, seen: Mapping[str, Any]) -> Result:
+    count, first = seen["count"], seen.get("example")
     names = ", ".join(map(repr, check.unique or ()))
     said = f"column {names}: {count} values occur more than once, such as {(first or '')[:SHOWN]}"
     return Result(check, not count, {"count": count, "example": first} if count else 0, said)
@@ -200,7 +238,8 @@ def _query(table: DataFrame, check: Check) -> Result:
 
 
 def _first_row(table: DataFrame, check: Check) -> dict[str, Any] | None:
-    rows = table.sparkSession.sql(check.sql or "").limit(1).collect()
+    with _told(f"check {check.label}"):
+        rows = table.sparkSession.sql(check.sql or "").limit(1).collect()
     return {name: _plain(value) for name, value in rows[0].asDict().items()} if rows else None
 
 
@@ -209,10 +248,23 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
+def _bounded(observed: Any) -> Any:
+    """What is stored for ever is short, whatever is in a row."""
+    if isinstance(observed, dict):
+        return {_storable(str(name), SHOWN): _bounded(value) for name, value in list(observed.items())[:MOST_FIELDS]}
+    return _storable(observed, SHOWN) if isinstance(observed, str) else observed
+
+
+def _storable(text: str, most: int) -> str:
+    """Without the character that PostgreSQL refuses."""
+    return text[:most].replace("\0", "\ufffd")
+
+
 def failure(asset_id: str, results: Sequence[Result], staged: str) -> CheckError | None:
     """The error for the checks that failed with severity `error`, if there are any."""
     failed = [result for result in results if not result.passed and result.check.severity == "error"]
     if not failed:
         return None
     said = "; ".join(f"check {result.check.label} failed: {result.said}" for result in failed)
-    return CheckError(f"asset {asset_id!r}: {said}; nothing was published; the data is in {staged}")
+    told = [result.as_json() for result in results]
+    return CheckError(f"asset {asset_id!r}: {said}; nothing was published", checks=told, staged=staged)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from freshline.definitions.schema import Produces, Step
+from freshline.definitions.schema import Produces, Query, Step
 from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
@@ -45,6 +45,7 @@ class Engine:
         self._warehouse = Path()
         self._outputs: Mapping[str, Mapping[str, Any]] = {}
         self._views: dict[str, str] = {}
+        self._queries: dict[str, Query] = {}
 
     @classmethod
     def open(cls, *, master: str | None, remote: str | None, scratch: Path, java: str | None = None) -> Engine:
@@ -71,7 +72,7 @@ class Engine:
         self, warehouse: Path, outputs: Mapping[str, Mapping[str, Any]], say: Callable[[dict[str, Any]], None]
     ) -> Iterator[None]:
         """A step's own views and settings; progress is told while it runs; afterwards nothing of it is left."""
-        self._warehouse, self._outputs, self._views = warehouse, outputs, {}
+        self._warehouse, self._outputs, self._views, self._queries = warehouse, outputs, {}, {}
         self._session = self._root.newSession()
         for name, value in EVERYWHERE.items():
             self._session.conf.set(name, value)
@@ -108,12 +109,15 @@ class Engine:
                 rows = self.read(pinned, new=consumed.rows == "new")
                 rows.createOrReplaceTempView(view_name(consumed))
 
-    def query(self, sql: str, parameters: Mapping[str, Any], inputs: Mapping[str, PinnedInput]) -> DataFrame:
-        """The result of a query with its named parameters."""
+    def query(
+        self, asset_id: str, query: Query, parameters: Mapping[str, Any], inputs: Mapping[str, PinnedInput]
+    ) -> DataFrame:
+        """The result of an asset's query with its named parameters."""
+        self._queries[asset_id] = query
         try:
-            return self._session.sql(sql, args=_arguments(sql, parameters) or None)
+            return self._session.sql(query.text, args=_arguments(query.text, parameters) or None)
         except Exception as error:  # noqa: BLE001 - Spark's own and those of the connection to it
-            raise self._named(failed(error, self._views), inputs) from None
+            raise self._named(failed(error, self._views, query), inputs) from None
 
     def _named(self, error: FreshlineError, inputs: Mapping[str, PinnedInput]) -> FreshlineError:
         pathless = [asset for asset, pinned in inputs.items() if pinned.location is None]
@@ -139,7 +143,7 @@ class Engine:
         except FreshlineError:
             raise
         except Exception as error:  # noqa: BLE001 - lazy user code fails here
-            raise failed(error, self._views) from None
+            raise failed(error, self._views, self._queries.get(produced.asset_id)) from None
 
     def is_table(self, value: Any) -> bool:
         """Whether a job returned a Spark DataFrame."""

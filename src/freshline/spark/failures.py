@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from freshline.errors import FreshlineError, JobError
+from freshline.definitions.schema import Query
+from freshline.errors import FreshlineError, JobError, Place
 from freshline.warehouse.files import full_disk
 
 MAX_SENTENCE = 1_500
+SHOWN = 160  # characters of a line of SQL
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 
 
@@ -25,13 +27,39 @@ def explain(error: BaseException) -> str | None:
     return None
 
 
-def failed(error: Exception, views: Mapping[str, str]) -> FreshlineError:
+def failed(error: Exception, views: Mapping[str, str], query: Query | None = None) -> FreshlineError:
     """The error to tell for a query or a write that failed. `views`: names that the SQL may use, by asset."""
     if full := full_disk(error):
         return full
     if isinstance(error, AnalysisException) and error.getCondition() == NOT_FOUND:
-        return _not_found(error, views)
-    return JobError(explain(error) or f"{type(error).__name__}: {error}")
+        told = _not_found(error, views)
+    else:
+        told = JobError(explain(error) or f"{type(error).__name__}: {error}")
+    return told if query is None else _placed(told, error, query)
+
+
+def _placed(told: JobError, error: Exception, query: Query) -> JobError:
+    """With the line of the user's SQL that Spark means, and where it stands if it has a file of its own."""
+    line, column = _position(f"{error}\n{getattr(error, 'java_exception', '')}")
+    text = query.text.splitlines()
+    excerpt = ""
+    if 1 <= line <= len(text):
+        shift = max(0, column - SHOWN // 2)  # a query in one long line is shown around the place
+        lead = f"  {line} | "
+        excerpt = f"\n{lead}{text[line - 1][shift : shift + SHOWN]}\n{' ' * (len(lead) + column - shift)}^"
+    message = (
+        told.message.split("\n\n== SQL", maxsplit=1)[0].split("\n== SQL", maxsplit=1)[0] if excerpt else told.message
+    )
+    place = Place(query.file, line or None) if query.file else None
+    return JobError(message + excerpt, place=place, hint=told.hint)
+
+
+def _position(text: str) -> tuple[int, int]:
+    """Line, from 1, and column, from 0; line 0 if Spark does not say. Spark counts columns in two ways itself."""
+    found = re.search(r"line (\d+),? pos(ition)? (\d+)", text)
+    if found is None:
+        return 0, 0
+    return int(found[1]), int(found[3]) - (1 if found[2] else 0)
 
 
 def _not_found(error: AnalysisException, views: Mapping[str, str]) -> JobError:

@@ -201,7 +201,11 @@ def _read(table: DataFrame, staging: Staging) -> DataFrame:
 def _check(staging: Staging, written: DataFrame, whole: DataFrame, rows: int) -> list[checks.Result]:
     if staging.produced is None or not staging.produced.checks:
         return []
-    results = checks.run_checks(written, whole, rows, staging.produced.checks)
-    if error := checks.failure(staging.asset_id, results, str(staging.directory)):
-        raise error
+    try:
+        results = checks.run_checks(written, whole, rows, staging.produced.checks)
+    except CheckError as error:
+        error.staged = str(staging.directory)
+        raise
+    if failed := checks.failure(staging.asset_id, results, str(staging.directory)):
+        raise failed
     return results

@@ -27,6 +27,8 @@ from freshline.store.queries import load
 
 SQL = load("runs")
 MOST_SOURCES = 200
+MOST_CHECKS = 50  # in an event or in the error of a run
+TOLD = ("check", "severity", "passed", "observed")  # of a check, in an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,14 @@ def produced_data(
         "bytes": row.get("bytes"),
         "payload": row.get("payload"),
     }
+    if row.get("checks") is not None:
+        data["checks"] = [{name: one.get(name) for name in TOLD} for one in told_checks(row["checks"])]
     return data if parameters is None else {**data, "parameters": dict(parameters)}
+
+
+def told_checks(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The results of checks that are told in events and errors: the failed ones first, and not too many."""
+    return sorted(results, key=lambda one: bool(one["passed"]))[:MOST_CHECKS]
 
 
 def asset_event(event_id: str, type_: EventType, data: Mapping[str, Any], kind: str | None) -> dict[str, Any]:

@@ -43,7 +43,8 @@ STAGING_LEFTOVER = Check(
     Severity.WARNING,
     "what a run staged and did not publish is removed",
     "`freshline doctor --fix` removes it; it takes space and nothing else",
-    repair="removes directories of ended runs that no snapshot names and that are an hour old",
+    repair="removes directories of ended runs that no snapshot names and that are an hour old, or failed a check and "
+    "were kept for FRESHLINE_KEEP_FAILED_HOURS",
 )
 DIRECTORY_UNKNOWN = Check(
     "directory-unknown",
@@ -142,7 +143,10 @@ class Warehouse:
     # --- directories ------------------------------------------------------------------------------------------------
 
     def _leftovers(self) -> Iterator[Path]:
-        """Directories of ours that neither an unfinished run nor a snapshot needs. The age first, then the database."""
+        """Directories of ours that no unfinished run, no snapshot and nobody who looks into a failed check needs.
+
+        The age first, then the database.
+        """
         old = (path for path in self._directories() if _OURS.fullmatch(path.name) and _age(path) > YOUNG_S)
         while some := list(islice(old, BATCH)):
             yield from self._unneeded(some)
@@ -151,14 +155,15 @@ class Warehouse:
         runs = {path: match["run"] for path in directories if (match := _OURS.fullmatch(path.name))}
         where = {
             "runs": sorted(set(runs.values())),
+            "hours": self._store.settings.keep_failed_hours,
             "assets": sorted({path.relative_to(self.path).parts[0] for path in runs}),
             "paths": [str(path.relative_to(self.path)) for path in runs],
         }
         with self._database.reading() as connection:
             kept = connection.execute(SQL["kept_directories"], where).fetchall()
-        unfinished, named = {row["run"] for row in kept}, {row["path"] for row in kept}
+        needed, named = {row["run"] for row in kept}, {row["path"] for row in kept}
         for path, run in runs.items():
-            if run not in unfinished and str(path.relative_to(self.path)) not in named:
+            if run not in needed and str(path.relative_to(self.path)) not in named:
                 yield path
 
     def _unknown(self) -> Iterator[Path]:

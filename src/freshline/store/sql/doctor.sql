@@ -264,8 +264,11 @@ SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trou
 SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''
 
 -- name: kept_directories
--- purpose: of these directories: those of unfinished runs by id, and by path all that a version names and needs
-SELECT r.id::text AS run, NULL AS path FROM runs r WHERE r.id = ANY (%(runs)s::uuid[]) AND r.status IN ('queued', 'running')
+-- purpose: of these directories: those of unfinished runs and of lately failed checks by id, and by path all that a version needs
+SELECT r.id::text AS run, NULL AS path FROM runs r
+ WHERE r.id = ANY (%(runs)s::uuid[])
+   AND (r.status IN ('queued', 'running')
+        OR (r.error ->> 'code' = 'check' AND r.finished_at > freshline_now() - %(hours)s * interval '1 hour'))
 UNION ALL
 SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path)
  WHERE s.asset_id = ANY (%(assets)s) AND s.removed_at IS NULL AND p.path = ANY (%(paths)s)

@@ -29,7 +29,7 @@ ORDER BY run_id, started_at, attempt, try
 
 -- name: run_outputs
 -- purpose: what a run published
-SELECT asset_id AS "assetId", sequence AS version, data_version AS "dataVersion", changed, rows, bytes
+SELECT asset_id AS "assetId", sequence AS version, data_version AS "dataVersion", changed, rows, bytes, checks
 FROM snapshots
 WHERE run_id = %(id)s
 ORDER BY asset_id

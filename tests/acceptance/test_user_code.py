@@ -1,0 +1,109 @@
+"""User code that misbehaves ends its run with a clear error; the worker lives, and the next run works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from freshline.settings import load
+from freshline.store.facade import Store
+from tests.acceptance.deployment import Deployment
+from tests.waiting import wait_until
+
+JOBS = """
+import os, resource, sys
+
+def fails(ctx):
+    print("so far so good")
+    print("and now", file=sys.stderr)
+    inner({})
+
+def inner(given):
+    return given["missing"]
+
+def exits(ctx):
+    sys.exit("enough")
+
+def spins(ctx):
+    while True:
+        pass
+
+def eats(ctx):
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, resource.RLIM_INFINITY))
+    eaten = []
+    while True:
+        eaten.append(bytearray(2**27))
+
+def killed(ctx):
+    os.kill(os.getpid(), 9)
+
+def floods(ctx):
+    for n in range(10**5):
+        print("x" * 200)
+
+def works(ctx):
+    print("fine")
+"""
+
+# What each job is told to have done.
+ENDS = {
+    "fails": ("job", "jobs.py:10: KeyError: 'missing'"),
+    "exits": ("job", "jobs.py:13: the job called sys.exit('enough')"),
+    "spins": ("timeout", "the step took longer than its timeoutMs of 500 and was stopped"),
+    "eats": ("job", "jobs.py:23: MemoryError"),
+    "killed": ("runner-died", "killed by signal 9, as the system does when memory runs out"),
+}
+
+
+def write(deployment: Deployment) -> None:
+    """A workflow for each job, with one try."""
+    (deployment.root / "jobs.py").write_text(JOBS)
+    for name in (*ENDS, "floods", "works"):
+        limit = "    timeoutMs: 500\n" if name == "spins" else ""
+        (deployment.root / "workflows" / f"{name}.yaml").write_text(
+            f"slug: {name}\nsteps:\n  - id: only\n    job: {{kind: python, entrypoint: 'jobs:{name}'}}\n"
+            f"    retry: {{maxAttempts: 1}}\n{limit}    produces: [{{assetId: {name}}}]\n"
+        )
+    deployment.apply()
+
+
+def ended(deployment: Deployment, slug: str) -> dict[str, Any]:
+    """A run of the workflow, after its end."""
+    store = Store(deployment.database, load(deployment.environ))
+    run_id = store.request_run(slug)
+    wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 60, what=f"the end of {slug}")
+    return deployment.reader.run(run_id)
+
+
+def test_whatever_a_job_does_ends_its_run_and_not_the_worker(deployment: Deployment) -> None:
+    """sys.exit, endless loops, memory, a kill: each with its own sentence, and the same worker goes on."""
+    write(deployment)
+    worker = deployment.start("worker")
+    runs = {}
+    for slug, (code, message) in ENDS.items():
+        runs[slug] = ended(deployment, slug)
+        error = runs[slug]["error"]
+        assert (error["code"], error["step"]) == (code, "only"), error
+        assert message in error["message"]
+        good = ended(deployment, "works")
+        assert good["status"] == "succeeded", good["error"]
+        assert worker.poll() is None
+    has_streams_and_own_lines(deployment, runs["fails"]["id"])
+    is_cut(deployment, ended(deployment, "floods"))
+
+
+def has_streams_and_own_lines(deployment: Deployment, run_id: str) -> None:
+    """The log of a run has both streams, then the error and the user's own lines, first and last."""
+    assert [one["stream"] for one in deployment.reader.logs(run_id)] == ["stdout", "stderr"]
+    told = deployment.cli("logs", run_id)
+    trace = told[told.index("step only: jobs.py:10: KeyError") :].splitlines()
+    assert trace[1] == "Traceback (most recent call last):"
+    assert trace[2].strip() == f'File "{deployment.root}/jobs.py", line 7, in fails'
+    assert trace[-1] == "KeyError: 'missing'"
+
+
+def is_cut(deployment: Deployment, flood: dict[str, Any]) -> None:
+    """Who prints without end does not fill the database, and is not stopped either."""
+    assert flood["status"] == "succeeded"
+    lines = deployment.reader.logs(flood["id"])
+    assert sum(len(one["text"]) + 1 for one in lines) < 1_100_000
+    assert "truncated" in lines[-1]["text"]
