@@ -104,7 +104,8 @@ def _call(work: Work, entrypoint: str) -> Any:
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
         raise user_error(error, work.engine.explain(error) if work.engine else None) from None
     finally:
-        work.say.returned()
+        if work.engine:
+            work.say.returned()
 
 
 def _function(entrypoint: str) -> Callable[..., Any]:

@@ -84,7 +84,7 @@ class Runner:
         self._step = message["id"]
         try:
             if self._canceled == self._step:  # while it lay in the inbox
-                raise Interrupted
+                return {"type": "stopped"}
             with _environment(message["secrets"]):
                 return self._execute(StepRequest.from_json(message["request"]))
         except Interrupted:
