@@ -73,7 +73,8 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
     """Cancel a queued or running run. RUN is its id or the end of it.
 
     An automatic run is not asked for again with the same versions; new data, `freshline run` or `freshline reset`
-    ends that. A running run stops at its worker's next heartbeat.
+    ends that. A running run stops within seconds: its Spark jobs are canceled, its files removed, and a runner that
+    does not come back in time is replaced.
     """
     with app.store() as store:
         run_id = store.reader.find_run(run)
