@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.connect.shell.progress import StageInfo
 
 from freshline.spark import progress
-from freshline.spark.progress import SUMS, UNKNOWN, HandlerMeter, StageMeter, metered
+from freshline.spark.progress import SUMS, UNKNOWN, HandlerMeter, StageMeter, StageStore, metered, stage_store
 from tests.waiting import wait_until
+
+
+def meter_of(spark: SparkSession) -> StageMeter:
+    """A meter on the session's own status store."""
+    store = stage_store(spark.sparkContext)
+    assert store is not None, "this version of Spark looks different inside"
+    return StageMeter(store)
 
 
 @pytest.mark.spark
@@ -22,7 +28,7 @@ class TestStages:
     def test_rows_bytes_and_shuffle_are_counted(self, spark: SparkSession, tmp_path: Path) -> None:
         """What was read and written in this window, and nothing of what came before."""
         spark.range(0, 1000, numPartitions=4).write.parquet(str(tmp_path / "in"))
-        meter = StageMeter(spark)
+        meter = meter_of(spark)
         table = spark.read.schema("id long").parquet(str(tmp_path / "in"))
         table.selectExpr("id % 7 AS k").groupBy("k").count().write.parquet(str(tmp_path / "out"))
         found = meter.metrics()
@@ -36,7 +42,7 @@ class TestStages:
 
     def test_a_look_in_the_middle_changes_no_sum(self, spark: SparkSession) -> None:
         """Stages that are over are summed up once, whenever somebody looks."""
-        looked, once = StageMeter(spark), StageMeter(spark)
+        looked, once = meter_of(spark), meter_of(spark)
         for _ in range(3):
             spark.range(0, 50, numPartitions=5).repartition(2).selectExpr("sum(id)").collect()
             assert set(progress.ALWAYS) <= looked.look().keys()
@@ -44,13 +50,13 @@ class TestStages:
 
     def test_nothing_done_is_zero_and_nothing_to_tell(self, spark: SparkSession) -> None:
         """Here Spark is known to have done nothing."""
-        meter = StageMeter(spark)
+        meter = meter_of(spark)
         assert meter.look() == {}
         assert set(meter.metrics().values()) == {0}
 
     def test_a_failed_job_has_numbers_too(self, spark: SparkSession) -> None:
         """Stages that failed and were skipped do not keep the others from being counted."""
-        meter = StageMeter(spark)
+        meter = meter_of(spark)
         with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
             spark.sql("SELECT 1 / (id - id) FROM range(10)").collect()
         spark.range(0, 10, numPartitions=3).selectExpr("sum(id)").collect()
@@ -58,8 +64,8 @@ class TestStages:
 
     def test_a_spark_that_cannot_be_asked_costs_only_the_numbers(self, spark: SparkSession) -> None:
         """None, not 0, and no error."""
-        meter = StageMeter(spark)
-        meter._store = None
+        meter = meter_of(spark)
+        meter._store = StageStore.__new__(StageStore)
         assert meter.metrics() == UNKNOWN
 
     def test_progress_is_told_while_it_changes(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +79,16 @@ class TestStages:
         assert seen[-1]["done"] == seen[-1]["total"] >= 6
         assert [one["done"] for one in seen] == sorted(one["done"] for one in seen)
         assert all(one != other for one, other in pairwise(seen))
+
+
+class StageInfo(NamedTuple):
+    """The fields of `pyspark.sql.connect.shell.progress.StageInfo`, whose package warns of the pandas it finds."""
+
+    stage_id: int
+    num_tasks: int
+    num_completed_tasks: int
+    num_bytes_read: int
+    done: bool
 
 
 class TestHandler:

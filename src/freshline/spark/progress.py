@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 PROGRESS_SECONDS = 0.5
-SETTLING_MS = 200  # at most, for Spark's listeners to hear of what has ended
+SETTLING_S = 0.2  # at most, for Spark's listeners to hear of what has ended
 STAGES = "org.apache.spark.status.StageDataWrapper"
 OVER = frozenset({"COMPLETE", "SKIPPED"})  # a stage that failed may be tried again under its number
 
@@ -47,33 +50,66 @@ class Meter(Protocol):
         """The numbers of the step, when its work is done."""
 
 
-class StageMeter:
-    """The stages of one step in the status store of this process's own Spark: all that came since it was made.
+class StageStore:
+    """The status store of this process's own Spark; made once, as its first answer is slow."""
 
-    A runner executes one step at a time, so they are its stages, also those that threads of user code started.
-    """
-
-    def __init__(self, session: SparkSession) -> None:
-        context = session.sparkContext
+    def __init__(self, context: SparkContext) -> None:
         jvm: Any = context._jvm  # noqa: SLF001 - the status store has no public way from Python
         spark: Any = context._jsc.sc()  # noqa: SLF001
-        self._bus = spark.listenerBus()
-        self._store = spark.statusStore().store()
+        self._status = spark.statusStore()
+        self._store = self._status.store()
+        self._scheduler = spark.dagScheduler()
         self._stages = jvm.java.lang.Class.forName(STAGES)
         # One call for all numbers of all stages; a call for each number would cost more than a small step may.
         self._mapper = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
-        self._finished: Counter[str] = Counter()
-        self._first = self._next()
 
-    def _next(self) -> int:
+    def next(self) -> int:
         """The number that no stage has yet."""
         newest = self._store.view(self._stages).index("stageId").reverse().closeableIterator()
         return newest.next().info().stageId() + 1 if newest.hasNext() else 0
 
+    def since(self, first: int) -> list[dict[str, Any]]:
+        """The stages from this number on, in order, as Spark's REST API has them."""
+        view = self._store.view(self._stages).index("stageId").first(first)
+        return [one["info"] for one in json.loads(self._mapper.writeValueAsString(view))]
+
+    def settle(self) -> None:
+        """Return when the store has heard of the end of the last job, or will not any time soon."""
+        last = self._scheduler.numTotalJobs() - 1
+        deadline = time.monotonic() + SETTLING_S
+        while last >= 0 and not self._has_ended(last) and time.monotonic() < deadline:
+            time.sleep(SETTLING_S / 100)
+
+    def _has_ended(self, job: int) -> bool:
+        try:
+            return bool(self._status.job(job).status().toString() != "RUNNING")
+        except Exception:  # noqa: BLE001 - py4j's, for a job that the store has not heard of
+            return False
+
+
+@lru_cache(maxsize=1)
+def stage_store(context: SparkContext) -> StageStore | None:
+    """The store of a session; None with a version of Spark that looks different inside."""
+    try:
+        return StageStore(context)
+    except Exception:  # noqa: BLE001 - py4j raises what it likes
+        return None
+
+
+class StageMeter:
+    """The stages of one step: all that came since it was made.
+
+    A runner executes one step at a time, so they are its stages, also those that threads of user code started.
+    """
+
+    def __init__(self, store: StageStore) -> None:
+        self._store = store
+        self._finished: Counter[str] = Counter()
+        self._first = store.next()
+
     def _window(self) -> list[dict[str, Any]]:
         """The stages since the first that was not over at the last look. Those before are summed up already."""
-        view = self._store.view(self._stages).index("stageId").first(self._first)
-        found = [one["info"] for one in json.loads(self._mapper.writeValueAsString(view))]
+        found = self._store.since(self._first)
         while found and found[0]["status"] in OVER:
             self._finished += _numbers(found[0])
             self._first = found.pop(0)["stageId"] + 1
@@ -89,9 +125,8 @@ class StageMeter:
 
     def metrics(self) -> dict[str, int | None]:
         """See `Meter.metrics`."""
-        with contextlib.suppress(Exception):  # a listener is behind: the numbers may be too
-            self._bus.waitUntilEmpty(SETTLING_MS)
         try:
+            self._store.settle()
             sums = self._sums()
         except Exception:  # noqa: BLE001 - a Spark that can no longer be asked costs the numbers, not the step
             return dict(UNKNOWN)
@@ -158,20 +193,14 @@ def metered(session: SparkSession, say: Say, *, classic: bool) -> Iterator[Meter
     with contextlib.ExitStack() as stack:
         meter: Meter
         if classic:
-            meter = _stage_meter(session)
+            store = stage_store(session.sparkContext)
+            meter = StageMeter(store) if store else HandlerMeter()
         else:
             meter = handler = HandlerMeter()
             session.registerProgressHandler(handler)
             stack.callback(session.removeProgressHandler, handler)
         stack.enter_context(_told(meter, say))
         yield meter
-
-
-def _stage_meter(session: SparkSession) -> Meter:
-    try:
-        return StageMeter(session)
-    except Exception:  # noqa: BLE001 - a version of Spark that looks different inside: nothing is known
-        return HandlerMeter()
 
 
 @contextlib.contextmanager
