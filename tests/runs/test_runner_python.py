@@ -146,7 +146,9 @@ def test_a_job_gets_its_context_and_reports_what_it_made(shared: Bench) -> None:
     }
     assert result.outputs == (StagedOutput("out", "step", "v1!", payload=payload, freshness={"ttlMs": 5}),)
     assert sorted(shared.log) == [("log", "INFO said 1"), ("stderr", "wrong"), ("stdout", "printed")]
-    assert shared.progress == [{"done": 1, "total": 4}]
+    assert shared.progress == [{"job": {"done": 1, "total": 4}}]
+    assert result.metrics.keys() == {"durationMs", "progress"}
+    assert result.metrics["progress"] == {"done": 1, "total": 4}
     assert shared.runner.code_hash == "abc"
 
 

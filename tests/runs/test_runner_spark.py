@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -14,9 +15,10 @@ import pytest
 from freshline.errors import CheckError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.runs.process import RunnerProcess
-from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped
+from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped, StepTimeout
 from freshline.runs.runner import SPARK_IS_GONE
 from freshline.settings import Settings
+from freshline.spark.progress import SUMS
 from freshline.warehouse.files import verify_staged
 from tests.runs.steps import Bench, source, spark_python, sql
 from tests.waiting import wait_until
@@ -58,6 +60,23 @@ def leaves_traces(ctx):
 def sees_traces(ctx):
     rows = [(t.name, ctx.spark.conf.get("spark.sql.session.timeZone")) for t in ctx.spark.catalog.listTables()]
     return ctx.spark.createDataFrame(rows, "name string, zone string")
+def counts(ctx):
+    import threading
+    ctx.progress(1, 2)
+    aside = threading.Thread(target=lambda: ctx.spark.range(100, numPartitions=5).count())
+    aside.start()
+    aside.join()
+    return ctx.inputs["up"].df().repartition(3)
+def goes_on(ctx):
+    while True:
+        try:
+            ctx.spark.range(1000).selectExpr("sum(id)").collect()
+        except Exception as error:
+            print("caught", type(error).__name__)
+def spins(ctx):
+    print("spinning", flush=True)
+    while True:
+        pass
 def endless(ctx): return ctx.spark.range(10**15).selectExpr("sum(hash(id)) AS s")
 def kills_the_jvm(ctx):
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
@@ -120,7 +139,7 @@ def test_a_query_reads_pinned_inputs_and_parameters(bench: Bench, up: dict[str, 
     assert output.location is not None
     assert output.bytes == sum(output.location["files"].values())
     assert [field["name"] for field in output.schema["fields"]] == ["k", "v"]
-    assert result.metrics == {"rows": 1, "bytes": output.bytes}
+    assert (result.metrics["rowsOut"], result.metrics["bytesOut"]) == (1, output.bytes)
     again = bench.run(job, inputs=up, consumes=[{"assetId": "up", "as": "data"}], parameters={"limit": 99})
     assert rows(bench, again.outputs[0]) == [("a", 3), ("b", 3)]
     assert again.outputs[0].data_version != output.data_version
@@ -281,9 +300,50 @@ def test_a_spark_job_can_be_stopped_and_the_session_used_again(bench: Bench) -> 
     with pytest.raises(StepStopped):
         bench.run(spark_python("endless"), stop=lambda: "canceled" if bench.progress else None)
     assert time.monotonic() - began < 15
-    assert bench.progress[0].keys() == {"stages", "tasks", "done"}
+    assert bench.progress[0]["spark"].keys() >= {"done", "total", "stages"}
     assert bench.runner.ready
     assert bench.run(sql("SELECT 1 AS a")).outputs
+
+
+def test_a_step_comes_with_its_numbers(bench: Bench, up: dict[str, PinnedInput]) -> None:
+    """Rows and bytes in and out, tasks, shuffle and spill, duration and the job's last word, of this step alone."""
+    result = bench.run(spark_python("counts"), inputs=up)
+    (output,) = result.outputs
+    first = dict(result.metrics)
+    assert first.keys() == {"durationMs", "stages", "tasks", "progress", *SUMS}
+    assert first["rowsIn"] >= 3
+    assert first["bytesIn"] > 0
+    assert (first["rowsOut"], first["bytesOut"]) == (3, output.bytes)
+    assert first["shuffleWriteBytes"] == first["shuffleReadBytes"] > 0
+    assert (first["memorySpilledBytes"], first["diskSpilledBytes"]) == (0, 0)
+    assert first["tasks"] >= 5 + 3, "jobs of other threads count too"
+    assert first["durationMs"] > 0
+    assert first["progress"] == {"done": 1, "total": 2}
+    small = bench.run(sql("SELECT 1 AS a")).metrics
+    assert (small["rowsIn"], small["shuffleWriteBytes"], small["rowsOut"]) == (0, 0, 1)
+    assert small["stages"] == small["tasks"] == 1
+
+
+@pytest.mark.parametrize("reason", ["canceled", "timeout"])
+def test_a_job_that_goes_on_after_its_spark_jobs_were_canceled_is_ended(bench: Bench, reason: str) -> None:
+    """Every further Spark job is canceled too; a job that catches that and goes on is killed in its grace."""
+    given: dict[str, Any] = {"timeout_ms": 1} if reason == "timeout" else {"stop": lambda: "canceled"}
+    with pytest.raises(StepTimeout if reason == "timeout" else StepStopped):
+        bench.run(spark_python("goes_on"), **given)
+    assert not bench.runner.alive
+    bench.runner = another(bench)
+
+
+def test_a_python_loop_without_spark_ends_with_its_runner(bench: Bench) -> None:
+    """There is no Spark job to cancel: the runner is killed after its grace, and so is its JVM."""
+    wait_until(lambda: bench.runner.ready, 120, what="a warm runner")
+    runner = bench.runner.pid
+    assert jvms(runner)
+    with pytest.raises(StepStopped):
+        bench.run(spark_python("spins"), stop=lambda: "canceled" if "spinning" in bench.lines else None)
+    assert not bench.runner.alive
+    wait_until(lambda: not jvms(runner), what="the end of the JVM")
+    bench.runner = another(bench)
 
 
 def test_a_job_that_stops_spark_is_told_and_the_runner_retires(bench: Bench) -> None:

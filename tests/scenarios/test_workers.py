@@ -122,13 +122,19 @@ def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
     lab.settle()
     first = lab.start()
     lab.store.begin_step(first.id, 1, "work", 1)
-    lab.store.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")])
+    lab.store.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")], metrics={"rowsOut": 7})
     lab.store.begin_step(first.id, 1, "more", 1)
+    lab.store.renew_leases([{"id": first.id, "attempt": 1, "progress": {"step": "more"}}])
     lab.advance(seconds=16)
     lab.store.rescue(10)
+    assert lab.runs("b")[0]["progress"] is None, "what the lost attempt told is over"
     second = lab.start()
     assert second.finished_steps == {"work": (StagedOutput("b", "work", "v1"),)}
-    lab.finish(second)
+    lab.store.renew_leases([{"id": first.id, "attempt": 2, "progress": {"step": "more"}}])
+    lab.store.publish_run(second, list(second.finished_steps["work"]), metrics={"more": {"rowsOut": 8}})
+    (ended,) = lab.runs("b")
+    assert ended["result"]["metrics"] == {"work": {"rowsOut": 7}, "more": {"rowsOut": 8}}
+    assert ended["progress"] is None
 
 
 def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:

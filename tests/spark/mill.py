@@ -13,6 +13,7 @@ from freshline.runs.execution import Execution, describe
 from freshline.runs.jobs import Work, execute
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.protocol import StepRequest, StepResult
+from freshline.runs.voice import Voice
 from freshline.spark.engine import Engine
 from freshline.warehouse import files
 from tests.lab import CODE, ON_UPDATE, Lab
@@ -69,7 +70,7 @@ class _Inline:
                 on_log("log", message["text"])
 
         request = StepRequest.from_json(request.as_json())
-        return execute(Work(request, Step.model_validate(request.step), self._engine, say, on_ask))
+        return execute(Work(request, Step.model_validate(request.step), self._engine, Voice(say), on_ask))
 
 
 class Mill:

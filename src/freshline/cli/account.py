@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from freshline.cli import lines, output
+from freshline.cli import detail, lines, output
 from freshline.cli.words import between, moment, number, version
 
 Json = dict[str, Any]
@@ -23,7 +23,7 @@ def tell_run(run: Json) -> None:
         read = [[one["assetId"], str(one["version"]), version(one["dataVersion"])] for one in run["inputs"]]
         output.show(output.table(["INPUT", "VERSION", "DATA"], read))
     if run["steps"]:
-        output.show(output.table(["STEP", "STATUS", "ATTEMPT", "TRY", "STARTED", "TOOK", ""], map(_step, run["steps"])))
+        output.show(detail.steps(run))
     if run["outputs"]:
         output.show(output.table(["OUTPUT", "VERSION", "DATA", "ROWS"], map(_output, run["outputs"])))
     for made in run["outputs"]:
@@ -78,12 +78,6 @@ def _headline(run: Json) -> Text:
         output.coloured(run["status"]),
         f", because {lines.cause(run)}, queued {moment(run['queuedAt'])}{told}",
     )
-
-
-def _step(one: Json) -> list[str | Text]:
-    took = between(one["startedAt"], one["finishedAt"])
-    tries = [str(one["attempt"]), str(one["try"])]
-    return [one["stepId"], output.coloured(one["status"]), *tries, moment(one["startedAt"]), took, lines.ending(one)]
 
 
 def _output(one: Json) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from freshline.cli.words import parse_time
 
 if TYPE_CHECKING:
+    from freshline.cli.course import Course
     from freshline.store.reader import Reader
 
 Json = dict[str, Any]
@@ -77,7 +78,7 @@ class DecisionFollower:
 
 
 class RunFollower:
-    """Runs, given again whenever their status or attempt changes."""
+    """Runs, given again whenever their status or attempt changes. `running`: those that ran at the last look."""
 
     def __init__(self, reader: Reader, *, limit: int, workflow: str | None = None, status: str | None = None) -> None:
         self._reader = reader
@@ -86,12 +87,14 @@ class RunFollower:
         self._limit = limit
         self._since: datetime | None = None
         self._known: dict[str, tuple[str, int]] = {}
+        self.running: list[Json] = []
 
     def poll(self) -> list[Json]:
         """Runs that moved since the last call."""
         if self._since is None:
             return self._newest()
         moving = self._reader.moving_runs(self._since, list(self._known), self._workflow)
+        self.running = [one for one in moving if one["status"] == "running"]
         moved = [one for one in moving if self._known.get(one["id"]) != _standing(one)]
         self._since = max([self._since, *(parse_time(one["queuedAt"]) for one in moved)])
         # Only a run that can still move, or that the window gives again, has to be remembered.
@@ -101,6 +104,7 @@ class RunFollower:
     def _newest(self) -> list[Json]:
         self._since = self._reader.now()
         moving = self._reader.moving_runs(self._since, [], self._workflow)
+        self.running = [one for one in moving if one["status"] == "running"]
         listed = self._reader.runs(self._limit, status=self._status, workflow=self._workflow)
         self._known = {one["id"]: _standing(one) for one in [*moving, *listed]}
         return listed[::-1]
@@ -110,6 +114,20 @@ class RunFollower:
 
         queued = parse_time(run["queuedAt"])
         return run["finishedAt"] is None or self._since is None or queued >= self._since - OVERLAP
+
+
+class WatchedRuns:
+    """A follower of runs that shows those that run while it follows."""
+
+    def __init__(self, follower: RunFollower, shown: Course) -> None:
+        self._follower = follower
+        self._shown = shown
+
+    def poll(self) -> list[Json]:
+        """Runs that moved since the last call."""
+        moved = self._follower.poll()
+        self._shown.update(self._follower.running)
+        return moved
 
 
 def _standing(run: Json) -> tuple[str, int]:

@@ -56,9 +56,11 @@ def ending(run: Json) -> str:
     """What went wrong with a run or a step, in a line."""
     if run["status"] == "canceled":
         return run["cancelReason"] or ""
-    error = run["error"]
-    if not error:
-        return ""
+    return first_line(run["error"]) if run["error"] else ""
+
+
+def first_line(error: Any) -> str:
+    """A stored error, cut to what fits beside other things."""
     text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
     line = (text.strip().splitlines() or [""])[0]
     return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -9,7 +10,8 @@ import click
 from freshline.cli import account, fates, lines, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
-from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, entries
+from freshline.cli.course import course
+from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
 from freshline.errors import UsageError
 
 Json = dict[str, Any]
@@ -55,18 +57,20 @@ def runs(
 
     The short id in the table is the end of the full one; commands take either.
 
-    With a RUN: what it read, the tries of its steps, what it published, the checks that did not pass and what they
-    observed, and its error with the lines of your own code.
+    With a RUN: what it read, the tries of its steps with rows and bytes read and written, tasks, shuffle and spill,
+    what it published, the checks that did not pass and what they observed, and its error with the lines of your own
+    code.
+
+    With --follow, a terminal shows a bar for every run that is running.
     """
     with app.reader() as reader:
         if run is not None:
-            if follow or after or status or workflow:
-                raise UsageError("a RUN is one run; --after, --status, --workflow and --follow are for the listing")
+            _refuse_run_filters(after, status, workflow, follow=follow)
             _show_run(reader.run(run), as_json=as_json)
             return
         if follow:
             _refuse_after(after)
-            _follow(RunFollower(reader, limit=limit, workflow=workflow, status=status), lines.RUNS, as_json=as_json)
+            _follow_runs(RunFollower(reader, limit=limit, workflow=workflow, status=status), as_json=as_json)
         _show(reader.runs(limit, after, status, workflow), lines.RUNS, as_json=as_json)
 
 
@@ -181,6 +185,11 @@ def _refuse_filters(*filters: str | None, follow: bool) -> None:
         raise UsageError("an EVENT is one event; --after, --type, --subject and --follow are for the listing")
 
 
+def _refuse_run_filters(*filters: str | None, follow: bool) -> None:
+    if follow or any(one is not None for one in filters):
+        raise UsageError("a RUN is one run; --after, --status, --workflow and --follow are for the listing")
+
+
 def _show_run(run: Json, *, as_json: bool) -> None:
     if as_json:
         output.print_json(run)
@@ -215,3 +224,12 @@ def _follow(follower: Follower, listing: lines.Listing, *, as_json: bool) -> Non
             output.print_json(one, line=True)
         else:
             output.show_line(lines.line(listing, one))
+
+
+def _follow_runs(follower: RunFollower, *, as_json: bool) -> None:
+    """The same for runs; people also see how far those are that run."""
+    if as_json:
+        _follow(follower, lines.RUNS, as_json=True)
+    with course(sys.stdout) as shown:
+        for one in entries(WatchedRuns(follower, shown)):
+            shown.tell(lines.line(lines.RUNS, one))

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "plan": ("plan", "plan", "What would run if an asset changed now."),
     "simulate": ("simulate", "simulate", "Play days of changes through a policy, in seconds."),
     "graph": ("graph", "graph", "Lineage as a tree, DOT or JSON."),
-    "runs": ("listings", "runs", "List runs, newest first."),
+    "runs": ("listings", "runs", "List runs, newest first, or show one in detail."),
     "events": ("listings", "events", "List events, newest first."),
     "decisions": ("listings", "decisions", "List decisions, newest first."),
     "logs": ("runlog", "logs", "What a run printed."),

@@ -8,12 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
+from rich.text import Text
 
 from freshline.cli import account, lines, output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
-from freshline.cli.words import between, number, short
+from freshline.cli.course import Course, course
+from freshline.cli.detail import output_words
+from freshline.cli.words import between, short
 from freshline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def run(
     values = dict(_parameter(one) for one in parameters)
     with app.store() as store:
         run_id = store.request_run(slug, values, key=key, full_refresh=full_refresh)
-        found = _wait(store, run_id) if wait else store.reader.run(run_id)
+        found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
         output.print_json(found)
     elif not wait:
@@ -81,7 +83,8 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
     """Cancel a queued or running run. RUN is its id or the end of it.
 
     An automatic run is not asked for again with the same versions; new data, `freshline run` or `freshline reset`
-    ends that. A running run stops at its worker's next heartbeat.
+    ends that. A running run stops within seconds: its Spark jobs are canceled, its files removed, and a runner that
+    does not come back in time is replaced.
     """
     with app.store() as store:
         run_id = store.reader.find_run(run)
@@ -104,32 +107,25 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _wait(store: Store, run_id: str) -> Json:
-    """The run when it has ended. Its course is shown on stderr, where a terminal is."""
+def _wait(store: Store, run_id: str, *, quiet: bool) -> Json:
+    """The run when it has ended. Its course is shown on stderr; `quiet`: only on a terminal."""
     began = time.monotonic()
     told = False
-    with Console(file=sys.stderr).status(f"run {short(run_id)}") as shown:
+    with course(sys.stderr) as shown:
         while True:
             found = store.reader.run(run_id)
             if found["finishedAt"] is not None:
                 return found
-            shown.update(_course(found))
+            if not quiet or sys.stderr.isatty():
+                shown.update([found])
             if not told and found["status"] == "queued" and time.monotonic() - began > QUEUED_LONG_S:
-                told = _tell_notes(store)
+                told = _tell_notes(store, shown)
             time.sleep(POLL_S)
 
 
-def _course(run: Json) -> str:
-    steps = [one["stepId"] for one in run["steps"] if one["status"] == "running"]
-    progress = run["progress"] or {}
-    done = f" {progress['done']}/{progress['total']}" if {"done", "total"} <= progress.keys() else ""
-    at = f", step {steps[-1]}{done}" if steps else ""
-    return f"run {short(run['id'])} of {run['workflowSlug']} is {run['status']}{at}"
-
-
-def _tell_notes(store: Store) -> bool:
+def _tell_notes(store: Store, shown: Course) -> bool:
     for note in store.reader.status()["notes"]:
-        output.say(f"note: {note}")
+        shown.tell(Text(f"note: {note}"))
     return True
 
 
@@ -139,8 +135,7 @@ def _tell_end(run: Json) -> None:
         f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {lines.ending(run)}".rstrip()
     )
     for made in run["outputs"]:
-        same = "" if made["changed"] else ", unchanged"
-        output.say(f"  {made['assetId']} version {made['version']} ({number(made['rows'])} rows{same})")
+        output.say(f"  {made['assetId']} {output_words(made)}")
         for line in account.check_lines(made["checks"] or ()):
             output.say(f"  {line.plain}")
     if run["status"] == "failed":

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from freshline.errors import JobError
 from freshline.model.run import PinnedInput
+from freshline.runs.voice import job_progress
 
 
 class Tables(Protocol):
@@ -96,8 +97,8 @@ class Context:
         return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Tell how far the job is; shown while it runs."""
-        self._say({"type": "progress", "progress": {"done": done, "total": total}})
+        """Tell how far the job is; shown while it runs, in place of Spark's tasks."""
+        self._say({"type": "progress", "progress": {"job": job_progress(done, total)}})
 
     def _need_spark(self, what: str) -> Tables:
         if self._tables is None:

@@ -88,6 +88,7 @@ class Execution:
 
     def _try(self, definition: Workflow, step: Step, try_: int) -> tuple[StagedOutput, ...]:
         run = self.run
+        self.lease.progress = {"step": step.id}  # what an earlier step or try said is over
         self._persist(lambda: self.store.begin_step(run.id, run.attempt, step.id, try_))
         try:
             result = self._execute(definition, step, try_)
@@ -99,9 +100,12 @@ class Execution:
             failure = describe(error, step.id)
             self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise
-        self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, outputs=result.outputs))
-        self.metrics[step.id] = dict(result.metrics)
-        return result.outputs
+        outputs, metrics = result.outputs, result.metrics
+        self._persist(
+            lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, outputs=outputs, metrics=metrics)
+        )
+        self.metrics[step.id] = dict(metrics)
+        return outputs
 
     def _execute(self, definition: Workflow, step: Step, try_: int) -> StepResult:
         spark = step.job.kind != "python"

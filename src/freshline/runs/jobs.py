@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from freshline.runs.context import Context
 from freshline.runs.failures import user_error
 from freshline.runs.protocol import StepRequest, StepResult
 from freshline.runs.returned import check_complete, check_declared, is_report, reports, tables
+from freshline.runs.voice import Voice
 
 if TYPE_CHECKING:
     from freshline.spark.engine import Engine
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One step to execute. `interruptible` surrounds user code; `say` sends a message to the supervisor.
+    """One step to execute. `interruptible` surrounds user code; `say` tells the supervisor.
 
     `ask` has the supervisor look up another version of an input.
     """
@@ -34,7 +36,7 @@ class Work:
     request: StepRequest
     step: Step
     engine: Engine | None
-    say: Callable[[dict[str, Any]], None]
+    say: Voice
     ask: Callable[[str, int], PinnedInput]
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -50,16 +52,26 @@ class Work:
 
 
 def execute(work: Work) -> StepResult:
-    """Run the step; its outputs are written and checked when this returns."""
+    """Run the step; its outputs are written and checked when this returns. It comes with numbers about itself."""
+    began = time.monotonic()
+    result = _execute(work)
+    duration = round((time.monotonic() - began) * 1000)
+    told = {"progress": work.say.last} if work.say.last else {}
+    return replace(result, metrics={"durationMs": duration, **result.metrics, **told})
+
+
+def _execute(work: Work) -> StepResult:
     job = work.step.job
     if isinstance(job, Python):
         return StepResult(tuple(reports(work.step, _call(work, job.entrypoint))))
     if work.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
-    with work.engine.step(Path(work.request.warehouse), work.request.outputs, work.say):
+    with work.engine.step(Path(work.request.warehouse), work.request.outputs, work.say) as meter:
         if isinstance(job, SparkSql):
-            return _stage(work, work.engine, _queries(work, work.engine, job))
-        return _python_on_spark(work, work.engine, job)
+            result = _stage(work, work.engine, _queries(work, work.engine, job))
+        else:
+            result = _python_on_spark(work, work.engine, job)
+        return replace(result, metrics={**meter.metrics(), **result.metrics})
 
 
 def _python_on_spark(work: Work, engine: Engine, job: SparkPython) -> StepResult:
@@ -81,7 +93,7 @@ def _stage(work: Work, engine: Engine, written: Mapping[str, Any]) -> StepResult
     check_complete(work.step, written)
     staged = [engine.stage(produced[asset], work.step.id, table) for asset, table in written.items()]
     rows = sum(output.rows or 0 for output in staged)
-    return StepResult(tuple(staged), {"rows": rows, "bytes": sum(output.bytes or 0 for output in staged)})
+    return StepResult(tuple(staged), {"rowsOut": rows, "bytesOut": sum(output.bytes or 0 for output in staged)})
 
 
 def _call(work: Work, entrypoint: str) -> Any:
@@ -95,6 +107,9 @@ def _call(work: Work, entrypoint: str) -> Any:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
         raise user_error(error, work.engine.explain(error) if work.engine else None) from None
+    finally:
+        if work.engine:
+            work.say.returned()
 
 
 def _function(entrypoint: str) -> Callable[..., Any]:

@@ -26,12 +26,14 @@ from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
 from freshline.runs.protocol import Channel, StepRequest, error_from, error_message
+from freshline.runs.voice import Voice
 
 if TYPE_CHECKING:
     from freshline.spark.engine import Engine
 
 PR_SET_PDEATHSIG = 1
 SPARK_IS_GONE = 70  # the exit code
+CANCEL_S = 0.2  # between two attempts to cancel what a step computes
 
 
 class Interrupted(BaseException):
@@ -50,6 +52,8 @@ class Runner:
         self._canceled: int | None = None
         self._interruptible = False
         self._usable = True
+        self._over = threading.Event()
+        self._canceler: threading.Thread | None = None
 
     def run(self) -> None:
         """Live until the supervisor says `exit`."""
@@ -78,8 +82,11 @@ class Runner:
         return True
 
     def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        self._over.clear()
         self._step = message["id"]
         try:
+            if self._canceled == self._step:  # while it lay in the inbox
+                return {"type": "stopped"}
             with _environment(message["secrets"]):
                 return self._execute(StepRequest.from_json(message["request"]))
         except Interrupted:
@@ -95,8 +102,12 @@ class Runner:
 
     def _execute(self, request: StepRequest) -> dict[str, Any]:
         step = Step.model_validate(request.step)
-        work = Work(request, step, self._engine, self._channel.send, self._ask, self._interruption)
-        return {"type": "done", **execute(work).as_json()}
+        voice = Voice(self._channel.send)
+        try:
+            result = execute(Work(request, step, self._engine, voice, self._ask, self._interruption))
+        finally:
+            voice.hush()
+        return {"type": "done", **result.as_json()}
 
     def _ask(self, asset_id: str, version: int) -> PinnedInput:
         """Another version of an input, from the supervisor, who knows the database."""
@@ -120,6 +131,10 @@ class Runner:
 
     def _settle(self) -> None:
         """After an interruption: the slot is free only when Spark's cores are."""
+        self._over.set()
+        if self._canceler is not None:
+            self._canceler.join()  # it would cancel the probe too
+            self._canceler = None
         if self._canceled == self._step and self._engine is not None:
             self._engine.settle()
         self._step = None
@@ -141,9 +156,17 @@ class Runner:
         self._canceled = step
         if self._engine is not None:
             # A signal would tear the main thread out of a call to the JVM; canceled jobs return by themselves.
-            self._engine.cancel()
+            self._canceler = threading.Thread(target=self._keep_canceling, args=(step,), daemon=True)
+            self._canceler.start()
         else:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    def _keep_canceling(self, step: int) -> None:
+        """User code may go on to its next Spark job, which has to end too."""
+        while self._engine is not None and self._step == step and not self._over.is_set():
+            with contextlib.suppress(Exception):  # a Spark that does not answer is replaced with this process
+                self._engine.cancel()
+            self._over.wait(CANCEL_S)
 
     def _on_signal(self, _number: int, _frame: Any) -> None:
         if self._interruptible and self._canceled == self._step:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark.failures import explain, failed
+from freshline.spark.progress import Meter, Say, metered
 from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
 from freshline.spark.staging import Staging, write
 from freshline.warehouse import files
 
-PROGRESS_SECONDS = 0.5
+SETTLE_SECONDS = 0.05
 
 
 class Health(StrEnum):
@@ -68,17 +69,15 @@ class Engine:
         return self._session
 
     @contextlib.contextmanager
-    def step(
-        self, warehouse: Path, outputs: Mapping[str, Mapping[str, Any]], say: Callable[[dict[str, Any]], None]
-    ) -> Iterator[None]:
+    def step(self, warehouse: Path, outputs: Mapping[str, Mapping[str, Any]], say: Say) -> Iterator[Meter]:
         """A step's own views and settings; progress is told while it runs; afterwards nothing of it is left."""
         self._warehouse, self._outputs, self._views, self._queries = warehouse, outputs, {}, {}
         self._session = self._root.newSession()
         for name, value in EVERYWHERE.items():
             self._session.conf.set(name, value)
         try:
-            with self._progress(say):
-                yield
+            with metered(self._session, say, classic=self._classic) as meter:
+                yield meter
         except CheckError:  # people want to look at the data
             raise
         except Exception:
@@ -170,42 +169,20 @@ class Engine:
             self._session.interruptAll()
 
     def settle(self) -> None:
-        """Return when Spark answers again: a canceled write may keep the cores busy for a while."""
+        """Return when Spark's cores are free again: tasks of a canceled write go on for a while, and write files."""
         with contextlib.suppress(Exception):
+            while self._classic and self._running_tasks():
+                time.sleep(SETTLE_SECONDS)
             self._root.range(1).count()
+
+    def _running_tasks(self) -> int:
+        executors = self._root.sparkContext._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001 - as above
+        return sum(executor.numRunningTasks() for executor in executors)
 
     def close(self) -> None:
         """Give back what others could use; a local JVM simply dies with the process."""
         if not self._local:
             self._root.stop()
-
-    @contextlib.contextmanager
-    def _progress(self, say: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-        if not self._classic:
-            yield
-            return
-        over = threading.Event()
-        teller = threading.Thread(target=self._tell, args=(say, over), name="progress", daemon=True)
-        teller.start()
-        try:
-            yield
-        finally:
-            over.set()
-            teller.join()
-
-    def _tell(self, say: Callable[[dict[str, Any]], None], over: threading.Event) -> None:
-        tracker = self._root.sparkContext.statusTracker()
-        last: dict[str, int] = {}
-        while not over.wait(PROGRESS_SECONDS):
-            stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage))]
-            now = {
-                "stages": len(stages),
-                "tasks": sum(info.numTasks for info in stages),
-                "done": sum(info.numCompletedTasks for info in stages),
-            }
-            if stages and now != last:
-                say({"type": "progress", "progress": now})
-                last = now
 
 
 def _arguments(sql: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,6 +96,7 @@ class Executing:
         try_: int,
         *,
         outputs: Iterable[StagedOutput] | None = None,
+        metrics: Mapping[str, Any] | None = None,
         error: Mapping[str, Any] | None = None,
     ) -> None:
         """The try staged its outputs, or failed."""
@@ -104,6 +105,7 @@ class Executing:
             staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
             parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "outputs": staged}
             parameters |= {"status": "failed" if error else "succeeded", "error": Jsonb(error) if error else None}
+            parameters["metrics"] = None if metrics is None else Jsonb(dict(metrics))
             connection.execute(SQL["finish_step"], parameters)
 
     def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]], *, after: int) -> None:
@@ -142,7 +144,7 @@ class Executing:
             unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
             avoided = runs_avoided(connection, unchanged)
             closed = record_success(connection, run, row, avoided=avoided)
-            result = {"assets": names, "unchanged": unchanged, "metrics": dict(metrics or {})}
+            result = {"assets": names, "unchanged": unchanged, "metrics": _metrics(connection, run, metrics or {})}
             end_run(connection, row, RunStatus.SUCCEEDED, result=result)
             events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
             if closed:
@@ -319,6 +321,14 @@ def _finished_steps(connection: Connection, row: Row) -> dict[str, tuple[StagedO
         return {}
     found = connection.execute(SQL["finished_steps"], {"run": row["id"]}).fetchall()
     return {one["step_id"]: tuple(StagedOutput(**output) for output in one["outputs"]) for one in found}
+
+
+def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of this attempt, and of the steps that it took over from earlier ones."""
+    if not run.finished_steps:
+        return dict(metrics)
+    found = connection.execute(SQL["finished_steps"], {"run": run.id}).fetchall()
+    return {one["step_id"]: one["metrics"] for one in found if one["metrics"]} | dict(metrics)
 
 
 def _publisher(

@@ -225,6 +225,7 @@ CREATE TABLE public.run_steps (
     started_at timestamp with time zone NOT NULL,
     finished_at timestamp with time zone,
     outputs jsonb,
+    metrics jsonb,
     error jsonb,
     CONSTRAINT run_steps_check CHECK (((status = 'running'::text) = (finished_at IS NULL))),
     CONSTRAINT run_steps_check1 CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),

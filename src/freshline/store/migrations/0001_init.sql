@@ -159,6 +159,7 @@ CREATE TABLE run_steps (
     started_at      timestamptz NOT NULL,
     finished_at     timestamptz,
     outputs         jsonb,
+    metrics         jsonb,
     error           jsonb,
     PRIMARY KEY (run_id, step_id, attempt, try),
     CHECK ((status = 'running') = (finished_at IS NULL)),

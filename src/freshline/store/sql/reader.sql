@@ -22,7 +22,7 @@ WHERE (status IN ('queued', 'running') OR id = ANY(%(tracked)s) OR queued_at >= 
 -- name: steps
 -- purpose: the tries of the steps of these runs
 SELECT run_id AS "runId", step_id AS "stepId", attempt, try, status, started_at AS "startedAt",
-       finished_at AS "finishedAt", error
+       finished_at AS "finishedAt", metrics, error
 FROM run_steps
 WHERE run_id = ANY(%(ids)s)
 ORDER BY run_id, started_at, attempt, try

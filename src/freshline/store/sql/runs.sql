@@ -96,7 +96,7 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
 
 -- name: finished_steps
 -- purpose: what earlier attempts of the run have finished: a new attempt goes on after them
-SELECT DISTINCT ON (step_id) step_id, outputs FROM run_steps
+SELECT DISTINCT ON (step_id) step_id, outputs, metrics FROM run_steps
  WHERE run_id = %(run)s AND status = 'succeeded' ORDER BY step_id, attempt DESC, try DESC
 
 -- name: renew_leases
@@ -123,8 +123,9 @@ VALUES (%(run)s, %(step)s, %(attempt)s, %(try)s, 'running', freshline_now())
 ON CONFLICT DO NOTHING
 
 -- name: finish_step
--- purpose: the try succeeded, with what it staged, or failed
-UPDATE run_steps SET status = %(status)s, finished_at = freshline_now(), outputs = %(outputs)s, error = %(error)s
+-- purpose: the try succeeded, with what it staged and numbers about it, or failed
+UPDATE run_steps
+   SET status = %(status)s, finished_at = freshline_now(), outputs = %(outputs)s, metrics = %(metrics)s, error = %(error)s
  WHERE run_id = %(run)s AND step_id = %(step)s AND attempt = %(attempt)s AND try = %(try)s AND status = 'running'
 
 -- name: append_logs

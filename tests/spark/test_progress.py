@@ -1,0 +1,114 @@
+"""The meters of a step: what Spark's status store and a Connect server's progress messages add up to."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from freshline.spark import progress
+from freshline.spark.progress import SUMS, UNKNOWN, HandlerMeter, StageMeter, StageStore, metered, stage_store
+from tests.waiting import wait_until
+
+
+def meter_of(spark: SparkSession) -> StageMeter:
+    """A meter on the session's own status store."""
+    store = stage_store(spark.sparkContext)
+    assert store is not None, "this version of Spark looks different inside"
+    return StageMeter(store)
+
+
+@pytest.mark.spark
+class TestStages:
+    """On a real session."""
+
+    def test_rows_bytes_and_shuffle_are_counted(self, spark: SparkSession, tmp_path: Path) -> None:
+        """What was read and written in this window, and nothing of what came before."""
+        spark.range(0, 1000, numPartitions=4).write.parquet(str(tmp_path / "in"))
+        meter = meter_of(spark)
+        table = spark.read.schema("id long").parquet(str(tmp_path / "in"))
+        table.selectExpr("id % 7 AS k").groupBy("k").count().write.parquet(str(tmp_path / "out"))
+        found = meter.metrics()
+        assert (found["rowsIn"], found["rowsOut"]) == (1000, 7)
+        written = sum(file.stat().st_size for file in (tmp_path / "out").glob("*.parquet"))
+        assert found["bytesOut"] == written
+        assert found["bytesIn"] is not None
+        assert found["bytesIn"] > 0
+        assert found["shuffleWriteBytes"] == found["shuffleReadBytes"] != 0
+        assert found["stages"] == 2
+
+    def test_a_look_in_the_middle_changes_no_sum(self, spark: SparkSession) -> None:
+        """Stages that are over are summed up once, whenever somebody looks."""
+        looked, once = meter_of(spark), meter_of(spark)
+        for _ in range(3):
+            spark.range(0, 50, numPartitions=5).repartition(2).selectExpr("sum(id)").collect()
+            assert set(progress.ALWAYS) <= looked.look().keys()
+        assert looked.metrics() == once.metrics()
+
+    def test_nothing_done_is_zero_and_nothing_to_tell(self, spark: SparkSession) -> None:
+        """Here Spark is known to have done nothing."""
+        meter = meter_of(spark)
+        assert meter.look() == {}
+        assert set(meter.metrics().values()) == {0}
+
+    def test_a_failed_job_has_numbers_too(self, spark: SparkSession) -> None:
+        """Stages that failed and were skipped do not keep the others from being counted."""
+        meter = meter_of(spark)
+        with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+            spark.sql("SELECT 1 / (id - id) FROM range(10)").collect()
+        spark.range(0, 10, numPartitions=3).selectExpr("sum(id)").collect()
+        assert (meter.metrics()["tasks"] or 0) >= 3
+
+    def test_a_spark_that_cannot_be_asked_costs_only_the_numbers(self, spark: SparkSession) -> None:
+        """None, not 0, and no error."""
+        meter = meter_of(spark)
+        meter._store = StageStore.__new__(StageStore)
+        assert meter.metrics() == UNKNOWN
+
+    def test_progress_is_told_while_it_changes(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Tasks done of tasks known, growing; the same is not told twice."""
+        monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.01)
+        told: list[dict[str, Any]] = []
+        with metered(spark, told.append, classic=True):
+            spark.range(0, 20_000_000, numPartitions=6).selectExpr("sum(hash(id))").collect()
+            wait_until(lambda: told and told[-1]["progress"]["spark"]["stages"] == 0, what="the last word")
+        seen = [one["progress"]["spark"] for one in told]
+        assert seen[-1]["done"] == seen[-1]["total"] >= 6
+        assert [one["done"] for one in seen] == sorted(one["done"] for one in seen)
+        assert all(one != other for one, other in pairwise(seen))
+
+
+class StageInfo(NamedTuple):
+    """The fields of `pyspark.sql.connect.shell.progress.StageInfo`, whose package warns of the pandas it finds."""
+
+    stage_id: int
+    num_tasks: int
+    num_completed_tasks: int
+    num_bytes_read: int
+    done: bool
+
+
+class TestHandler:
+    """What a Connect server says."""
+
+    def test_operations_are_added_up(self) -> None:
+        """Each with its latest message; the end is said more than once and counted once."""
+        meter = HandlerMeter()
+        meter(stages=[StageInfo(0, 4, 1, 10, done=False)], inflight_tasks=1, operation_id="a", done=False)
+        assert meter.look() == {"done": 1, "total": 4, "stages": 1, "bytesIn": 10}
+        for _ in range(2):
+            meter(stages=[StageInfo(0, 4, 4, 40, done=True)], inflight_tasks=0, operation_id="a", done=True)
+        meter(stages=[StageInfo(1, 2, 2, 5, done=True)], inflight_tasks=0, operation_id="b", done=True)
+        assert meter.look() == {"done": 6, "total": 6, "stages": 0, "bytesIn": 45}
+        assert meter.metrics() == {**UNKNOWN, "stages": 2, "tasks": 6, "bytesIn": 45}
+
+    def test_what_was_never_said_is_unknown(self) -> None:
+        """Short operations end before the server says anything: None, never 0."""
+        meter = HandlerMeter()
+        meter(stages=[], inflight_tasks=0, operation_id="a", done=True)
+        meter(stages=None, inflight_tasks=0, operation_id=None, done=True)
+        assert meter.look() == {}
+        assert meter.metrics() == UNKNOWN == dict.fromkeys(["stages", "tasks", *SUMS])
