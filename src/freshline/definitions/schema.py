@@ -10,6 +10,7 @@ from freshline.definitions import names
 from freshline.definitions.assets import AssetId, Consumes, DataVersion, Produces, Source, Table
 from freshline.definitions.base import AsTuple, FieldError, Model, PositiveMillis
 from freshline.definitions.checks import Accepted, Check, CheckKind, FreshRows, Range
+from freshline.definitions.spark import Spark
 from freshline.definitions.timing import AutoMaterialize, Backoff, Freshness, InputFreshness, QuietHours, Retry
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Range",
     "Retry",
     "Source",
+    "Spark",
     "SparkPython",
     "SparkSql",
     "Step",
@@ -127,6 +129,7 @@ class Workflow(Model):
         Field((), description="Names of environment variables of the worker; values are never stored or shown.")
     )
     publish_parameters: bool = Field(default=False, description="Whether events carry the parameters.")
+    spark: Spark | None = Field(default=None, description="Settings of Spark, and whether a run needs one of its own.")
 
 
 def workflow_json(workflow: Workflow) -> dict[str, Any]:

@@ -46,7 +46,10 @@ class StagedOutput:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run that this worker holds. `attempt` is the fencing token of every write."""
+    """A run that this worker holds. `attempt` is the fencing token of every write.
+
+    `sessions`: on a Connect server, of tries that never told their end; they may still compute (R12.1).
+    """
 
     id: str
     workflow_id: int
@@ -62,3 +65,4 @@ class ClaimedRun:
     job_fingerprint: str
     code_hash: str | None
     lease_ms: int
+    sessions: tuple[str, ...] = ()

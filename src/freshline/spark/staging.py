@@ -14,11 +14,17 @@ from freshline.errors import CheckError, JobError
 from freshline.model.run import StagedOutput
 from freshline.spark import checks, tables
 from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint, row_hash
+from freshline.spark.shipping import check_arrived
+
+COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What to write where. `previous`: the schema of the head, for `schemaChange: strict`."""
+    """What to write where. `previous`: the schema of the head, for `schemaChange: strict`.
+
+    `elsewhere`: other machines may write it, so that what arrives here has to be counted.
+    """
 
     asset_id: str
     step_id: str
@@ -26,6 +32,7 @@ class Staging:
     directory: Path
     produced: Produces | None = None
     previous: Any = None
+    elsewhere: bool = False
 
     @property
     def rule(self) -> DataVersion:
@@ -43,6 +50,8 @@ def write(table: DataFrame, staging: Staging) -> StagedOutput:
     _refuse(table, staging)
     seen = _write(table, staging)
     location = {**tables.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
+    if staging.elsewhere:
+        check_arrived(staging.warehouse, location, seen.rows)
     results = _check(table, staging, seen.rows)
     return StagedOutput(
         asset_id=staging.asset_id,
@@ -100,7 +109,8 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     fields = counted(table.schema, staging.rule.exclude)
     observation = Observation()
     observed = table.observe(observation, *aggregates(row_hash(fields, staging.rule.digits)))
-    writer = observed.write.mode("errorifexists")
+    # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.
+    writer = observed.write.mode("errorifexists").option(COMMITTER, "1")
     if staging.partition_by:
         writer = writer.partitionBy(*staging.partition_by)
     writer.parquet(str(staging.directory))

@@ -179,6 +179,7 @@ CREATE TABLE public.run_steps (
     finished_at timestamp with time zone,
     outputs jsonb,
     error jsonb,
+    session uuid,
     CONSTRAINT run_steps_check CHECK (((status = 'running'::text) = (finished_at IS NULL))),
     CONSTRAINT run_steps_check1 CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),
     CONSTRAINT run_steps_check2 CHECK (((status = 'failed'::text) = (error IS NOT NULL))),

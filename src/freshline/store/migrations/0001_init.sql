@@ -160,6 +160,7 @@ CREATE TABLE run_steps (
     finished_at     timestamptz,
     outputs         jsonb,
     error           jsonb,
+    session         uuid,  -- on a Spark Connect server, where it outlives its worker
     PRIMARY KEY (run_id, step_id, attempt, try),
     CHECK ((status = 'running') = (finished_at IS NULL)),
     CHECK ((status = 'succeeded') = (outputs IS NOT NULL)),
