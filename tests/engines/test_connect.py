@@ -52,8 +52,8 @@ def stops_spark(ctx):
     ctx.spark.stop()
     return table
 def tells(ctx):
-    print(ctx.spark.conf.get("spark.connect.authenticate.token"))
-    raise ValueError(ctx.spark.conf.get("spark.connect.authenticate.token"))
+    print(ctx.spark.client._builder.token)
+    raise ValueError(ctx.spark.client._builder.token)
 """
 PRICES = """
 from pyspark.sql import functions as F
@@ -138,6 +138,10 @@ def test_a_mistake_is_told_in_short(
     assert "\tat " not in str(caught.value)
     assert not bench.lines
     assert len(list(bench.warehouse.glob("*/data/*"))) == before
+
+
+def test_an_input_that_is_not_there_is_named(bench: Bench) -> None:
+    """Connect looks for files late; the error still says which asset it is about."""
     with pytest.raises(JobFailedError, match=r"asset 'up' cannot be read: \[PATH_NOT_FOUND\]"):
         bench.run(sql("SELECT * FROM up"), inputs={"up": source("up", Path("/nowhere.csv"))})
 

@@ -95,6 +95,7 @@ def test_on_this_machine(deployment: Deployment) -> None:
     finish(deployment)
 
 
+@pytest.mark.full
 def test_on_a_connect_server(deployment: Deployment, connect: ConnectServer) -> None:
     """The same versions; the token is in no table, log, argument or answer."""
     deployment.environ |= {"FRESHLINE_SPARK_REMOTE": connect.url, "FRESHLINE_SPARK_TOKEN": TOKEN}

@@ -28,6 +28,7 @@ from freshline.spark.shipping import pack
 from freshline.spark.staging import Staging, write
 
 PROGRESS_SECONDS = 0.5
+CANCEL_SECONDS = 0.2
 SHOWN = 500  # characters of what was said when Spark got lost
 
 
@@ -66,6 +67,8 @@ class Engine:
         self._local = local
         self._code = code
         self._stopped = False
+        self._over = threading.Event()  # the current step is
+        self._over.set()
         self._warehouse = Path()
         self._outputs: Mapping[str, Mapping[str, Any]] = {}
         self._views: dict[str, str] = {}
@@ -118,6 +121,7 @@ class Engine:
         `EngineError`: the cluster or the server got lost meanwhile, whatever the step itself had to say about it.
         """
         self._warehouse, self._outputs, self._views = warehouse, outputs, {}
+        self._over.clear()
         try:
             self._begin(wishes or Wishes())
             with self._progress(say):
@@ -148,6 +152,7 @@ class Engine:
             self._session.addArtifacts(str(self._code), pyfile=True)
 
     def _end(self) -> None:
+        self._over.set()
         with contextlib.suppress(Exception):  # a session that is broken is replaced with its process
             if self._classic:
                 self._root.catalog.clearCache()  # on a server it would be everybody's
@@ -272,11 +277,20 @@ class Engine:
         return Health.STOPPED if self._stopped else Health.GOOD
 
     def cancel(self) -> None:
-        """End what the current step computes; called by another thread."""
-        if self._classic:
-            self._root.sparkContext.cancelAllJobs()
-        else:
-            self._session.interruptAll()
+        """End what the current step computes, again and again until it ends; returns at once.
+
+        Once is not enough: what begins a moment later would not be met.
+        """
+        threading.Thread(target=self._cancel, args=(self._over,), name="canceler", daemon=True).start()
+
+    def _cancel(self, over: threading.Event) -> None:
+        while not over.is_set():
+            with contextlib.suppress(Exception):  # the step itself notices that Spark is gone
+                if self._classic:
+                    self._root.sparkContext.cancelAllJobs()
+                else:
+                    self._session.interruptAll()
+            over.wait(CANCEL_SECONDS)
 
     def settle(self) -> None:
         """Return when Spark answers again: a canceled write may keep the cores busy for a while."""

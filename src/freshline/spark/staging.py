@@ -110,7 +110,7 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     observation = Observation()
     observed = table.observe(observation, *aggregates(row_hash(fields, staging.rule.digits)))
     # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.
-    writer = observed.write.mode("errorifexists").option(COMMITTER, "1")
+    writer = observed.write.mode("error").option(COMMITTER, "1")
     if staging.partition_by:
         writer = writer.partitionBy(*staging.partition_by)
     writer.parquet(str(staging.directory))
