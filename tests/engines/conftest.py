@@ -15,13 +15,19 @@ from tests.engines.servers import Cluster, ConnectServer
 def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     """A running Connect server with a token."""
     server = ConnectServer(tmp_path_factory.mktemp("connect"), sys.executable)
-    yield server
-    server.stop()
+    try:
+        server.up()
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A running standalone cluster of two workers."""
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield cluster
-    cluster.stop()
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.stop()

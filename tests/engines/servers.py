@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
@@ -65,7 +62,6 @@ class ConnectServer(Processes):
         super().__init__(root)
         self.port = free_port()
         self.python = python
-        self.up()
 
     @property
     def url(self) -> str:
@@ -109,29 +105,26 @@ class ConnectServer(Processes):
 class Cluster(Processes):
     """A standalone master and two workers of one core each."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.port, self.page = free_port(), free_port()
-        here = ("--host", "127.0.0.1", "--webui-port")
+    def up(self) -> None:
+        """Start it, and wait until it is whole."""
+        self.port = free_port()
+        here = ("--host", "127.0.0.1", "--webui-port", "0")
         small = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK}
         master = "org.apache.spark.deploy.master.Master"
-        self.start("master", "spark-class", master, *here, str(self.page), "--port", str(self.port), **small)
-        wait_until(lambda: answers(self.page), 60, what="the master")
-        worker = ("spark-class", "org.apache.spark.deploy.worker.Worker", *here, "0", "--cores", "1", "--memory", "1g")
+        self.start("master", "spark-class", master, *here, "--port", str(self.port), **small)
+        wait_until(lambda: answers(self.port), 60, what="the master")
+        worker = ("spark-class", "org.apache.spark.deploy.worker.Worker", *here, "--cores", "1", "--memory", "1g")
         self.workers = [
-            self.start(f"worker{n}", *worker, "--work-dir", str(root / f"work{n}"), self.url, **small) for n in (1, 2)
+            self.start(f"worker{n}", *worker, "--work-dir", str(self.root / f"work{n}"), self.url, **small)
+            for n in (1, 2)
         ]
-        wait_until(lambda: self.state()["aliveworkers"] == 2, 60, every=0.2, what="two workers")
+        log = self.root / "master-0.log"
+        wait_until(lambda: log.read_text().count("Registering worker") == 2, 60, every=0.2, what="two workers")
 
     @property
     def url(self) -> str:
         """The address of the master."""
         return f"spark://127.0.0.1:{self.port}"
-
-    def state(self) -> dict[str, Any]:
-        """What the master says of itself."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=10) as page:
-            return dict(json.loads(page.read()))
 
 
 def free_port() -> int:

@@ -52,8 +52,9 @@ def note(ctx): return {"assets": [{"assetId": "noted", "dataVersion": ctx.inputs
 """
 SCORES = """
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
 
-@F.udf("struct<twice bigint, text string>")
+@F.udf(StructType().add("twice", LongType()).add("text", StringType()))
 def score(n, a): return (2 * n, f"{a}")
 """
 VERSIONS = {"noted": "1", "typed": "fp1:?", "scored": "fp1:?"}

@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.deployment import Deployment
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.process]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.full]
 
 JOBS = '''
 import os, pathlib
