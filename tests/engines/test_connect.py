@@ -158,6 +158,7 @@ def test_settings_hold_for_one_step_alone(bench: Bench) -> None:
     bench.run(spark_python("leaves_traces"))
     conf = {"spark.sql.shuffle.partitions": "7", "spark.driver.memory": "64g"}
     (with_conf,) = bench.run(spark_python("sees_traces"), conf=conf).outputs
+    assert bench.lines == ["INFO settings left to the Spark Connect server: spark.driver.memory"]
     (without,) = bench.run(spark_python("sees_traces")).outputs
     assert rows(bench, with_conf) == [("[]", "UTC", "7")]
     assert rows(bench, without) == [("[]", "UTC", "4")]

@@ -44,7 +44,7 @@ from freshline import asset, on_upstream_update
 from shop.scores import score
 
 @asset("scored", auto=on_upstream_update(), table={"partitionBy": ["k"]})
-def scored(typed, noted):
+def scored(typed):
     return typed.select("k", "at", score("n", "a").alias("score"))
 """
 JOBS = """

@@ -123,7 +123,7 @@ class Engine:
         self._warehouse, self._outputs, self._views = warehouse, outputs, {}
         self._over.clear()
         try:
-            self._begin(wishes or Wishes())
+            self._begin(wishes or Wishes(), say)
             with self._progress(say):
                 yield
         except CheckError:  # people want to look at the data
@@ -137,12 +137,14 @@ class Engine:
         finally:
             self._end()
 
-    def _begin(self, wishes: Wishes) -> None:
+    def _begin(self, wishes: Wishes, say: Callable[[dict[str, Any]], None]) -> None:
         if self._remote is None:
             self._session = self._root.newSession()
         else:
             self._remote.end(wishes.orphans)
             self._session = self._remote.open(wishes.session)
+            if left := sorted(wishes.conf.keys() - runtime(wishes.conf).keys()):
+                say({"type": "log", "text": f"INFO settings left to the Spark Connect server: {', '.join(left)}"})
         for name, value in {**EVERYWHERE, **runtime(wishes.conf)}.items():
             try:
                 self._session.conf.set(name, value)
@@ -262,9 +264,9 @@ class Engine:
             self._root.conf.get("spark.app.name", "")  # a question that is not answered from memory
         except Exception:  # noqa: BLE001 - whatever keeps it from answering
             return Health.GONE
-        if self._gave_up():
-            return Health.LOST
-        return Health.STOPPED if stopped else Health.GOOD
+        if stopped or not self._gave_up():
+            return Health.STOPPED if stopped else Health.GOOD
+        return Health.STOPPED if self._local else Health.LOST
 
     def _health_of_server(self, remote: Remote) -> Health:
         """By a new session: one that was idle for an hour is gone on a server that is well."""
