@@ -133,7 +133,7 @@ def test_the_project_comes_from_argument_environment_or_here(tmp_path: Path, mon
 
 def test_empty_variables_count_as_unset() -> None:
     """A variable that is set to nothing does not turn into an address or a path."""
-    names = ["DATABASE_URL", "EVENT_BUS", "WAREHOUSE", "SPARK_REMOTE", "SPARK_MASTER", "LOG_FORMAT", "LOG_LEVEL"]
+    names = ["DATABASE_URL", "EVENT_BUS", "WAREHOUSE", "SPARK_REMOTE", "SPARK_TOKEN", "SPARK_MASTER", "LOG_LEVEL"]
     assert settings.load({f"FRESHLINE_{name}": "" for name in names}) == settings.load({})
 
 
@@ -150,3 +150,33 @@ def test_addresses_are_taken_as_they_are(tmp_path: Path) -> None:
     assert found.database_url == "postgresql://db/x"
     assert found.warehouse_path == tmp_path.resolve()
     assert (found.spark_remote, found.spark_master) == ("sc://host", "local[2]")
+
+
+def test_a_token_of_spark_is_never_shown() -> None:
+    """Neither in the settings as text nor in the error about an address that cannot be read."""
+    found = settings.load({"FRESHLINE_SPARK_REMOTE": "sc://h:1/;token=canary", "FRESHLINE_SPARK_TOKEN": "canary"})
+    assert found.spark_remote == "sc://h:1/;token=canary"
+    assert found.spark_token == "canary"  # noqa: S105 - it is none
+    assert "canary" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "canary",
+        "http://canary",
+        "sc://",
+        "sc:///;token=canary",
+        "sc://h/canary",
+        "sc://canary@h",
+        "sc://h:canary",
+        "sc://h/;canary",
+        "sc://h/;token=canary=canary",
+        "sc://h/;token=canary;session_id=1",
+    ],
+)
+def test_an_address_of_spark_connect_that_is_wrong_is_refused_unshown(address: str) -> None:
+    """The error says what is allowed and shows no part of the address, which may be a token."""
+    with pytest.raises(UsageError, match=r"^FRESHLINE_SPARK_REMOTE (is no address of|names a session_id)") as caught:
+        settings.load({"FRESHLINE_SPARK_REMOTE": address})
+    assert "canary" not in str(caught.value)

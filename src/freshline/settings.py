@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from freshline.errors import UsageError
 
 INLINE = "inline"
+REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
 BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
 
 
@@ -25,7 +26,8 @@ class Settings:
     bus_dead_length: int = 10_000
     bus_timeout_ms: int = 2_000
     warehouse: Path | None = None  # None: .freshline/warehouse
-    spark_remote: str | None = None
+    spark_remote: str | None = field(default=None, repr=False)  # it may carry a token
+    spark_token: str | None = field(default=None, repr=False)
     spark_master: str | None = None
     base_backoff_ms: int = 120_000
     max_backoff_ms: int = 1_800_000
@@ -66,7 +68,8 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         # Below the 5 s after which PostgreSQL ends a transaction that does nothing: the relay waits for Redis in one.
         bus_timeout_ms=_number(env, "FRESHLINE_BUS_TIMEOUT_MS", 2_000, low=50, high=4_000),
         warehouse=Path(warehouse).expanduser().resolve() if warehouse else None,
-        spark_remote=env.get("FRESHLINE_SPARK_REMOTE") or None,
+        spark_remote=_spark_remote(env.get("FRESHLINE_SPARK_REMOTE")),
+        spark_token=env.get("FRESHLINE_SPARK_TOKEN") or None,
         spark_master=env.get("FRESHLINE_SPARK_MASTER") or None,
         base_backoff_ms=_number(env, "ASSET_MATERIALIZER_BASE_BACKOFF_MS", 120_000, low=1),
         max_backoff_ms=_number(env, "ASSET_MATERIALIZER_MAX_BACKOFF_MS", 1_800_000, low=1),
@@ -101,6 +104,24 @@ def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str,
     value = env.get(name) or default
     if value not in allowed:
         raise UsageError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")
+    return value
+
+
+def _spark_remote(value: str | None) -> str | None:
+    """The address of a Spark Connect server. What is wrong is told without any part of it, as it may be a token."""
+    if not value:
+        return None
+    place, _, options = value.partition(";")
+    try:
+        address = urlsplit(place)
+        right = address.scheme == "sc" and address.hostname and address.path in {"", "/"} and "@" not in place
+        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+    except ValueError:
+        right = False
+    if not right or any(one.count("=") != 1 for one in options.split(";") if one):
+        raise UsageError(f"FRESHLINE_SPARK_REMOTE is no address of Spark Connect; allowed is {REMOTE_FORM}")
+    if "session_id=" in options:
+        raise UsageError("FRESHLINE_SPARK_REMOTE names a session_id; every step gets a session of its own: remove it")
     return value
 
 

@@ -78,6 +78,7 @@ def test_every_field_can_be_said_in_python(tmp_path):
             quiet_hours=[{"from": "22:00", "to": "06:00"}],
             secrets=["TOKEN"],
             publish_parameters=True,
+            spark={"conf": {"spark.sql.shuffle.partitions": 8}},
         )
         def make(ctx, *, x, y, top, spare=3): ...
 
@@ -93,6 +94,7 @@ def test_every_field_can_be_said_in_python(tmp_path):
         "quietHours": [{"from": "22:00", "to": "06:00"}],
         "secrets": ["TOKEN"],
         "publishParameters": True,
+        "spark": {"conf": {"spark.sql.shuffle.partitions": "8"}},
         "steps": [
             {
                 "id": "make",

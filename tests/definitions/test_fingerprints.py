@@ -53,6 +53,7 @@ def edited(base: dict[str, Any], path: str, value: Any) -> Workflow:
         ("quietHours", [{"from": "22:00", "to": "06:00"}]),
         ("backoff", {"budget": 3}),
         ("publishParameters", True),
+        ("spark", {"size": "large", "conf": {"spark.sql.shuffle.partitions": 8}}),
         ("steps/0/retry", {"maxAttempts": 9}),
         ("steps/0/timeout", "1h"),
         ("steps/0/consumes/0/autoMaterialize", {"onUpstreamUpdate": True}),

@@ -108,8 +108,26 @@ IN_WORKFLOW = {
     "backoff: {budget: 0}": "'budget' is 0; allowed are 1 or more",
     "parameters: [a]": "'parameters' is [\"a\"]; allowed are blocks of fields",
     "publishParameters: 1": "'publishParameters' is 1; allowed are true and false",
+    "spark: {size: huge}": "'size' is \"huge\"; allowed are 'small' or 'large'",
+    "spark: {conf: {sql.shuffle.partitions: 8}}": "'sql.shuffle.partitions' is not a setting of Spark; "
+    "allowed are names as in spark.sql.shuffle.partitions",
+    "spark: {conf: {spark.sql.shuffle.partitions: [8]}}": "'spark.sql.shuffle.partitions' is [8]; allowed are texts",
+    "spark: {conf: {spark.driver.memory: 8g}}": "'spark.driver.memory' cannot be set while Spark runs; "
+    "with 'size: large' the workflow gets a runner of its own that starts with it",
+    "spark: {conf: {spark.sql.extensions: x}}": "'spark.sql.extensions' cannot be set while Spark runs; "
+    "with 'size: large' the workflow gets a runner of its own that starts with it",
+    "spark: {size: large, conf: {spark.master: yarn}}": "'spark.master' is Freshline's own: "
+    "where Spark runs is FRESHLINE_SPARK_MASTER of the worker; remove it",
+    "spark: {conf: {spark.sql.session.timeZone: CET}}": "'spark.sql.session.timeZone' is Freshline's own: "
+    "every run computes in UTC; convert in the query; remove it",
+    "spark: {size: large, conf: {spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version: 2}}": ""
+    "'spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version' is Freshline's own: "
+    "a table must become visible as a whole; remove it",
+    "spark: {size: large, conf: {spark.hadoop.fs.s3a.access.key: x}}": "'spark.hadoop.fs.s3a.access.key' looks like "
+    "a credential, and definitions are stored and shown; "
+    "put it into spark-defaults.conf of the worker or of the cluster",
     "zzzz: 1": "unknown field 'zzzz'; known are slug, description, steps, parameters, pool, maxConcurrency, backoff, "
-    "quietHours, secrets, publishParameters",
+    "quietHours, secrets, publishParameters, spark",
 }
 
 

@@ -137,6 +137,24 @@ def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
     assert ended["progress"] is None
 
 
+def test_a_new_attempt_learns_which_sessions_may_still_compute(lab: Lab) -> None:
+    """R12.1: sessions on a Connect server outlive their worker; the new owner gets those that told no success."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    first = lab.start()
+    assert first.sessions == ()
+    done, failed, lost = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
+    lab.store.begin_step(first.id, 1, "work", 1, session=done)
+    lab.store.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")])
+    lab.store.begin_step(first.id, 1, "more", 1, session=failed)
+    lab.store.finish_step(first.id, 1, "more", 1, error={"message": "lost"})
+    lab.store.begin_step(first.id, 1, "more", 2, session=lost)
+    lab.advance(seconds=16)
+    lab.store.rescue(10)
+    assert set(lab.start().sessions) == {failed, lost}
+
+
 def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:
     """Promise 9: a living worker keeps its run, a dead one loses it after the lease, by the database's clock."""
     lab.apply(workflow("b", "a"))

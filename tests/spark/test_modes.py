@@ -22,7 +22,7 @@ APPEND: dict[str, Any] = {"table": {"mode": "append"}}
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
     with laboratory(database_url, warehouse=tmp_path / "w") as lab:
-        yield Mill(lab, Engine(spark, classic=True, local=True))
+        yield Mill(lab, Engine(spark, remote=None, local=True))
 
 
 def feed(mill: Mill, *numbers: int, then: bool = True) -> list[str]:

@@ -8,6 +8,7 @@ from freshline.definitions.names import suggestion
 from freshline.definitions.policy import disagreements, stated_trigger
 from freshline.definitions.problems import Loc, Problem
 from freshline.definitions.schema import SparkSql, Step, Workflow
+from freshline.definitions.spark import refusals
 from freshline.definitions.steps import step_order, view_name
 from freshline.errors import DefinitionError
 
@@ -15,6 +16,7 @@ from freshline.errors import DefinitionError
 def inconsistencies(workflow: Workflow) -> Iterator[Problem]:
     """All problems and warnings of one workflow."""
     yield from _not_built_yet(workflow)
+    yield from _spark(workflow)
     yield from _duplicate_steps(workflow)
     yield from _unknown_dependencies(workflow)
     yield from _produced_twice(workflow)
@@ -32,6 +34,15 @@ def _not_built_yet(workflow: Workflow) -> Iterator[Problem]:
             if output.table is not None and output.table.mode != "overwrite":
                 message = f"table mode {output.table.mode!r} is not built yet; allowed is 'overwrite'"
                 yield Problem(("steps", s, "produces", p, "table", "mode"), message)
+
+
+def _spark(workflow: Workflow) -> Iterator[Problem]:
+    if workflow.spark is None:
+        return
+    for name, sentence in refusals(workflow.spark):
+        yield Problem(("spark", "conf", name), sentence)
+    if all(step.job.kind == "python" for step in workflow.steps):
+        yield Problem(("spark",), "'spark' has no effect: no step of this workflow uses Spark", warning=True)
 
 
 def _duplicate_steps(workflow: Workflow) -> Iterator[Problem]:

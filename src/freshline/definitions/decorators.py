@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from freshline.definitions import names
-from freshline.definitions.schema import AutoMaterialize, Check, Freshness, Retry, Step, Table
+from freshline.definitions.schema import AutoMaterialize, Check, Freshness, Retry, Spark, Step, Table
 from freshline.definitions.steps import view_name
 from freshline.errors import DefinitionError, Place
 
@@ -88,6 +88,7 @@ def asset(
     quiet_hours: Sequence[Mapping[str, Any]] | None = None,
     secrets: Sequence[str] | None = None,
     publish_parameters: bool | None = None,
+    spark: Spark | Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]:
     """Declare that a function makes an asset: a workflow with one step.
 
@@ -113,6 +114,7 @@ def asset(
         "quietHours": quiet_hours,
         "secrets": secrets,
         "publishParameters": publish_parameters,
+        "spark": spark,
     }
     step = {
         "retry": {"maxAttempts": retry} if isinstance(retry, int) else retry,

@@ -30,7 +30,7 @@ def code_hash(root: Path) -> str:
     Virtual environments, hidden directories, tests and caches are left out. Too much code is a `DefinitionError`.
     """
     digest, size = hashlib.sha256(), 0
-    for count, path in enumerate(sorted(_code_files(root)), start=1):
+    for count, path in enumerate(sorted(code_files(root)), start=1):
         content = (root / path).read_bytes()
         size += len(content)
         if count > MAX_CODE_FILES or size > MAX_CODE_BYTES:
@@ -46,7 +46,7 @@ def code_hash(root: Path) -> str:
 
 def code_signature(root: Path) -> frozenset[tuple[str, int, int]]:
     """What differs when the code may have changed: names, times and sizes. Much cheaper than the hash."""
-    stats = ((path, (root / path).stat()) for path in _code_files(root))
+    stats = ((path, (root / path).stat()) for path in code_files(root))
     return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 
@@ -93,7 +93,8 @@ def _job(step: Step) -> dict[str, Any]:
     return {"kind": job.kind, "work": work, "parameters": job.parameters, "consumes": consumed}
 
 
-def _code_files(root: Path) -> Iterator[str]:
+def code_files(root: Path) -> Iterator[str]:
+    """The Python files of a project, relative to its root."""
     for directory, below, files in os.walk(root):
         below[:] = [name for name in below if _is_code_directory(Path(directory, name))]
         for name in files:

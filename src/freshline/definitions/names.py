@@ -13,6 +13,7 @@ VIEW = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 COLUMN_LIMIT = 200
 ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+SPARK_SETTING = re.compile(r"spark\.[A-Za-z0-9._-]{1,194}")
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -52,6 +53,11 @@ def secret(value: str) -> str:
 def entrypoint(value: str) -> str:
     """`value`, if it has the form `package.module:function`."""
     return _matching(value, ENTRYPOINT, "an entry point", "package.module:function, as in jobs.clean:run")
+
+
+def spark_setting(value: str) -> str:
+    """`value`, if it can be the name of a setting of Spark."""
+    return _matching(value, SPARK_SETTING, "a setting of Spark", "names as in spark.sql.shuffle.partitions")
 
 
 def view_of(asset: str) -> str:

@@ -11,6 +11,7 @@ from freshline.definitions import names
 from freshline.definitions.assets import AssetId, Consumes, DataVersion, Produces, Source, Table
 from freshline.definitions.base import AsTuple, FieldError, Model, PositiveMillis
 from freshline.definitions.checks import Accepted, Check, CheckKind, FreshRows, Range
+from freshline.definitions.spark import Spark
 from freshline.definitions.timing import AutoMaterialize, Backoff, Freshness, InputFreshness, QuietHours, Retry
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Range",
     "Retry",
     "Source",
+    "Spark",
     "SparkPython",
     "SparkSql",
     "SqlFile",
@@ -164,6 +166,7 @@ class Workflow(Model):
         Field((), description="Names of environment variables of the worker; values are never stored or shown.")
     )
     publish_parameters: bool = Field(default=False, description="Whether events carry the parameters.")
+    spark: Spark | None = Field(default=None, description="Settings of Spark, and whether a run needs one of its own.")
 
 
 def workflow_json(workflow: Workflow) -> dict[str, Any]:

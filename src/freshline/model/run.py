@@ -69,6 +69,7 @@ class ClaimedRun:
     """A run that this worker holds. `attempt` is the fencing token of every write.
 
     `inputs`: its pins, and the heads of its own outputs. `positions`: how far each of those had read which input.
+    `sessions`: on a Connect server, of tries that never told their end; they may still compute (R12.1).
     """
 
     id: str
@@ -86,3 +87,4 @@ class ClaimedRun:
     job_fingerprint: str
     code_hash: str | None
     lease_ms: int
+    sessions: tuple[str, ...] = ()

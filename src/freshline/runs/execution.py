@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import psycopg
 import structlog
 
-from freshline.definitions.schema import Produces, Retry, Step, Table, Workflow
+from freshline.definitions.schema import Produces, Retry, Spark, Step, Table, Workflow
 from freshline.definitions.steps import produced, step_order
-from freshline.errors import CheckError, DatabaseError, FreshlineError, JobError
+from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.runs.increments import Reading, reading
 from freshline.runs.lease import Heart, Lease
+from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped
 from freshline.runs.slot import Slot
 from freshline.settings import Settings
@@ -26,6 +29,7 @@ from freshline.warehouse import files
 
 log = structlog.get_logger("freshline.runs")
 RETRY_S = 0.5
+WARMING_S = 0.1
 T = TypeVar("T")
 
 
@@ -87,11 +91,11 @@ class Execution:
         raise AssertionError("the last try returns or raises")
 
     def _try(self, definition: Workflow, step: Step, try_: int) -> tuple[StagedOutput, ...]:
-        run = self.run
+        run, session = self.run, self._session(step)
         self.lease.progress = {"step": step.id}  # what an earlier step or try said is over
-        self._persist(lambda: self.store.begin_step(run.id, run.attempt, step.id, try_))
+        self._persist(lambda: self.store.begin_step(run.id, run.attempt, step.id, try_, session=session))
         try:
-            result = self._execute(definition, step, try_)
+            result = self._execute(definition, step, try_, session)
         except StepStopped:
             raise
         except FreshlineError as error:
@@ -107,20 +111,56 @@ class Execution:
         self.metrics[step.id] = dict(metrics)
         return outputs
 
-    def _execute(self, definition: Workflow, step: Step, try_: int) -> StepResult:
-        spark = step.job.kind != "python"
-        runner = self.slot.runner(spark=spark, code_hash=self.code_hash)
-        return runner.run_step(
-            self._request(definition, step, try_),
-            on_log=lambda stream, text: self._log(step.id, stream, text),
-            on_progress=lambda progress: self._progress(step.id, progress),
-            on_ask=lambda asset_id, version: self._persist(
-                lambda: self.store.table_at(asset_id, self.run.partition_key, version)
-            ),
-            stop=self.stop,
-        )
+    def _session(self, step: Step) -> str | None:
+        """The id of the step's session on a Connect server, known before there is one: it outlives its runner."""
+        return str(uuid4()) if self.settings.spark_remote and step.job.kind != "python" else None
 
-    def _request(self, definition: Workflow, step: Step, try_: int) -> StepRequest:
+    def _execute(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepResult:
+        request = self._request(definition, step, try_, session)
+        with self._owning(session):
+            return self._runner(definition, step).run_step(
+                request,
+                on_log=lambda stream, text: self._log(step.id, stream, text),
+                on_progress=lambda progress: self._progress(step.id, progress),
+                on_ask=lambda asset_id, version: self._persist(
+                    lambda: self.store.table_at(asset_id, self.run.partition_key, version)
+                ),
+                stop=self.stop,
+            )
+
+    @contextmanager
+    def _owning(self, session: str | None) -> Iterator[None]:
+        """A session whose runner gave no answer may still compute; whoever comes next ends it (R12.1)."""
+        try:
+            yield
+        except (RunnerDied, StepStopped, EngineError):
+            if session:
+                self.slot.orphans.append(session)
+            raise
+        if session:  # those before it are ended by now
+            self.slot.orphans.clear()
+
+    def _runner(self, definition: Workflow, step: Step) -> RunnerProcess:
+        wanted = definition.spark or Spark()
+        spark = step.job.kind != "python"
+        # A Connect server has one size for all.
+        if not spark or wanted.size == "small" or self.settings.spark_remote:
+            return self.slot.runner(spark=spark, code_hash=self.code_hash)
+        runner, warm = self.slot.large(wanted.conf, self.code_hash), self.slot.spark()
+        failure = self._awaited(runner)
+        if failure and warm is not None and warm.ready:
+            # Spark starts on this machine, but not so: that is the workflow's own fault.
+            raise JobError(f"Spark cannot be started with the workflow's spark.conf: {failure.message}")
+        return runner
+
+    def _awaited(self, runner: RunnerProcess) -> FreshlineError | None:
+        """Why a new runner cannot get ready, if so."""
+        while runner.alive and not runner.ready:
+            if reason := self.pause(WARMING_S):
+                raise StepStopped(reason)
+        return runner.failure
+
+    def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
         run, warehouse = self.run, self.settings.warehouse_path
         own = produced(definition)
         outside = {item.asset_id: run.inputs[item.asset_id] for item in step.consumes if item.asset_id in run.inputs}
@@ -142,6 +182,9 @@ class Execution:
             timeout_ms=step.timeout_ms,
             secrets=tuple(definition.secrets),
             full_refresh=read.refresh is not None,
+            conf=definition.spark.conf if definition.spark else {},
+            session=session,
+            orphans=tuple({*self.run.sessions, *self.slot.orphans}) if session else (),
         )
 
     def _output(self, output: Produces, try_: int, read: Reading) -> dict[str, Any]:

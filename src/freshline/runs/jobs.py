@@ -23,7 +23,7 @@ from freshline.runs.returned import check_complete, check_declared, is_report, r
 from freshline.runs.voice import Voice
 
 if TYPE_CHECKING:
-    from freshline.spark.engine import Engine
+    from freshline.spark.engine import Engine, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,19 @@ def _execute(work: Work) -> StepResult:
         return StepResult(tuple(reports(work.step, _call(work, job.entrypoint))))
     if work.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
-    with work.engine.step(Path(work.request.warehouse), work.request.outputs, work.say) as meter:
+    with work.engine.step(Path(work.request.warehouse), work.request.outputs, work.say, _wishes(work)) as meter:
         if isinstance(job, SparkSql):
             result = _stage(work, work.engine, _queries(work, work.engine, job))
         else:
             result = _python_on_spark(work, work.engine, job)
         return replace(result, metrics={**meter.metrics(), **result.metrics})
+
+
+def _wishes(work: Work) -> Wishes:
+    from freshline.spark.engine import Wishes  # noqa: PLC0415 - a runner without Spark must never load it
+
+    request = work.request
+    return Wishes(request.conf, isinstance(work.step.job, SparkPython), request.session, request.orphans)
 
 
 def _python_on_spark(work: Work, engine: Engine, job: SparkPython) -> StepResult:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from freshline.errors import FreshlineError, NotFoundError
 from freshline.model.run import PinnedInput
@@ -43,7 +45,7 @@ DEFAULT_GRACE = 5.0  # for Spark to give its cores back; after that a new JVM is
 TIMEOUT = "timeout"
 
 # Credentials of Freshline itself. What a job needs of them it has to name in `secrets`.
-HIDDEN = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE"})
+HIDDEN = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN"})
 KEPT = frozenset({"FRESHLINE_PROJECT", "FRESHLINE_WAREHOUSE", "FRESHLINE_LOG_LEVEL", "FRESHLINE_LOG_FORMAT"})
 
 # The kernel's parent-death signal follows the thread that forked, so all runners are forked by one that stays.
@@ -63,8 +65,18 @@ class Callbacks:
 class RunnerProcess:
     """One runner. `start` returns at once; `close` and `kill` may be called twice and by any thread."""
 
-    def __init__(self, project: Path | None, *, spark: bool, settings: Settings, code_hash: str | None) -> None:
+    def __init__(
+        self,
+        project: Path | None,
+        *,
+        spark: bool,
+        settings: Settings,
+        code_hash: str | None,
+        own: Mapping[str, str] | None = None,
+    ) -> None:
+        """`own`: settings of the one run that this runner's Spark is for."""
         self._project = project or settings.project
+        self._own = None if own is None else dict(own)
         self._spark = spark
         self._settings = settings
         self._code_hash = code_hash
@@ -114,6 +126,8 @@ class RunnerProcess:
             "spark": self._spark,
             "master": self._settings.spark_master,
             "remote": self._settings.spark_remote,
+            "token": self._settings.spark_token,
+            "own": self._own,
             "scratch": str(scratch),
         }
 
@@ -156,10 +170,10 @@ class RunnerProcess:
         Raises JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
         """
         secrets = _secrets(request.secrets, os.environ)
-        log = Log(on_log, secrets.values())
-        listener = self._wait_ready(stop)
-        self._steps += 1
+        log = Log(on_log, [*secrets.values(), *_tokens(self._settings)])
         try:
+            listener = self._wait_ready(stop)
+            self._steps += 1
             self._send({"type": "step", "id": self._steps, "request": request.as_json(), "secrets": secrets})
             return self._follow(listener, request, Callbacks(log, on_progress, on_ask, stop))
         except FreshlineError as error:
@@ -277,6 +291,13 @@ def _hide(error: FreshlineError, log: Log) -> None:
     error.args = (error.message,)
     if isinstance(error, JobFailedError):
         error.traceback = log.hide(error.traceback)
+
+
+def _tokens(settings: Settings) -> Iterable[str]:
+    """Credentials that a runner knows and no log may show."""
+    inside = re.search(r";token=([^;]+)", settings.spark_remote or "")
+    known = (settings.spark_token, inside[1] if inside else None)
+    return {form for token in known if token for form in (token, unquote(token), quote(token, safe=""))}
 
 
 def _secrets(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,11 @@ MAX_TEXT = 16_000  # of a message or a traceback
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One try of one step. `inputs`: what it reads; `outputs`: per produced asset {"staging": absolute directory}."""
+    """One try of one step. `inputs`: what it reads; `outputs`: per produced asset {"staging": absolute directory}.
+
+    `conf`: the workflow's settings of Spark; `session`: the id of the step's session on a Connect server; `orphans`:
+    such sessions of lost tries.
+    """
 
     run_id: str
     attempt: int
@@ -38,6 +42,9 @@ class StepRequest:
     timeout_ms: int | None = None
     secrets: tuple[str, ...] | list[str] = ()
     full_refresh: bool = True
+    conf: Mapping[str, str] = field(default_factory=dict)
+    session: str | None = None
+    orphans: tuple[str, ...] | list[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for the socket."""

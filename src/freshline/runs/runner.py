@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from freshline.definitions.modules import ProjectFinder
 from freshline.definitions.schema import Step
-from freshline.errors import FreshlineError
+from freshline.errors import EngineError, FreshlineError
 from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
@@ -72,10 +72,17 @@ class Runner:
 
     def _warm_up(self, hello: Mapping[str, Any]) -> bool:
         # Imported here: a runner without Spark must never load it.
+        from freshline.spark.connect import Remote  # noqa: PLC0415
         from freshline.spark.engine import Engine  # noqa: PLC0415
 
         try:
-            self._engine = Engine.open(master=hello["master"], remote=hello["remote"], scratch=Path(hello["scratch"]))
+            self._engine = Engine.open(
+                master=hello["master"],
+                remote=Remote.of(hello["remote"], hello["token"]) if hello["remote"] else None,
+                scratch=Path(hello["scratch"]),
+                own=hello["own"],
+                project=Path(hello["project"]),
+            )
         except FreshlineError as error:
             self._channel.send({**error_message(error), "type": "unable"})
             return False
@@ -120,7 +127,11 @@ class Runner:
     def _failed(self, error: FreshlineError) -> dict[str, Any]:
         if self._canceled == self._step:
             return {"type": "stopped"}
+        if isinstance(error, EngineError):  # the engine has seen for itself what happened
+            return error_message(error)
         match self._engine and self._engine.health():
+            case "lost":
+                return error_message(EngineError(f"Spark got lost in the middle of the step: {error}"))
             case "gone":
                 sys.stderr.write(f"Spark ended in the middle of the step: {error}\n")
                 sys.stderr.flush()

@@ -183,6 +183,7 @@ class SlotService(Service):
             try:
                 self._execute(lease, code_hash)
             finally:
+                self.slot.end_large()
                 self.current = None
                 self._worker.heart.release(lease)
                 self.store.database.ring("events")

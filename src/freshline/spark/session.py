@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,43 +14,64 @@ from pyspark.sql import SparkSession
 
 from freshline.errors import EngineError
 from freshline.spark.archive import archive_options
+from freshline.spark.connect import Remote
 from freshline.spark.java import check_java
 
 LOCAL = "local[*]"
 # A session that is new on a Connect server knows nothing of these, so they are set on every step's own session.
-# The old way to write timestamps, INT96, is one that other engines read with a warning or not at all.
-EVERYWHERE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    # Spark's own default is a form that others read as nanoseconds, or not at all.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
 
 
-def open_session(*, master: str | None, remote: str | None, scratch: Path, java: str | None = None) -> SparkSession:
+def open_session(
+    *,
+    master: str | None,
+    remote: Remote | None,
+    scratch: Path,
+    java: str | None = None,
+    own: Mapping[str, str] | None = None,
+) -> SparkSession:
     """A running session. `EngineError`: Java is absent, or Spark cannot be started or reached.
 
     `java`: more options of the JVM; by default those that use the archive of `freshline.spark.archive`.
+    `own`: settings of the one run that this Spark is for; None: it stays warm for many.
     """
     _quiet()
     options = java if java is not None or remote is not None else archive_options(check_java())
     try:
         if remote is not None:
-            return SparkSession.builder.remote(remote).getOrCreate()
-        return _classic(master or LOCAL, scratch, options or "")
+            return _connected(remote)
+        return _classic(master or LOCAL, scratch, options or "", own)
     except ImportError as error:
-        hint = "pip install 'pyspark[connect]'"
+        hint = "pip install 'freshline[connect]'"
         raise EngineError(f"Spark Connect needs packages that are not installed: {error}", hint=hint) from None
     except Exception as error:  # noqa: BLE001 - whatever stands in the way, it is not the workflow's fault
-        where = remote or master or "on this machine"
+        where = remote.place if remote else master or "on this machine"
+        said = _first_line(error)
         raise EngineError(
-            f"Spark cannot be started or reached ({_without_token(where)}): {_first_line(error)}"
+            f"Spark cannot be started or reached ({where}): {remote.hide(said) if remote else said}"
         ) from None
 
 
-def _classic(master: str, scratch: Path, java: str) -> SparkSession:
+def _connected(remote: Remote) -> SparkSession:
+    session = remote.open()
+    _ = session.version  # the first question: until now nobody has been asked
+    return session
+
+
+def _classic(master: str, scratch: Path, java: str, own: Mapping[str, str] | None) -> SparkSession:
+    # Spark would take whatever `python3` is on the PATH, which need not have the packages of this one.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("freshline")
-    for name, value in _configuration(master, scratch, java).items():
+    for name, value in {**_configuration(master, scratch, java, large=own is not None), **(own or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _configuration(master: str, scratch: Path, java: str) -> dict[str, str]:
+def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dict[str, str]:
     java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData {java}"
     settings = {
         "spark.ui.enabled": "false",
@@ -67,24 +90,35 @@ def _configuration(master: str, scratch: Path, java: str) -> dict[str, str]:
         "spark.sql.execution.pythonUDF.arrow.enabled": "true" if find_spec("pyarrow") else "false",
         **EVERYWHERE,
     }
-    return {**settings, **_local(java, scratch)} if master.startswith("local") else settings
+    return settings | (_local(java, scratch, large=large) if master.startswith("local") else _cluster())
 
 
-def _local(java: str, scratch: Path) -> dict[str, str]:
-    """One JVM for everything, on one machine: no network, a small collector, a quick start."""
+def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
+    """One JVM for everything, on one machine: no network, a small collector and a quick start if it is small."""
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": f"{_memory_gb()}g",
+        "spark.driver.memory": f"{_memory_gb(large=large)}g",
         "spark.local.dir": str(scratch),
-        "spark.driver.extraJavaOptions": f"{java} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": java if large else f"{java} -XX:+UseSerialGC",
     }
 
 
-def _memory_gb() -> int:
-    """A quarter of the machine, between 1 and 4 GB."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return int(max(1, min(4, total // 4 // 2**30)))
+def _cluster() -> dict[str, str]:
+    """A runner that is warm and idle gives its executors back: others, and large runs, need them."""
+    return {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.executorIdleTimeout": "30s",
+        "spark.dynamicAllocation.cachedExecutorIdleTimeout": "60s",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "60s",
+    }
+
+
+def _memory_gb(*, large: bool) -> int:
+    """A quarter of the machine, between 1 and 4 GB; half of it for a large run."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
+    return int(max(1, total // 2 if large else min(4, total // 4)))
 
 
 def _quiet() -> None:
@@ -92,11 +126,8 @@ def _quiet() -> None:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
 
 
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:500]
-
-
-def _without_token(url: str) -> str:
-    return url.partition(";")[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructType
@@ -17,14 +18,19 @@ from freshline.errors import CheckError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
 from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint
+from freshline.spark.shipping import check_arrived
 from freshline.warehouse import files
 
+COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 MOST_PARTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What to write where. `head`: the table so far. `anew`: the output replaces it, whatever the mode."""
+    """What to write where. `head`: the table so far. `anew`: the output replaces it, whatever the mode.
+
+    `elsewhere`: other machines may write it, so that what arrives here has to be counted.
+    """
 
     asset_id: str
     step_id: str
@@ -33,6 +39,7 @@ class Staging:
     produced: Produces | None = None
     head: PinnedInput | None = None
     anew: bool = True
+    elsewhere: bool = False
 
     @property
     def rule(self) -> DataVersion:
@@ -76,7 +83,8 @@ def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = N
     if doubles is not None:
         merging.refuse_doubles(staging.asset_id, staging.table.keys, doubles)
     written = _read(table, staging)
-    return _staged(staging, table.schema, seen, _check(staging, written, written, seen.rows))
+    location = _sealed(staging, seen, seen.rows)
+    return _staged(staging, table.schema, seen, location, _check(staging, written, written, seen.rows))
 
 
 def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutput:
@@ -86,20 +94,29 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
     seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
     written = _read(added, staging)
     whole = reading.union([reading.load(table.sparkSession, staging.warehouse, head), written])
+    location = _sealed(staging, seen, part.rows)
     results = _check(staging, written, whole, seen.rows)
-    return _staged(staging, schema, seen, results, appended=head)
+    return _staged(staging, schema, seen, location, results, appended=head)
+
+
+def _sealed(staging: Staging, seen: Fingerprint, wrote: int) -> dict[str, Any]:
+    location = {**files.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
+    if staging.elsewhere:
+        check_arrived(staging.warehouse, location, wrote)
+    if staging.table.partition_by:
+        location["partitionBy"] = list(staging.table.partition_by)
+    return location
 
 
 def _staged(
     staging: Staging,
     schema: StructType,
     seen: Fingerprint,
+    location: dict[str, Any],
     results: Sequence[checks.Result],
+    *,
     appended: PinnedInput | None = None,
 ) -> StagedOutput:
-    location = {**files.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
-    if staging.table.partition_by:
-        location["partitionBy"] = list(staging.table.partition_by)
     written = sum(location["files"].values())
     return StagedOutput(
         asset_id=staging.asset_id,
@@ -187,7 +204,8 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     fields = counted(table.schema, staging.rule.exclude)
     observation = Observation()
     observed = table.observe(observation, *aggregates(fields, staging.rule.digits))
-    writer = observed.write.mode("errorifexists")
+    # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.
+    writer = observed.write.mode("error").option(COMMITTER, "1")
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
     writer.parquet(str(staging.directory))

@@ -82,11 +82,12 @@ class Executing:
             parameters = {"held": Jsonb(list(held)), "lease_ms": self.settings.lease_ms}
             return {row["id"]: row["cancel"] for row in connection.execute(SQL["renew_leases"], parameters)}
 
-    def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int) -> None:
-        """A try of a step begins."""
+    def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int, *, session: str | None = None) -> None:
+        """A try of a step begins. `session`: its session on a Connect server, for whoever takes the run over."""
         with self.database.transaction("begin_step") as connection:
             _fence(connection, run_id, attempt)
-            connection.execute(SQL["begin_step"], {"run": run_id, "attempt": attempt, "step": step_id, "try": try_})
+            parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "session": session}
+            connection.execute(SQL["begin_step"], parameters)
 
     def finish_step(
         self,
@@ -280,6 +281,7 @@ def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
         job_fingerprint=row["job_fingerprint"],
         code_hash=row["code_hash"],
         lease_ms=lease_ms,
+        sessions=_sessions(connection, row),
     )
 
 
@@ -329,6 +331,13 @@ def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]
         return dict(metrics)
     found = connection.execute(SQL["finished_steps"], {"run": run.id}).fetchall()
     return {one["step_id"]: one["metrics"] for one in found if one["metrics"]} | dict(metrics)
+
+
+def _sessions(connection: Connection, row: Row) -> tuple[str, ...]:
+    if row["attempt"] == 1:
+        return ()
+    found = connection.execute(SQL["open_sessions"], {"run": row["id"]}).fetchall()
+    return tuple(one["session"] for one in found)
 
 
 def _publisher(

@@ -227,6 +227,7 @@ CREATE TABLE public.run_steps (
     outputs jsonb,
     metrics jsonb,
     error jsonb,
+    session uuid,
     CONSTRAINT run_steps_check CHECK (((status = 'running'::text) = (finished_at IS NULL))),
     CONSTRAINT run_steps_check1 CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),
     CONSTRAINT run_steps_check2 CHECK (((status = 'failed'::text) = (error IS NOT NULL))),

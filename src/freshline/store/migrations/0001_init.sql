@@ -161,6 +161,7 @@ CREATE TABLE run_steps (
     outputs         jsonb,
     metrics         jsonb,
     error           jsonb,
+    session         uuid,  -- on a Spark Connect server, where it outlives its worker
     PRIMARY KEY (run_id, step_id, attempt, try),
     CHECK ((status = 'running') = (finished_at IS NULL)),
     CHECK ((status = 'succeeded') = (outputs IS NOT NULL)),

@@ -99,6 +99,11 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
 SELECT DISTINCT ON (step_id) step_id, outputs, metrics FROM run_steps
  WHERE run_id = %(run)s AND status = 'succeeded' ORDER BY step_id, attempt DESC, try DESC
 
+-- name: open_sessions
+-- purpose: sessions on a Connect server of tries that did not succeed; the new owner ends what they still compute
+SELECT session::text FROM run_steps
+ WHERE run_id = %(run)s AND status <> 'succeeded' AND session IS NOT NULL ORDER BY started_at DESC LIMIT 100
+
 -- name: renew_leases
 -- purpose: heartbeat: prolong what is still ours; what does not come back is lost
 UPDATE runs r SET lease_until = m.now + %(lease_ms)s * interval '1 ms', progress = coalesce(n.progress, r.progress)
@@ -118,8 +123,8 @@ SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, 
 
 -- name: begin_step
 -- purpose: one try of one step
-INSERT INTO run_steps (run_id, step_id, attempt, try, status, started_at)
-VALUES (%(run)s, %(step)s, %(attempt)s, %(try)s, 'running', freshline_now())
+INSERT INTO run_steps (run_id, step_id, attempt, try, status, started_at, session)
+VALUES (%(run)s, %(step)s, %(attempt)s, %(try)s, 'running', freshline_now(), %(session)s)
 ON CONFLICT DO NOTHING
 
 -- name: finish_step
