@@ -78,7 +78,7 @@ def sees_the_failure(deployment: Deployment, run: dict[str, Any], shown: list[st
     error = run["error"]
     assert error["message"].startswith(shown[0])
     assert (error["code"], error["step"], len(run["steps"])) == ("check", "clean", 1)
-    assert [(one["check"], one["passed"]) for one in error["checks"]][0] == ("unique(id)", False)
+    assert (error["checks"][0]["check"], error["checks"][0]["passed"]) == ("unique(id)", False)
     found = re.search(r"\(the data is in (\S+) for 24 h\)", error["message"])
     assert found
     assert duckdb.sql(f"SELECT count(*) FROM '{Path(found[1])}/*.parquet'").fetchall() == [(3,)]
