@@ -15,7 +15,7 @@ from tests.acceptance.deployment import Deployment
 from tests.docs.pages import CHECKS, session
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.spark]
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.full]
 
 
 def test_the_example_of_the_page(deployment: Deployment) -> None:
