@@ -88,6 +88,7 @@ def _spark_runner(deployment: Deployment) -> int:
     return int(worker["info"]["runners"][0]["spark"])
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_the_slot_of_a_stopped_spark_run_is_free_for_the_next(deployment: Deployment) -> None:
     """Cancel and timeout in the middle of a write, cancel of an endless loop: ended, removed, and the next run runs."""

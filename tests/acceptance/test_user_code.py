@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from freshline.settings import load
 from freshline.store.facade import Store
 from tests.acceptance.deployment import Deployment
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.process
 
 JOBS = """
 import os, resource, sys

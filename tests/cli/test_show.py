@@ -143,3 +143,14 @@ def test_an_asset_that_was_never_produced(freshline: Freshline, rows: Rows) -> N
     """Says so, and where the reason is."""
     rows.workflow("make", ["a"])
     assert "freshline why a" in freshline("show", "a", code=1).stderr
+
+
+def test_times_with_a_zone_are_shown(freshline: Freshline, table: Rows, project: Path) -> None:
+    """Spark's timestamps are such; DuckDB needs a package of its own to give them to Python."""
+    base = project / ".freshline" / "warehouse" / "flights.clean" / "data" / "run-3-1"
+    base.mkdir(parents=True)
+    duckdb.sql(f"COPY (SELECT '2013-01-01 10:00:00+00'::timestamptz AS at) TO '{base}/part-0.parquet'")
+    location = {"format": "parquet", "paths": ["flights.clean/data/run-3-1"]}
+    table.snapshot("flights.clean", "v3", 3, location=location, rows=1, bytes=10)
+    (row,) = freshline.json("show", "flights.clean")["rows"]
+    assert row["at"].startswith("2013-01-01 10:00:00")

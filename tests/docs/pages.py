@@ -81,6 +81,7 @@ def code(cell: str) -> str:
 README = Page("README.md")
 ARCHITECTURE = Page("docs/architecture.md")
 ASSETS = Page("docs/assets-overview.md")
+CHECKS = Page("docs/checks.md")
 CONFIGURATION = Page("docs/configuration.md")
 DOCTOR = Page("docs/doctor.md")
-PAGES = (README, ARCHITECTURE, ASSETS, CONFIGURATION, DOCTOR)
+PAGES = (README, ARCHITECTURE, ASSETS, CHECKS, CONFIGURATION, DOCTOR)

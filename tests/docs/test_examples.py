@@ -62,6 +62,8 @@ def test_each_workflow_of_the_overview_loads(text: str, tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "freshline.toml").touch()
     (tmp_path / "workflows" / "example.yaml").write_text(text, encoding="utf-8")
+    for query in ASSETS.blocks("sql"):
+        (tmp_path / "workflows" / query.splitlines()[0].removeprefix("-- ")).write_text(query, encoding="utf-8")
     project = load_project(tmp_path)
     assert len(project.workflows) == 1
     assert [str(one) for one in project.warnings if "neither produced nor a declared source" not in str(one)] == []

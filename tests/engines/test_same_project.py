@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.deployment import Deployment
 from tests.engines.servers import TOKEN, Cluster, ConnectServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.process]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.full]
 
 ROWS = "k,v,at\na,1,2024-01-01T10:00:00Z\na,2,2024-03-31T01:30:00Z\nb,,1969-12-31T23:59:59.999999Z\nc,-7,\n"
 SOURCE = "assetId: raw\nformat: csv\npath: {path}\n"
@@ -57,7 +57,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 @F.udf(StructType().add("twice", LongType()).add("text", StringType()))
 def score(n, a): return (2 * n, f"{a}")
 """
-VERSIONS = {"noted": "1", "typed": "fp1:?", "scored": "fp1:?"}
+ASSETS = ("noted", "typed", "scored")
 
 
 def write_project(deployment: Deployment) -> None:
@@ -80,27 +80,29 @@ def write_project(deployment: Deployment) -> None:
     deployment.cli("report", "raw", "--version", "1")
 
 
-def finish(deployment: Deployment) -> None:
-    """Run all of it, and compare."""
+def versions(deployment: Deployment) -> dict[str, str]:
+    """Run all of it; the version of each asset."""
     write_project(deployment)
     deployment.start_all()
-    deployment.wait_fresh("noted", "typed", "scored", timeout=150)
-    found = {asset: version for asset, version in deployment.versions().items() if asset in VERSIONS}
-    assert found == VERSIONS
+    deployment.wait_fresh(*ASSETS, timeout=150)
     assert {run["status"] for run in deployment.runs()} == {"succeeded"}
+    return {asset: version for asset, version in deployment.versions().items() if asset in ASSETS}
 
 
-@pytest.mark.full
-def test_on_this_machine(deployment: Deployment) -> None:
-    """The versions that the others are held to."""
-    finish(deployment)
+@pytest.fixture(scope="module")
+def local(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The versions on this machine, to which the others are held."""
+    deployment = Deployment(tmp_path_factory.mktemp("local") / "project", module_database_url)
+    try:
+        return versions(deployment)
+    finally:
+        deployment.stop_all()
 
 
-@pytest.mark.full
-def test_on_a_connect_server(deployment: Deployment, connect: ConnectServer) -> None:
+def test_on_a_connect_server(deployment: Deployment, connect: ConnectServer, local: dict[str, str]) -> None:
     """The same versions; the token is in no table, log, argument or answer."""
     deployment.environ |= {"FRESHLINE_SPARK_REMOTE": connect.url, "FRESHLINE_SPARK_TOKEN": TOKEN}
-    finish(deployment)
+    assert versions(deployment) == local
     assert TOKEN not in everything_stored(deployment)
     assert TOKEN not in deployment.logs()
     assert TOKEN not in deployment.cli("workers", "--json") + deployment.cli("status") + deployment.cli(
@@ -110,11 +112,10 @@ def test_on_a_connect_server(deployment: Deployment, connect: ConnectServer) -> 
     assert TOKEN not in arguments
 
 
-@pytest.mark.full
-def test_on_a_cluster(deployment: Deployment, cluster: Cluster) -> None:
+def test_on_a_cluster(deployment: Deployment, cluster: Cluster, local: dict[str, str]) -> None:
     """The same versions; a function of the project runs on executors that have never seen the project."""
     deployment.environ |= {"FRESHLINE_SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
-    finish(deployment)
+    assert versions(deployment) == local
 
 
 def everything_stored(deployment: Deployment) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from freshline.definitions import document
 from freshline.definitions.schema import Check, Produces
 from freshline.errors import CheckError
 from freshline.spark.checks import run_checks
 from freshline.spark.staging import Staging, write
+from tests.docs.pages import CHECKS, code
 
 pytestmark = pytest.mark.spark
 
@@ -167,3 +169,13 @@ def test_what_is_observed_is_stored_in_short(spark: SparkSession) -> None:
     assert len(told["observed"]) == 10
     assert told["observed"]["a"] == "a\ufffd"
     assert len(json.dumps(told)) < 5_000
+
+
+def test_the_examples_of_the_page_hold(spark: SparkSession) -> None:
+    """docs/checks.md: each example of the table is true of the rows on the page."""
+    head, *lines = CHECKS.blocks("csv")[0].splitlines()
+    values = ", ".join("({}, '{}', {}, timestamp '{}')".format(*line.split(",")) for line in lines)
+    table = spark.sql(f"SELECT * FROM VALUES {values} AS t({head})")
+    examples = [document.parse(code(cell), "x.yaml")[0].data for cell, _ in CHECKS.table("Every check")]
+    results = run_checks(table, len(lines), [Check.model_validate(one) for one in examples])
+    assert [result.said for result in results if not result.passed] == []

@@ -9,7 +9,7 @@ import click
 from freshline.cli import output
 from freshline.cli.app import App, json_option, limit_option, pass_app, project_option
 from freshline.cli.command import command, examples_text
-from freshline.cli.words import moment, number, size
+from freshline.cli.words import differing, moment, number, size
 from freshline.errors import WarehouseError
 
 if TYPE_CHECKING:
@@ -71,11 +71,7 @@ def _cells(one: Json) -> list[str]:
 
 
 def _changed(one: Json) -> str:
-    if not one["changed"]:
-        return "nothing"
-    words = {"added": "+ {}", "removed": "- {}", "retyped": "{}", "columns": "values of {}"}
-    said = [words[kind].format(", ".join(names)) for kind, names in (one["difference"] or {}).items()]
-    return "; ".join(said)
+    return differing(one["difference"] or {}) if one["changed"] else "nothing"
 
 
 @command("rollback", examples=["freshline table rollback flights.clean --to 3"])

@@ -12,7 +12,7 @@ from freshline.cli import account, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.sentences import sentence, vectors, when
-from freshline.cli.words import short
+from freshline.cli.words import differing, short
 
 if TYPE_CHECKING:
     from freshline.store.reader import Reader
@@ -66,11 +66,17 @@ def _tell_state(reader: Reader, name: str) -> None:
     for one in status["assets"]:
         output.show(Text.assemble((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
         if one["version"] is not None:
-            checks = reader.snapshot(one["assetId"])["checks"] or ()
-            for line in account.check_lines(checks):
-                output.show_line(line)
+            _tell_version(reader.snapshot(one["assetId"]))
     for workflow in status["workflows"]:
         _tell_failure(reader, workflow["slug"])
+
+
+def _tell_version(snapshot: Json) -> None:
+    """What made the current version another one than that before it, and which of its checks did not pass."""
+    if snapshot["changed"] and snapshot["difference"]:
+        output.show_line(Text(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}"))
+    for line in account.check_lines(snapshot["checks"] or ()):
+        output.show_line(line)
 
 
 def _tell_failure(reader: Reader, slug: str) -> None:

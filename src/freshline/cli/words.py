@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from freshline.definitions.duration import in_words
@@ -94,3 +95,9 @@ def _from_iso(text: str) -> datetime | None:
     except ValueError:
         return None
     return time.astimezone()
+
+
+def differing(difference: Mapping[str, Sequence[str]]) -> str:
+    """What two versions of a table differ by, as `+ day date; values of n, delay`."""
+    words = {"added": "+ {}", "removed": "- {}", "retyped": "{}", "columns": "values of {}"}
+    return "; ".join(words[kind].format(", ".join(names)) for kind, names in difference.items())

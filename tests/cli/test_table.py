@@ -1,0 +1,100 @@
+"""`freshline table`: versions, rollback, vacuum and repair, on real files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from freshline.warehouse import files
+from tests.cli.conftest import Freshline
+from tests.lab import laboratory, workflow
+from tests.warehouse.test_tablelog import Table
+
+
+@pytest.fixture
+def table(freshline: Freshline, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    """Three versions of the asset b: 1, then 1 and 2, then 9."""
+    monkeypatch.setenv("FRESHLINE_WAREHOUSE", str(tmp_path / "w"))
+    with laboratory(database_url, warehouse=tmp_path / "w", now=datetime(2026, 1, 5, tzinfo=UTC)) as lab:
+        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+        lab.apply(workflow("b", "a"))
+        table = Table(lab)
+        table.publish(1)
+        table.publish(2, append=True)
+        table.publish(9)
+        yield table
+
+
+def test_versions_are_listed_with_what_differed(freshline: Freshline, table: Table) -> None:
+    """Newest first; the current one is marked."""
+    table.lab.rows(
+        "UPDATE snapshots SET difference = %s WHERE sequence = 3 AND asset_id = 'b' RETURNING 1",
+        '{"added": ["day date"], "columns": ["n", "delay"]}',
+    )
+    found = freshline.json("table", "versions", "b")["versions"]
+    assert [(one["version"], one["tableVersion"], one["head"]) for one in found] == [
+        (3, 2, True),
+        (2, 1, False),
+        (1, 0, False),
+    ]
+    text = freshline("table", "versions", "b").stdout
+    assert "3 *" in text
+    assert "+ day date; values of n, delay" in text
+    assert "version 3 differs by + day date; values of n, delay" in freshline("why", "b").stdout
+
+
+def test_rolling_back_makes_a_new_version_with_the_old_rows(freshline: Freshline, table: Table) -> None:
+    """Once; a second time there is nothing to do. What is not there or not kept is refused."""
+    assert freshline.json("table", "rollback", "b", "--to", "2")["version"] == 4
+    shown = freshline.json("show", "b")
+    assert [shown["version"], sorted(row["x"] for row in shown["rows"])] == [4, [1, 2]]
+    again = freshline("table", "rollback", "b", "--to", "2").stderr
+    assert "b is at version 4, as before, with the rows of version 2" in again
+    assert "has no version 77" in freshline("table", "rollback", "b", "--to", "77", code=1).stderr
+    assert "there is no asset 'nobody'" in freshline("table", "rollback", "nobody", "--to", "1", code=1).stderr
+    (event,) = [one for one in freshline.json("events", "--type", "asset.produced") if "rolledBackTo" in one["data"]]
+    assert event["data"]["rolledBackTo"] == 2
+
+
+def test_appended_rows_are_shown(freshline: Freshline, table: Table) -> None:
+    """A version that was appended to another one is all its directories."""
+    assert sorted(row["x"] for row in freshline.json("show", "b", "--version", "2")["rows"]) == [1, 2]
+    assert [row["x"] for row in freshline.json("show", "b", "--version", "1")["rows"]] == [1]
+
+
+def test_vacuum_marks_and_then_removes(freshline: Freshline, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once only what was marked before; a name or --all is needed."""
+    monkeypatch.setenv("FRESHLINE_KEEP_VERSIONS", "1")
+    monkeypatch.setenv("FRESHLINE_KEEP_TABLES_MS", "0")
+    assert freshline.json("table", "vacuum", "b") == {"marked": 2, "removed": 0}
+    table.lab.rows("UPDATE snapshots SET gone_at = gone_at - interval '1 hour' RETURNING 1")
+    assert freshline.json("table", "vacuum", "--all") == {"marked": 0, "removed": 2}
+    assert len(list((table.root / "data").iterdir())) == 1
+    assert "is not kept any more" in freshline("table", "rollback", "b", "--to", "1", code=1).stderr
+    assert "was collected" in freshline("show", "b", "--version", "1", code=1).stderr
+    assert "name an asset, or use --all" in freshline("table", "vacuum", code=2).stderr
+
+
+def test_repair_writes_the_log_anew(freshline: Freshline, table: Table) -> None:
+    """Whatever was there; the data is not touched."""
+    table.write()
+    shutil.rmtree(table.root / "_delta_log")
+    (table.root / "_delta_log").mkdir()
+    (table.root / "_delta_log" / f"{0:020}.json").write_text("rubbish")
+    assert freshline.json("table", "repair", "b") == {"assetId": "b", "tableVersion": 2}
+    table.check()
+    assert "has no table" in freshline("table", "repair", "a", code=1).stderr
+
+
+def test_a_warehouse_of_others_is_refused(
+    freshline: Freshline, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R12.3: nothing is written or removed there."""
+    monkeypatch.setenv("FRESHLINE_WAREHOUSE", str(tmp_path / "other"))
+    for words in (["repair", "b"], ["vacuum", "b"]):
+        assert "is not the warehouse of this database" in freshline("table", *words, code=1).stderr
+    assert not (tmp_path / "other").exists()

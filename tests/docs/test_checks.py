@@ -1,0 +1,31 @@
+"""docs/checks.md: every check is there, and every example is one."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from freshline.definitions import document
+from freshline.definitions.checks import Check, CheckKind
+from freshline.store.publication import MOST_CHECKS, TOLD
+from tests.docs.pages import CHECKS, code
+
+
+def test_every_check_has_a_row_with_an_example() -> None:
+    """The examples are valid, and no kind is left out."""
+    rows = [document.parse(code(cell), "x.yaml")[0].data for cell, _ in CHECKS.table("Every check")]
+    assert {Check.model_validate(row).kind for row in rows} == set(get_args(CheckKind))
+
+
+def test_severities_are_told() -> None:
+    """Those that a check takes, the default first."""
+    known = get_args(Check.model_fields["severity"].annotation)
+    assert [code(cell) for cell, _ in CHECKS.table("Severity")] == list(known)
+    assert Check.model_fields["severity"].default == known[0]
+
+
+def test_the_limits_of_the_event_are_told() -> None:
+    """Its fields and how many results it carries."""
+    (row,) = [said for place, said in CHECKS.table("Where the results are") if "asset.produced" in place]
+    assert f"at most {MOST_CHECKS}" in row
+    assert row.startswith("`checks`: label, severity, passed and observed")
+    assert TOLD == ("check", "severity", "passed", "observed")
