@@ -31,7 +31,7 @@ def _text(moment: datetime) -> str:
 
 def main() -> None:
     """Write the next file, whole or not at all, then say that there is something new."""
-    directory = Path(__file__).parent / "data" / "orders"
+    directory = Path(__file__).parent / "arrived"
     directory.mkdir(parents=True, exist_ok=True)
     day = len(list(directory.glob("*.csv"))) + 1
     written = directory / f".day-{day:03}"  # Spark leaves hidden files alone
