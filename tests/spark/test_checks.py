@@ -177,5 +177,5 @@ def test_the_examples_of_the_page_hold(spark: SparkSession) -> None:
     values = ", ".join("({}, '{}', {}, timestamp '{}')".format(*line.split(",")) for line in lines)
     table = spark.sql(f"SELECT * FROM VALUES {values} AS t({head})")
     examples = [document.parse(code(cell), "x.yaml")[0].data for cell, _ in CHECKS.table("Every check")]
-    results = run_checks(table, len(lines), [Check.model_validate(one) for one in examples])
+    results = run_checks(table, table, len(lines), [Check.model_validate(one) for one in examples])
     assert [result.said for result in results if not result.passed] == []
