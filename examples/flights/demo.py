@@ -39,6 +39,7 @@ STORM, AFTER = date(2013, 2, 8), date(2013, 2, 9)
 LATER = [date(2013, 2, 10), date(2013, 2, 11)]
 FRAGILE, SHOWN = "carriers-scorecard", "carriers.scorecard"
 BEST = "SELECT * FROM carriers_scorecard ORDER BY on_time_percent DESC"
+READ = "import polars; print(polars.read_delta('.freshline/warehouse/report.daily', version=0))"
 LOOK_S = 0.25
 
 
@@ -173,6 +174,7 @@ def next_steps(project: Path) -> list[str]:
         (f"{freshline} status", "what is fresh"),
         (f"{freshline} why report.daily", "and why"),
         (f"{freshline} graph report.daily", "what it is made from"),
+        (f"{python} -c {shlex.quote(READ)}", "a table, read by Polars"),
         ("touch outage.flag", "from now on carriers.scorecard fails; rm outage.flag mends it"),
     ]
     width = max(len(command) for command, _ in steps[1:])

@@ -54,8 +54,6 @@ IN_OUTPUT = {
     "checks: [{range: {column: a, min: []}}]": "'min' is []; allowed are whole numbers, numbers, texts",
     "checks: [{accepted: {column: a, values: []}}]": "'values' is []; allowed are 1 or more items",
     "checks: [{freshRows: {column: a}}]": "field 'maxAgeMs' is missing",
-    "table: {mode: append}": "table mode 'append' is not built yet; allowed is 'overwrite'",
-    "table: {mode: merge, keys: [a]}": "table mode 'merge' is not built yet; allowed is 'overwrite'",
     "table: {mode: merge}": "table mode 'merge' needs 'keys': the columns that identify a row",
     "table: {keys: [a]}": "'keys' have no effect in table mode 'overwrite'; use mode 'merge' or remove them",
     "table: {partitionBy: [a, A]}": "'partitionBy' names a column twice: a, A",

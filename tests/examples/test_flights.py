@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from freshline.definitions.project import Project, load_project
+from freshline.settings import load
+from freshline.spark.session import open_session
+from freshline.store.opening import open_store
+from tests.spark.test_readers import read_by_duckdb, read_by_polars, rows
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "flights"
 Parents = dict[str, set[str]]
+TABLES = 9  # of the eleven assets; two keep their data elsewhere
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +58,25 @@ def deliveries() -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
     return module
+
+
+@dataclass(frozen=True)
+class Played:
+    """The demo after it has ended: what it said, and what it left behind."""
+
+    project: Path
+    said: str
+    leftovers: list[str]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """One performance for all tests of it."""
+    root = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, str(EXAMPLE / "demo.py"), "--dir", str(root / "flights"), "--deadline", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Played(root / "flights", done.stdout, _leftovers(root))
 
 
 def test_the_project_is_valid_without_a_warning(project: Project):
@@ -118,12 +148,9 @@ def test_a_day_that_arrives_again_has_the_same_flights(deliveries: ModuleType, t
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(900)
-def test_the_demo_plays_through(tmp_path: Path):
+def test_the_demo_plays_through(played: Played):
     """It ends by itself with everything fresh, one failure retried by itself and one wave cut off early."""
-    command = [sys.executable, str(EXAMPLE / "demo.py"), "--dir", str(tmp_path / "flights"), "--deadline", "600"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
-    said = done.stdout
-    assert done.returncode == 0, said + done.stderr
+    said = played.said
     assert re.search(r"failed +carriers-scorecard .*rating service", said)
     assert re.search(r"run +carriers-scorecard +tried again after a failure", said)
     assert re.search(r"same +flights\.clean +came out identical", said)
@@ -131,7 +158,30 @@ def test_the_demo_plays_through(tmp_path: Path):
     assert re.search(r"\d+ runs for 6 updates, 1 failed, 1 came by itself", said)
     assert re.search(r"[1-9]\d* runs avoided: 2 outputs came out identical", said)
     assert re.search(r"carriers\.scorecard +fresh", said)
-    assert _leftovers(tmp_path) == []
+    assert played.leftovers == []
+
+
+@pytest.mark.full
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(900)
+def test_polars_and_duckdb_read_what_spark_reads(played: Played, tmp_path: Path):
+    """Every table of the demo, at its first and at its last version, has the same rows for all three (R9.7)."""
+    versions = {asset: found for asset, found in _versions(played.project).items() if found}
+    assert len(versions) == TABLES
+    warehouse = played.project / ".freshline" / "warehouse"
+    session = open_session(master="local[2]", remote=None, scratch=tmp_path)
+    try:
+        for asset, found in versions.items():
+            first, last = min(found), max(found)
+            assert first < last == DeltaTable(str(warehouse / asset)).version(), f"the log of {asset} has all versions"
+            expected = {number: _read_by_spark(session, warehouse, found[number]) for number in (first, last)}
+            assert expected[first] != expected[last], asset
+            for number, rows_of_spark in expected.items():
+                assert read_by_polars(warehouse / asset, number) == rows_of_spark, f"Polars, {asset} version {number}"
+                assert read_by_duckdb(warehouse / asset, number) == rows_of_spark, f"DuckDB, {asset} version {number}"
+    finally:
+        session.stop()
 
 
 def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path):
@@ -142,6 +192,28 @@ def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path):
     assert done.returncode == 1
     assert f"{tmp_path} is not empty" in done.stdout.replace("\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def _versions(project: Path) -> dict[str, dict[int, dict[str, Any]]]:
+    """By asset and by the number of its table's version, what the database knows; nothing for what is no table."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("FRESHLINE_")}
+    with open_store(load(environ, project=project), name="test") as store:
+        made = [one["assetId"] for one in store.reader.status()["assets"] if one["state"] != "source"]
+        return {
+            asset: {
+                one["tableVersion"]: one
+                for one in store.reader.snapshots(asset, limit=100)
+                if one["tableVersion"] is not None
+            }
+            for asset in made
+        }
+
+
+def _read_by_spark(session: SparkSession, warehouse: Path, snapshot: dict[str, Any]) -> list[str]:
+    """From the directories and with the schema that the database knows; the Delta log is not asked."""
+    paths = [str(warehouse / path) for path in snapshot["location"]["paths"]]
+    table = session.read.schema(StructType.fromJson(snapshot["schema"])).parquet(*paths)
+    return rows([tuple(row.values()) for row in table.toArrow().to_pylist()])
 
 
 def _content(directory: Path) -> dict[str, bytes]:

@@ -10,6 +10,12 @@ def numbers(ctx: Any) -> Any:
     return ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
 
 
+def unseen(ctx: Any) -> Any:
+    """The numbers of the source that the table `unseen`, which this makes, does not have yet."""
+    found = ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
+    return found.join(ctx.inputs["unseen"].df(), "n", "left_anti") if "unseen" in ctx.inputs else found
+
+
 def doubled(ctx: Any) -> Any:
     """Twice each number that is new; says how it read."""
     ctx.log.info("full refresh" if ctx.full_refresh else "increment")

@@ -144,6 +144,18 @@ def test_a_user_can_ask_for_everything_anew(mill: Mill) -> None:
     assert mill.rows("merged") == [(2,)]
 
 
+def test_whoever_reads_what_it_makes_begins_anew_as_the_first_time(mill: Mill) -> None:
+    """R9.5: with `--full-refresh` its table is about to be replaced, so there is no previous version to look at."""
+    append = {"mode": "append", "onReplacedInput": "append"}
+    mill.lab.apply(flow("unseen", job("unseen"), "source unseen", table=append))
+    feed(mill, 1, 2)
+    feed(mill, 1, 2, 3)
+    assert mill.rows("unseen") == [(1,), (2,), (3,)]
+    mill.run("unseen", full_refresh=True)
+    assert mill.rows("unseen") == [(1,), (2,), (3,)]
+    assert mill.snapshot("unseen")["base_version"] == mill.snapshot("unseen")["table_version"]
+
+
 def test_merged_rows_replace_those_with_the_same_keys(mill: Mill) -> None:
     """New keys are added, known ones replaced, the rest stays; null is a key like any other."""
     query = "SELECT IF(n < 0, NULL, n % 10) AS k, n AS v FROM numbers"

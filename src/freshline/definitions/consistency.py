@@ -15,7 +15,6 @@ from freshline.errors import DefinitionError
 
 def inconsistencies(workflow: Workflow) -> Iterator[Problem]:
     """All problems and warnings of one workflow."""
-    yield from _not_built_yet(workflow)
     yield from _spark(workflow)
     yield from _duplicate_steps(workflow)
     yield from _unknown_dependencies(workflow)
@@ -26,14 +25,6 @@ def inconsistencies(workflow: Workflow) -> Iterator[Problem]:
         yield from _idle_input_fields(index, step)
     yield from disagreements(workflow)
     yield from _cycle(workflow)
-
-
-def _not_built_yet(workflow: Workflow) -> Iterator[Problem]:
-    for s, step in enumerate(workflow.steps):
-        for p, output in enumerate(step.produces):
-            if output.table is not None and output.table.mode != "overwrite":
-                message = f"table mode {output.table.mode!r} is not built yet; allowed is 'overwrite'"
-                yield Problem(("steps", s, "produces", p, "table", "mode"), message)
 
 
 def _spark(workflow: Workflow) -> Iterator[Problem]:

@@ -196,13 +196,17 @@ class Execution:
         }
 
     def _inputs(self, definition: Workflow, step: Step, read: Reading) -> dict[str, PinnedInput]:
-        """Pins, own outputs of earlier steps, and for what the step itself makes the previous head (R1.3)."""
+        """Pins, own outputs of earlier steps, and for what the step itself makes the previous head (R1.3).
+
+        If a user asks for everything anew, there is no previous head, as on the first run: it is about to be replaced.
+        """
         makers = {asset_id: step_id for asset_id, (step_id, _) in produced(definition).items()}
         inputs = {}
         for item in step.consumes:
-            inner = makers.get(item.asset_id, step.id) != step.id
+            maker = makers.get(item.asset_id)
+            inner = maker not in {None, step.id}
             pinned = self._own(item.asset_id, read) if inner else self.run.inputs.get(item.asset_id)
-            if pinned is not None:
+            if pinned is not None and not (maker == step.id and self.run.trigger.get("fullRefresh")):
                 inputs[item.asset_id] = replace(pinned, since=read.since.get(item.asset_id, pinned.since))
         return inputs
 

@@ -1,0 +1,5 @@
+SELECT start, finish, max(minutes) AS minutes
+FROM trips_named
+GROUP BY start, finish
+ORDER BY minutes DESC, start, finish
+LIMIT :most
