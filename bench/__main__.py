@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import logging
+import signal
 import sys
 import time
 
@@ -34,6 +35,7 @@ NAMES = {
 def main(arguments: list[str]) -> int:
     """Run one benchmark, all of them, or list them."""
     options = _parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, as on Ctrl-C
     if options.name is None:
         for name, module in NAMES.items():
             say(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")

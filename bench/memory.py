@@ -37,7 +37,7 @@ def run(options: Options) -> Result:
         with materializers(server, url) as (process,), opened(url) as store, listening(url) as ear:
             for number, first in enumerate(range(0, events, batch)):
                 chosen = [layout.sources[(first + one) % len(layout.sources)] for one in range(batch)]
-                load.report_all(store, sorted(set(chosen)), f"v{number}")
+                load.report_all(store, sorted(set(chosen)), f"e{number}")
                 store.database.ring("events")
                 ear.until("runs", IDLE)
                 with psycopg.connect(url) as connection:

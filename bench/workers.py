@@ -14,7 +14,7 @@ COUNTS = (1, 2, 4)
 
 def run(options: Options) -> Result:
     """The load of `throughput`, in turns by one, two and four processes."""
-    events = options.size(10_000, 200)
+    events = options.size(5_000, 200)
     speeds: dict[int, list[float]] = {count: [] for count in COUNTS}
     doubles = 0
     with started() as server:

@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SPARK = {"spark-small", "spark-large"}
-GATE = {"latency", "throughput", "catalogue", "job"}  # the others repeat their parts, and are longer
+GATE = {"latency", "throughput", "job"}  # the others repeat their parts, and are longer
 
 
 def measure(name: str) -> dict[str, Any]:
