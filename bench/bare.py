@@ -1,6 +1,6 @@
 """A Spark session without Freshline, in a process of its own: `python -m bench.bare` reads queries and writes Parquet.
 
-One line in is `DIRECTORY QUERY`, one line out the seconds that the write took.
+One line in is `DIRECTORY QUERY`, one line out `took SECONDS`; whatever else is printed is Java's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import IO, Self
 from pyspark.sql import SparkSession
 
 PLAIN = "--plain"
+TOOK = "took "
 
 
 class Bare:
@@ -40,10 +41,10 @@ class Bare:
         into, out = self._pipe(self._process.stdin), self._pipe(self._process.stdout)
         into.write(f"{directory} {query}\n")
         into.flush()
-        answer = out.readline()
-        assert answer, f"the bare session ended; see {self._home / 'bare.log'}"
+        answer = next((line for line in out if line.startswith(TOOK)), None)
+        assert answer, f"the bare session ended: {(self._home / 'bare.log').read_text()[-2000:]}"
         shutil.rmtree(directory)
-        return float(answer)
+        return float(answer.removeprefix(TOOK))
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +68,7 @@ def serve(home: Path, *, plain: bool) -> None:
         directory, _, query = line.rstrip("\n").partition(" ")
         began = time.perf_counter()
         spark.sql(query).write.mode("error").parquet(directory)
-        sys.stdout.write(f"{time.perf_counter() - began}\n")
+        sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
         sys.stdout.flush()
     spark.stop()
 
