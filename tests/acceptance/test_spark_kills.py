@@ -95,7 +95,7 @@ def test_kills_at_random_points_of_a_write(deployment: Deployment) -> None:
         deployment.wait_fresh("big", timeout=300)
         print(f"{number}: {victim}")
     head = deployment.reader.snapshot("big")["tableVersion"]
-    wait_until(lambda: (table / "_delta_log" / f"{head:020}.json").exists(), 30, what="the log")
+    wait_until((table / "_delta_log" / f"{head:020}.json").exists, 30, what="the log")
     wait_until(lambda: reader.seen[-1:] == [KILLS + 1], 60, what="the reader sees the last version")
     reader.over.set()
     reader.join()
