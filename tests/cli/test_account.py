@@ -63,8 +63,8 @@ def test_a_run_is_told_in_full(freshline: Freshline, asset: Rows) -> None:
     assert f"run {run} of make (version 1) succeeded, because upstream-update" in told
     for words in (
         ["raw", "4", "r4"],
-        ["one", "failed", "1", "1"],
-        ["one", "succeeded", "1", "2"],
+        ["one", "1.1", "failed"],
+        ["one", "1.2", "succeeded"],
         ["out", "1", "v1", "2"],
     ):
         assert any(line.split()[: len(words)] == words for line in told.splitlines()), (words, told)

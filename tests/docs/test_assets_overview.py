@@ -53,7 +53,7 @@ def test_the_fields_of_the_workflow_are_all_there() -> None:
     assert shown == wanted
 
 
-NOT_HERE = {"slug", "description", "steps", "backoff", "pool", "maxConcurrency"}
+NOT_HERE = {"slug", "description", "steps", "backoff", "pool", "maxConcurrency", "spark"}
 
 
 def test_the_variables_have_the_defaults_of_the_configuration() -> None:

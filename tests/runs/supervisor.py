@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from freshline.model.run import PinnedInput
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import StepRequest
 from freshline.settings import Settings
-from tests.runs.steps import unknown
 
 
 def main(project: Path) -> None:
@@ -23,9 +23,14 @@ def main(project: Path) -> None:
         request,
         on_log=lambda *_: None,
         on_progress=lambda progress: say(str(progress)),
-        on_ask=unknown,
+        on_ask=nothing,
         stop=lambda: None,
     )
+
+
+def nothing(asset_id: str, version: int) -> PinnedInput:
+    """No job here asks."""
+    raise AssertionError(asset_id, version)
 
 
 def say(text: str) -> None:

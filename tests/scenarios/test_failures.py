@@ -138,9 +138,9 @@ def test_a_running_run_is_canceled_through_its_worker(lab: Lab) -> None:
     queued(lab)
     run = lab.start()
     held = [{"id": run.id, "attempt": run.attempt}]
-    assert lab.store.renew_leases(held) == {run.id: False}
+    assert lab.store.renew_leases(held) == {(run.id, 1): False}
     assert lab.store.cancel(run.id) == "running"
-    assert lab.store.renew_leases(held) == {run.id: True}
+    assert lab.store.renew_leases(held) == {(run.id, 1): True}
     lab.store.cancel_running(run.id, run.attempt)
     assert lab.store.renew_leases(held) == {}
     assert lab.work() == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from freshline.errors import FencedError
 from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.runs.lease import Heart
 from freshline.services.reconciler import Reconciler
 from tests.lab import CODE, Lab, workflow
 
@@ -163,7 +165,7 @@ def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:
     run = lab.start()
     for _ in range(5):
         lab.advance(seconds=14)
-        assert lab.store.renew_leases([{"id": run.id, "attempt": 1, "progress": {"done": 1}}]) == {run.id: False}
+        assert lab.store.renew_leases([{"id": run.id, "attempt": 1, "progress": {"done": 1}}]) == {(run.id, 1): False}
         assert lab.store.rescue(10) == 0
     assert lab.runs("b")[0]["progress"] == {"done": 1}
     lab.advance(seconds=15)
@@ -250,3 +252,22 @@ def test_a_worker_without_spark_leaves_spark_runs(lab: Lab) -> None:
     claimed = [lab.claim(spark=False) for _ in range(2)]
     assert [run.slug if run else None for run in claimed] == ["b", None]
     assert lab.start().slug == "s"
+
+
+def test_a_worker_that_takes_over_its_own_lost_run_keeps_it(lab: Lab) -> None:
+    """Promise 6: one slot lost the run and does not know yet, another slot has it now: each has a lease of its own."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    heart = Heart(lab.store)
+    lost = heart.hold(lab.start(), time.monotonic())
+    lab.advance(minutes=1)
+    assert lab.store.rescue(10) == 1
+    owned = heart.hold(lab.start(), time.monotonic())
+    assert (owned.run.id, owned.run.attempt) == (lost.run.id, 2)
+    heart.run_once()
+    assert (lost.stop_reason(), owned.stop_reason()) == ("lease-lost", None)
+    heart.release(lost)
+    lab.store.cancel(owned.run.id)
+    heart.run_once()
+    assert owned.stop_reason() == "canceled", "it is still renewed, and hears what is asked of it"

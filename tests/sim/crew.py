@@ -115,9 +115,9 @@ class Crew:
             return
         kept = self.lab.store.renew_leases([{"id": run.id, "attempt": run.attempt} for _, run in awake])
         for worker, run in awake:
-            if kept.get(run.id) is not False:
+            if kept.get((run.id, run.attempt)) is not False:
                 worker.run = None
-            if kept.get(run.id):
+            if kept.get((run.id, run.attempt)):
                 self.tell(f"ends canceled {run.slug}")
                 self.lab.store.cancel_running(run.id, run.attempt)
 

@@ -11,7 +11,7 @@ from freshline.spark.archive import archive_options, archive_path
 
 
 def test_the_archive_is_used_where_it_is_and_never_hurts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One per version of Java and PySpark; the JVM ignores a damaged one."""
+    """One per version of Java and installation of PySpark; the JVM ignores a damaged one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert archive_options("17.0.1") == ""
     archive_path("17.0.1").parent.mkdir()

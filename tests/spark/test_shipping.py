@@ -46,7 +46,7 @@ def test_rows_that_did_not_arrive_are_noticed(tmp_path: Path, files: list[str]) 
     (directory / "p=1").mkdir(parents=True)
     for name in files:
         duckdb.sql(f"COPY (SELECT * FROM range(5)) TO '{directory / name}' (FORMAT parquet)")
-    location = {"paths": ["out/data/run-1-1"], "files": dict.fromkeys(files, 1)}
+    location = {"paths": ["out/data/run-1-1"], "files": {f"out/data/run-1-1/{name}": 1 for name in files}}
     check_arrived(tmp_path, location, 5 * len(files))
     with pytest.raises(
         WarehouseError, match=rf"Spark wrote 11 rows to .*run-1-1, but this machine sees {5 * len(files)} "

@@ -17,6 +17,7 @@ import pytest
 from freshline.errors import FencedError
 from freshline.model.run import ClaimedRun
 from freshline.services.reconciler import Reconciler
+from freshline.store import database
 from freshline.store.ids import new_id
 from tests.lab import Lab, laboratory
 from tests.store.saved import Saved
@@ -90,6 +91,7 @@ DANGEROUS = [
     ("claim_run", "claim_run"),
     ("reconcile", "reconcile"),
 ]
+PATIENT = ("lock_timeout", "idle_in_transaction_session_timeout")
 SHORT = [
     ("absorb", "reconcile"),
     ("renew_leases", "rescue"),
@@ -227,14 +229,16 @@ def _silence(*_: str) -> None:
 
 @pytest.fixture(scope="module")
 def place(module_database_url: str) -> Iterator[Place]:
-    """One database; a deadlock is seen at once."""
+    """One database; a deadlock is seen at once, and a busy machine is no reason to give up a lock or a transaction."""
     name = psycopg.conninfo.conninfo_to_dict(module_database_url)["dbname"]
     with psycopg.connect(module_database_url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
-    with laboratory(module_database_url) as lab:
-        place = Place(lab)
-        yield place
-        place.stage.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(PATIENT, "60s"))
+        with laboratory(module_database_url) as lab:
+            place = Place(lab)
+            yield place
+            place.stage.close()
 
 
 Play = Callable[..., tuple[int, int]]

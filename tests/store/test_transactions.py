@@ -418,7 +418,7 @@ def test_a_renewal_and_a_rescue_exclude_each_other(stage: Stage) -> None:
     stage.lab.advance(minutes=1)
     with stage.uncommitted("renew_leases", lambda: stage.lab.store.renew_leases(held)) as renewing:
         assert stage.lab.store.rescue(10) == 0
-    assert renewing.result() == {run.id: False}
+    assert renewing.result() == {(run.id, run.attempt): False}
     assert stage.lab.store.rescue(10) == 0
     stage.lab.advance(minutes=1)
     with stage.uncommitted("rescue", lambda: stage.lab.store.rescue(10)):
@@ -439,7 +439,7 @@ def test_a_cancellation_meets_a_claim(stage: Stage) -> None:
     assert canceling.result(PATIENCE_S) == "running"
     run = claiming.result()
     assert run is not None
-    assert stage.lab.store.renew_leases([{"id": run_id, "attempt": run.attempt}]) == {run_id: True}
+    assert stage.lab.store.renew_leases([{"id": run_id, "attempt": run.attempt}]) == {(run_id, run.attempt): True}
     stage.lab.store.cancel_running(run_id, run.attempt)
     stage.lab.store.reset("b")
 

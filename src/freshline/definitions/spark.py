@@ -17,9 +17,9 @@ RUNTIME = "spark.sql."
 STATIC_SQL = frozenset(
     f"{RUNTIME}{name}"
     for name in (
-        "artifact.isolation.alwaysApplyClassloader",
         "broadcastExchange.maxThreadThreshold",
         "cache.serializer",
+        "catalog.spark_catalog.defaultDatabase",
         "catalogImplementation",
         "codegen.cache.maxEntries",
         "codegen.comments",
@@ -30,10 +30,17 @@ STATIC_SQL = frozenset(
         "extensions.test.loadFromCp",
         "filesourceTableRelationCacheSize",
         "globalTempDatabase",
+        "hive.metastore.barrierPrefixes",
+        "hive.metastore.jars",
+        "hive.metastore.jars.path",
+        "hive.metastore.sharedPrefixes",
+        "hive.metastore.version",
         "hive.thriftServer.singleSession",
+        "hive.version",
         "legacy.sessionInitWithConfigDefaults",
         "metadataCacheTTLSeconds",
         "queryExecutionListeners",
+        "reflect.allowList",
         "shuffleExchange.maxThreadThreshold",
         "sources.disabledJdbcConnProviderList",
         "sources.schemaStringLengthThreshold",

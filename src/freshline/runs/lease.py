@@ -36,6 +36,11 @@ class Lease:
     lines: list[dict[str, str]] = field(default_factory=list)
     flushed: int = 0
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """The attempt: a slot may take over the run that another slot of the worker has lost."""
+        return self.run.id, self.run.attempt
+
     def stop_reason(self) -> str | None:
         """Why the run must stop now, if so."""
         if self.lost or time.monotonic() > self.deadline:
@@ -51,7 +56,7 @@ class Heart(Service):
     def __init__(self, store: Store) -> None:
         self._span = store.settings.lease_ms / 1000
         super().__init__(store, poll_s=min(LONGEST_BEAT_S, self._span / 3))
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[tuple[str, int], Lease] = {}
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
 
@@ -59,13 +64,13 @@ class Heart(Service):
         """Begin to renew a run that was claimed at this monotonic time."""
         lease = Lease(run, claimed_at + self._span * (1 - MARGIN))
         with self._lock:
-            self._leases[run.id] = lease
+            self._leases[lease.key] = lease
         return lease
 
     def release(self, lease: Lease) -> None:
         """Stop renewing."""
         with self._lock:
-            self._leases.pop(lease.run.id, None)
+            self._leases.pop(lease.key, None)
 
     def run_once(self) -> bool:
         """One beat."""
@@ -82,10 +87,10 @@ class Heart(Service):
         held = [{"id": one.run.id, "attempt": one.run.attempt, "progress": one.progress} for one in leases]
         kept = self.store.renew_leases(held)
         for lease in leases:
-            if lease.run.id in kept:
+            if lease.key in kept:
                 lease.deadline = asked_at + self._span * (1 - MARGIN)
-                lease.canceled = kept[lease.run.id]
-            elif lease.run.id in self._leases:
+                lease.canceled = kept[lease.key]
+            elif lease.key in self._leases:
                 lease.lost = True
                 log.warning("lease_lost", run=lease.run.id, attempt=lease.run.attempt, workflow=lease.run.slug)
 

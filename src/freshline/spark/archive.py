@@ -5,6 +5,7 @@ It lies in the user's cache and fits one Java and one PySpark. Without it, or wi
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -20,15 +21,21 @@ MINUTES = 10
 
 
 def archive_path(java: str) -> Path:
-    """Where the archive of this version of Java and this PySpark is, or would be."""
+    """Where the archive of this version of Java and this PySpark is, or would be.
+
+    The JVM compares the paths and times of all jars: the same PySpark installed elsewhere, or anew, needs another one.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "freshline" / f"spark-{pyspark.__version__}-java-{java}.jsa"
+    jars = Path(pyspark.__file__).parent / "jars"
+    installed = hashlib.sha256(f"{jars} {jars.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    return cache / "freshline" / f"spark-{pyspark.__version__}-java-{java}-{installed}.jsa"
 
 
 def archive_options(java: str) -> str:
     """The JVM's options that use the archive, if there is one; a wrong one is ignored by the JVM."""
     path = archive_path(java)
-    return f"-XX:SharedArchiveFile={path} -Xshare:auto -Xlog:cds=off" if path.exists() else ""
+    quiet = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+    return f"-XX:SharedArchiveFile={path} -Xshare:auto {quiet}" if path.exists() else ""
 
 
 def make_archive() -> Path:

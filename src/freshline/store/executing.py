@@ -76,11 +76,15 @@ class Executing:
                 continue
         return None
 
-    def renew_leases(self, held: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
-        """Prolong leases; returns the runs that are still ours, and whether each is to be canceled."""
+    def renew_leases(self, held: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
+        """Prolong leases; returns the attempts (run, number) that still own theirs, and whether each is to be canceled.
+
+        A worker may hold two attempts of one run: one that it has lost, and one by which it took the run over.
+        """
         with self.database.transaction("renew_leases") as connection:
             parameters = {"held": Jsonb(list(held)), "lease_ms": self.settings.lease_ms}
-            return {row["id"]: row["cancel"] for row in connection.execute(SQL["renew_leases"], parameters)}
+            rows = connection.execute(SQL["renew_leases"], parameters).fetchall()
+        return {(row["id"], row["attempt"]): row["cancel"] for row in rows}
 
     def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int, *, session: str | None = None) -> None:
         """A try of a step begins. `session`: its session on a Connect server, for whoever takes the run over."""

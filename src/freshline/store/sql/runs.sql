@@ -109,7 +109,7 @@ SELECT session::text FROM run_steps
 UPDATE runs r SET lease_until = m.now + %(lease_ms)s * interval '1 ms', progress = coalesce(n.progress, r.progress)
   FROM jsonb_to_recordset(%(held)s) AS n (id uuid, attempt integer, progress jsonb), (SELECT freshline_now() AS now) m
  WHERE r.id = n.id AND r.attempt = n.attempt AND r.status = 'running'
-RETURNING r.id::text, r.cancel_at IS NOT NULL AS cancel
+RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 
 -- name: lock_run
 -- purpose: the fence: a write of a run begins by locking it under its token; no row: another attempt owns it

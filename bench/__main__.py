@@ -1,0 +1,85 @@
+"""`python -m bench NAME --json`: measurements against plain baselines. `python -m bench` lists them.
+
+The last line of a benchmark is one JSON object. `python -m bench all` runs every one and writes the page's results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import signal
+import sys
+import time
+
+import structlog
+
+from bench.measure import Options, say, show
+
+NAMES = {
+    "latency": "bench.latency",
+    "throughput": "bench.throughput",
+    "catalogue": "bench.catalogue",
+    "fanout": "bench.fanout",
+    "workers": "bench.workers",
+    "job": "bench.job",
+    "spark-small": "bench.spark_small",
+    "spark-large": "bench.spark_large",
+    "memory": "bench.memory",
+    "wave": "bench.wave",
+    "startup": "bench.startup",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run one benchmark, all of them, or list them."""
+    options = _parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, as on Ctrl-C
+    if options.name is None:
+        for name, module in NAMES.items():
+            say(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")
+        return 0
+    if options.name == "all":
+        from bench.suite import run_all  # noqa: PLC0415 - it starts the others
+
+        return run_all(list(NAMES), quick=options.quick, write=not options.quick)
+    _measure(options)
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> None:
+    # Baselines run in this process: what a transaction logs for a developer is not what is measured.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    module = importlib.import_module(NAMES[options.name])
+    say(f"{options.name}: {(module.__doc__ or '').splitlines()[0]}")
+    chosen = Options(quick=options.quick, pairs=options.pairs, rows=options.rows)
+    began = time.perf_counter()
+    result = module.run(chosen).as_json(chosen, time.perf_counter() - began)
+    for line in show(result):
+        say(line)
+    if options.json:
+        say(json.dumps(result))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("name", nargs="?", choices=[*NAMES, "all"], metavar="NAME", help=", ".join([*NAMES, "all"]))
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, to see that it works; the figures mean nothing"
+    )
+    parser.add_argument("--pairs", type=_positive, help="how many pairs are measured (default: at least 5)")
+    parser.add_argument("--rows", type=_positive, help="rows of spark-large (default 20,000,000)")
+    return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not allowed; give a whole number from 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

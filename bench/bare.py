@@ -1,0 +1,88 @@
+"""A Spark session without Freshline, in a process of its own: `python -m bench.bare` reads queries and writes Parquet.
+
+One line in is `DIRECTORY QUERY`, one line out `took SECONDS`; whatever else is printed is Java's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from pyspark.sql import SparkSession
+
+PLAIN = "--plain"
+TOOK = "took "
+
+
+class Bare:
+    """The process. `plain`: with Spark's own settings, as a script has them; else as Freshline's sessions have them."""
+
+    def __init__(self, home: Path, *, plain: bool = False) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self._home = home
+        self._numbers = itertools.count()
+        command = [sys.executable, "-m", "bench.bare", str(home), *([PLAIN] if plain else [])]
+        with (home / "bare.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=dict(os.environ)
+            )
+
+    def write(self, query: str) -> float:
+        """The seconds of one query written to a new directory, which is removed afterwards."""
+        directory = self._home / f"out-{next(self._numbers)}"
+        into, out = self._pipe(self._process.stdin), self._pipe(self._process.stdout)
+        into.write(f"{directory} {query}\n")
+        into.flush()
+        answer = next((line for line in out if line.startswith(TOOK)), None)
+        assert answer, f"the bare session ended: {(self._home / 'bare.log').read_text()[-2000:]}"
+        shutil.rmtree(directory)
+        return float(answer.removeprefix(TOOK))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pipe(self._process.stdin).close()
+        self._process.wait(60)
+
+    @staticmethod
+    def _pipe(pipe: IO[str] | None) -> IO[str]:
+        assert pipe is not None
+        return pipe
+
+
+def serve(home: Path, *, plain: bool) -> None:
+    """Answer until there are no more queries."""
+    spark = _plain() if plain else _tuned(home)
+    for line in sys.stdin:
+        directory, _, query = line.rstrip("\n").partition(" ")
+        began = time.perf_counter()
+        spark.sql(query).write.mode("error").parquet(directory)
+        sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
+        sys.stdout.flush()
+    spark.stop()
+
+
+def _plain() -> SparkSession:
+    return SparkSession.builder.master("local[*]").appName("bare").getOrCreate()
+
+
+def _tuned(home: Path) -> SparkSession:
+    from freshline.spark.session import open_session  # noqa: PLC0415 - a plain one does without
+
+    scratch = Path(tempfile.mkdtemp(dir=home))
+    return open_session(master=None, remote=None, scratch=scratch)
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), plain=PLAIN in sys.argv)

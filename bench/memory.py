@@ -1,0 +1,61 @@
+"""The memory of a materializer with 100,000 assets over an hour's worth of events, against its own second quarter."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import psycopg
+
+from bench import graph, load
+from bench.measure import Claim, Options, Result, phase, say
+from bench.server import IDLE, listening, materializers, opened, started
+
+GOAL, MOST_MB = 1.05, 300.0
+A_SECOND = 10  # events, for an hour
+BATCH = 500
+# What workers would leave: the runs are over, their workflows have read what they were pinned to, no output changed.
+DONE = """
+WITH ended AS (
+    UPDATE runs SET status = 'succeeded', finished_at = now() WHERE status = 'queued' RETURNING workflow_id, pins
+)
+UPDATE workflow_partitions p SET vector = e.pins, succeeded_at = now()
+  FROM ended e WHERE p.workflow_id = e.workflow_id
+"""
+
+
+def run(options: Options) -> Result:
+    """Events in batches, as fast as they are decided; resident memory is read after each."""
+    assets, events = options.size(100_000, 1_000), options.size(3600 * A_SECOND, 400)
+    batch = min(BATCH, max(1, events // 8))
+    sizes: list[float] = []
+    with started() as server:
+        layout = graph.components(assets)
+        url = server.database()
+        with phase(f"a graph of {layout.assets} assets"):
+            graph.store(url, layout)
+        with materializers(server, url) as (process,), opened(url) as store, listening(url) as ear:
+            for number, first in enumerate(range(0, events, batch)):
+                chosen = [layout.sources[(first + one) % len(layout.sources)] for one in range(batch)]
+                load.report_all(store, sorted(set(chosen)), f"e{number}")
+                store.database.ring("events")
+                ear.until("runs", IDLE)
+                with psycopg.connect(url) as connection:
+                    connection.execute(DONE)
+                sizes.append(resident_mb(process.pid))
+        figures = {"assets": layout.assets, "events": events, "first_mb": sizes[0], "server": server.settings}
+    quarter = len(sizes) // 4
+    second, last = sizes[quarter : 2 * quarter], sizes[-quarter:]
+    say(f"  resident MB by eighths: {[round(one) for one in sizes[:: max(1, len(sizes) // 8)]]}")
+    claims = [
+        Claim("last quarter, against the second", statistics.median(last) / statistics.median(second), GOAL),
+        Claim("most", max(sizes), MOST_MB, unit=" MB"),
+    ]
+    return Result("memory", claims, last, second, "MB", figures)
+
+
+def resident_mb(pid: int) -> float:
+    """What a process holds in memory."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) / 1024

@@ -1,0 +1,56 @@
+"""Puts the last results between two markers of docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+PATH = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+BEGIN = "<!-- results: written by `make bench` -->"
+END = "<!-- end of results -->"
+
+
+def write(document: Mapping[str, Any], path: Path = PATH) -> None:
+    """Replace what stands between the markers."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path} has lost its markers; it needs the lines {BEGIN} and {END}")
+    block = "\n".join(lines(document))
+    path.write_text(f"{before}{BEGIN}\n\n{block}\n\n{END}{after}", encoding="utf-8")
+
+
+def lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """The table, the chart, and where it was measured."""
+    machine = document["machine"]
+    yield (
+        f"Measured on {document['at'][:10]}: {machine['cores']} cores ({machine['architecture']}),"
+        f" {machine['memory_gb']} GB, {machine['system']}, Python {machine['python']}."
+    )
+    yield ""
+    yield "![How much of each goal is used](img/performance.svg)"
+    yield ""
+    yield "| benchmark | figure | value | goal | met | measured (median, spread) | baseline (median, spread) |"
+    yield "|---|---|---|---|---|---|---|"
+    for result in document["results"]:
+        for number, claim in enumerate(result["claims"]):
+            sides = [_side(result, side) if number == 0 else "" for side in ("measured", "baseline")]
+            name = f"`{result['name']}`" if number == 0 else ""
+            cells = [name, claim["what"], f"{claim['value']:.3g}{claim['unit']}", _goal(claim), _met(claim), *sides]
+            yield f"| {' | '.join(cells)} |"
+
+
+def _side(result: Mapping[str, Any], side: str) -> str:
+    one = result[side]
+    return f"{one['median']:.3g} ({one['low']:.3g} to {one['high']:.3g}) {result['unit']}"
+
+
+def _goal(claim: Mapping[str, Any]) -> str:
+    if claim["limit"] is None:
+        return "none"
+    return f"at {'least' if claim['atLeast'] else 'most'} {claim['limit']:g}{claim['unit']}"
+
+
+def _met(claim: Mapping[str, Any]) -> str:
+    return {True: "yes", False: "**no**", None: ""}[claim["met"]]

@@ -1,0 +1,71 @@
+"""Plays a materializer and a worker by calling the store: the same transactions one after another on one connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bench.server import Ear
+from freshline.definitions.schema import Workflow
+from freshline.definitions.steps import produced
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.services.reconciler import Reconciler
+from freshline.store.executing import Claimant
+from freshline.store.facade import Store
+from freshline.store.ids import new_id
+
+ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
+RESULT = "SELECT status || coalesce(': ' || (error ->> 'message'), '') FROM runs WHERE id = %s"
+
+
+class Player:
+    """One connection, no other process, no doorbell."""
+
+    def __init__(self, store: Store, project: str, code: str) -> None:
+        self.store = store
+        self._reconciler = Reconciler(store)
+        self._claimant = Claimant(new_id(), project, code, spark=True)
+
+    def decide(self) -> None:
+        """Absorb one batch and decide one, as after a single event."""
+        self.store.absorb(self.store.settings.batch)
+        self._reconciler.run_once()
+
+    def settle(self) -> None:
+        """Until nothing is unabsorbed or due."""
+        while self.store.absorb(self.store.settings.batch) or self._reconciler.run_once():
+            pass
+
+    def claim(self) -> ClaimedRun | None:
+        """The next run."""
+        return self.store.claim_run(self._claimant)
+
+    def finish(self, run: ClaimedRun, version: str) -> None:
+        """Its outputs are published with this version."""
+        self.store.publish_run(run, outputs(run, version))
+
+    def drain(self, version: str) -> int:
+        """Execute whatever is queued; how many runs that were."""
+        count = 0
+        while (run := self.claim()) is not None:
+            self.finish(run, version)
+            count += 1
+        return count
+
+
+def outputs(run: ClaimedRun, version: str) -> list[StagedOutput]:
+    """What a `python` step returns: a version for each output, and no table."""
+    declared = produced(Workflow.model_validate(run.definition))
+    return [StagedOutput(asset_id, step_id, version) for asset_id, (step_id, _) in declared.items()]
+
+
+def queued_to_published(silent: Store, ear: Ear, slug: str, parameters: Mapping[str, Any] | None = None) -> float:
+    """Seconds from the commit that queues a run to the moment at which its worker tells that it is published."""
+    run_id = silent.request_run(slug, parameters)
+    began = time.perf_counter()
+    ear.ring("runs")
+    ended = ear.until("events", ENDED, run_id)
+    status = ear.asks(RESULT, run_id)
+    assert status == "succeeded", f"the run of {slug} {status}"
+    return ended - began

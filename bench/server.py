@@ -1,0 +1,228 @@
+"""What benchmarks start: an embedded PostgreSQL that syncs its writes, copies of prepared databases, real processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from freshline.settings import Settings
+from freshline.store import migrate
+from freshline.store.database import CHANNEL, Database
+from freshline.store.embedded import EmbeddedServer
+from freshline.store.facade import Store
+
+T = TypeVar("T")
+POLL_S = 0.005
+LISTEN_S = 0.25
+TIMEOUT_S = 300.0
+IDLE = "SELECT NOT EXISTS (SELECT FROM inbox) AND NOT EXISTS (SELECT FROM considerations WHERE not_before <= now())"
+
+
+class Server:
+    """A PostgreSQL server of one benchmark. A filled database is copied for every round, so that all begin equal."""
+
+    def __init__(self, url: str, home: Path) -> None:
+        self.url = url
+        self.home = home
+        self._numbers = itertools.count(1)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What makes writes safe, and slow: benchmarks run with the server's defaults."""
+        names = ("fsync", "synchronous_commit", "full_page_writes", "server_version")
+        with psycopg.connect(self.url) as connection:
+            return {name: str(connection.execute(f"SHOW {name}").fetchone()[0]) for name in names}  # type: ignore[index]
+
+    def database(self, template: str | None = None) -> str:
+        """The URL of a new database: migrated, or a copy of the one that `template` names."""
+        name = f"bench_{next(self._numbers)}"
+        if template is None:
+            self._administer("CREATE DATABASE {}", name)
+            migrate.upgrade(make_conninfo(self.url, dbname=name))
+        else:
+            source = str(psycopg.conninfo.conninfo_to_dict(template)["dbname"])
+            self._administer("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, source)
+        return make_conninfo(self.url, dbname=name)
+
+    def drop(self, url: str) -> None:
+        """Remove a database, whoever is connected."""
+        self._administer("DROP DATABASE {} WITH (FORCE)", str(psycopg.conninfo.conninfo_to_dict(url)["dbname"]))
+
+    @contextmanager
+    def copy(self, template: str) -> Iterator[str]:
+        """A copy for one round."""
+        url = self.database(template)
+        try:
+            yield url
+        finally:
+            self.drop(url)
+
+    def _administer(self, statement: str, *names: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+@contextmanager
+def started() -> Iterator[Server]:
+    """A server in a temporary place, which is gone afterwards."""
+    with (
+        tempfile.TemporaryDirectory(prefix="freshline-bench-") as home,
+        EmbeddedServer(Path(home, "server")) as url,
+    ):
+        server = Server(url, Path(home))
+        assert server.settings["fsync"] == "on"
+        yield server
+
+
+class Silent(Database):
+    """Connections whose transactions ring no doorbell: those of a baseline, where nobody listens."""
+
+    def ring(self, *bells: str) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def opened(url: str, *, silent: bool = False) -> Iterator[Store]:
+    """The store of a database. `silent`: on one connection, and without doorbells."""
+    database = Silent(url, size=1) if silent else Database(url)
+    database.open()
+    try:
+        yield Store(database, Settings(project=Path("/nowhere")))
+    finally:
+        database.close()
+
+
+class Ear:
+    """Waits for a condition without asking all the time: it looks again when a doorbell rings."""
+
+    def __init__(self, url: str) -> None:
+        self._bells = psycopg.connect(url, autocommit=True)
+        self._bells.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+        self._eyes = psycopg.connect(url, autocommit=True)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._bells.close()
+        self._eyes.close()
+
+    def asks(self, query: str, *parameters: Any) -> Any:
+        """The first value of a query."""
+        row = self._eyes.execute(query.encode(), parameters).fetchone()
+        return row[0] if row else None
+
+    def ring(self, bell: str) -> None:
+        """Wake the processes that wait for this bell."""
+        self._eyes.execute("SELECT pg_notify(%s, %s)", [CHANNEL, bell])
+
+    def until(self, bell: str, query: str, *parameters: Any) -> float:
+        """The moment at which the query's first value is true, looked at when `bell` rings, or now and then."""
+        deadline = time.perf_counter() + TIMEOUT_S
+        while not self.asks(query, *parameters):
+            if time.perf_counter() > deadline:
+                raise AssertionError(f"it did not come true within {TIMEOUT_S:g} s: {query} {parameters}")
+            self._hear(bell)
+        return time.perf_counter()
+
+    def idle(self) -> None:
+        """Return once nothing is unabsorbed or due."""
+        deadline = time.perf_counter() + TIMEOUT_S
+        while not self.asks(IDLE):
+            assert time.perf_counter() < deadline, "it does not settle"
+            time.sleep(POLL_S)
+
+    def _hear(self, bell: str) -> None:
+        """Return at the next ring of this bell, or after a while."""
+        until = time.perf_counter() + LISTEN_S
+        while (left := until - time.perf_counter()) > 0:
+            heard = [one.payload for one in self._bells.notifies(timeout=left, stop_after=1)]
+            if bell in heard:
+                return
+
+
+@contextmanager
+def listening(url: str) -> Iterator[Ear]:
+    """An ear that is closed again."""
+    ear = Ear(url)
+    try:
+        yield ear
+    finally:
+        ear.close()
+
+
+class Project:
+    """A project directory, and real `freshline` processes on it."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.root = root
+        (root / "workflows").mkdir(parents=True, exist_ok=True)
+        (root / "freshline.toml").write_text('name = "bench"\n')
+        ours = {key: value for key, value in os.environ.items() if not key.startswith(("FRESHLINE_", "ASSET_"))}
+        self.environ = {**ours, "FRESHLINE_PROJECT": str(root), "FRESHLINE_DATABASE_URL": url}
+
+    def call(self, *command: str) -> str:
+        """Run a command to its end; what it printed."""
+        words = [sys.executable, "-m", "freshline.cli.main", *command]
+        done = subprocess.run(words, env=self.environ, cwd=self.root, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    @contextmanager
+    def running(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A process that is ended by SIGTERM; its log stays in the project."""
+        words = [sys.executable, "-m", "freshline.cli.main", *command]
+        with (self.root / f"{command[0]}.log").open("ab") as log:
+            process = subprocess.Popen(words, env=self.environ, cwd=self.root, stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def materializers(server: Server, url: str, count: int = 1) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that have told that they are there, which they do with the graph loaded."""
+    with ExitStack() as stack:
+        project = Project(Path(tempfile.mkdtemp(dir=server.home)), url)
+        processes = [stack.enter_context(project.running("materializer")) for _ in range(count)]
+        ear = stack.enter_context(listening(url))
+        there = "SELECT count(*) = %s FROM workers WHERE kind = 'materializer' AND stopped_at IS NULL"
+        _wait(lambda: ear.asks(there, count), "the materializers")
+        ear.idle()
+        yield processes
+
+
+@contextmanager
+def worker(project: Project, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A `freshline worker`. Whoever measures lets it do a few runs before."""
+    with project.running("worker", *arguments) as process:
+        yield process
+
+
+def _wait(condition: Callable[[], T], what: str) -> T:
+    deadline = time.perf_counter() + TIMEOUT_S
+    while not (value := condition()):
+        assert time.perf_counter() < deadline, f"waited {TIMEOUT_S:g} s for {what}"
+        time.sleep(POLL_S)
+    return value

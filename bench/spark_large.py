@@ -1,0 +1,45 @@
+"""20 million rows through a `spark.sql` step with fingerprint and publication, against Spark's own write of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from bench.measure import Claim, Options, Pairs, Result
+from bench.sparkling import sides
+
+GOAL = 1.15
+ROWS = 20_000_000
+CHECKED = 2  # pairs with checks: they have no goal, and are told
+QUERY = (
+    "SELECT id, CAST(id % 1000 AS INT) AS k, (id + :salt) * 0.5D AS v, concat('n', id % 10000) AS name"
+    " FROM range(0, {rows}, 1, 8)"
+)
+CHECKS = [{"notNull": ["id", "name"]}, {"range": {"column": "k", "min": 0, "max": 999}}]
+
+
+def run(options: Options) -> Result:
+    """In turns: without checks, Spark's own write, with two checks."""
+    rows = options.rows or options.size(ROWS, 20_000)
+    plain, checked = Pairs(), Pairs()
+    query = QUERY.format(rows=rows)
+    with sides(query, {"large": (), "checked": CHECKS}, warm=1) as both:
+        for number in range(1, options.rounds() + 1):
+            bare = _settled(partial(both.plain, number))
+            plain.add(_settled(partial(both.freshline, "large", number)), bare)
+            if number <= CHECKED:
+                checked.add(_settled(partial(both.freshline, "checked", number)), bare)
+        settings = both.settings
+    claims = [
+        Claim("without checks, against Spark's own write", plain.ratio, GOAL),
+        Claim("with two checks, against Spark's own write", checked.ratio),
+    ]
+    figures = {"rows": rows, "with_checks_s": checked.measured, "server": settings}
+    return Result("spark-large", claims, plain.measured, plain.baseline, "s", figures)
+
+
+def _settled(work: Callable[[], float]) -> float:
+    """Measured when what the one before has written is on the disk: nobody pays for another one's pages."""
+    os.sync()
+    return work()

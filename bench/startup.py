@@ -1,0 +1,80 @@
+"""How long the command line, a worker and its Spark take until they are of use, against bare ones."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+from bench.bare import Bare
+from bench.measure import Claim, Options, Pairs, Result, seconds
+from bench.server import Project, Server, listening, started
+
+GOAL_MS = 300.0
+WORKFLOWS = """
+slug: {name}
+steps:
+  - id: work
+    job: {job}
+    produces: [{{assetId: {name}}}]
+"""
+PYTHON = "{kind: python, entrypoint: 'jobs:work'}"
+SPARK = "{kind: spark.sql, sql: 'SELECT 1 AS one'}"
+JOBS = "def work(ctx):\n    return {'assets': [{'assetId': 'plain', 'dataVersion': ctx.run_id}]}\n"
+ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
+
+
+def run(options: Options) -> Result:
+    """`--help` and `status` in turns with `python -c pass`; then processes from their start to the end of a run."""
+    pairs, statuses = Pairs(), Pairs()
+    with started() as server:
+        project = _project(server, spark=not options.quick)
+        project.call("apply", "--yes")
+        bare = [sys.executable, "-c", "pass"]
+        for number in range(-1, options.size(15, 2)):
+            help_ = 1000 * seconds(lambda: project.call("--help"))
+            nothing = 1000 * seconds(lambda: subprocess.run(bare, check=True, cwd=project.root, env=project.environ))
+            status = 1000 * seconds(lambda: project.call("status"))
+            if number >= 0:  # the first one fills the caches of the file system
+                pairs.add(help_, nothing)
+                statuses.add(status, nothing)
+        figures = _processes(server, project, spark=not options.quick)
+        figures["server"] = server.settings
+    claims = [
+        Claim("--help, against bare Python", pairs.ratio),
+        Claim("--help", statistics.median(pairs.measured), GOAL_MS, unit=" ms"),
+        Claim("status", statistics.median(statuses.measured), GOAL_MS, unit=" ms"),
+    ]
+    return Result("startup", claims, pairs.measured, pairs.baseline, "ms", figures)
+
+
+def _project(server: Server, *, spark: bool) -> Project:
+    project = Project(server.home / "startup", server.database())
+    (project.root / "jobs.py").write_text(JOBS)
+    for name, job in (("plain", PYTHON), *([("sparkling", SPARK)] if spark else [])):
+        (project.root / "workflows" / f"{name}.yaml").write_text(WORKFLOWS.format(name=name, job=job))
+    return project
+
+
+def _processes(server: Server, project: Project, *, spark: bool) -> dict[str, object]:
+    """Seconds from the start of a worker to the end of its first run, and of a bare session to its first result."""
+    figures: dict[str, object] = {"worker_first_python_run_s": _first_run(project, "plain")}
+    if spark:
+        figures["worker_first_spark_run_s"] = _first_run(project, "sparkling")
+        began = time.perf_counter()
+        with Bare(server.home / "bare", plain=True) as session:
+            session.write("SELECT 1 AS one")
+            figures["bare_session_first_result_s"] = time.perf_counter() - began
+    return figures
+
+
+def _first_run(project: Project, slug: str) -> float:
+    url = project.environ["FRESHLINE_DATABASE_URL"]
+    run_id = project.call("run", slug, "--json")
+    with listening(url) as ear:
+        newest = ear.asks("SELECT id FROM runs ORDER BY queued_at DESC LIMIT 1")
+        assert str(newest) in run_id
+        began = time.perf_counter()
+        with project.running("worker"):
+            return ear.until("events", ENDED, newest) - began

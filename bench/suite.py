@@ -1,0 +1,74 @@
+"""All benchmarks one after another, each in a process of its own; the results go to a file, the page and its chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import chart, page
+from bench.measure import say
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+
+
+def run_all(names: Sequence[str], *, quick: bool, write: bool) -> int:
+    """0: all goals are met. What fails to run counts as not met, and the others still run."""
+    began = time.perf_counter()
+    results = [found for name in names if (found := _run(name, quick=quick)) is not None]
+    minutes = (time.perf_counter() - began) / 60
+    missed = [one["name"] for one in results if one["met"] is False]
+    failed = [name for name in names if name not in {one["name"] for one in results}]
+    say(f"{len(results)} benchmarks in {minutes:.1f} min; missed: {_list(missed)}; failed: {_list(failed)}")
+    if write:
+        _write({"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "results": results})
+    return 1 if missed or failed else 0
+
+
+def machine() -> dict[str, Any]:
+    """Where it was measured: ratios travel, times do not."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory),
+        "python": platform.python_version(),
+    }
+
+
+def _run(name: str, *, quick: bool) -> dict[str, Any] | None:
+    command = [sys.executable, "-m", "bench", name, "--json", *(["--quick"] if quick else [])]
+    last = ""
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            if line.startswith("{"):
+                last = line
+            else:
+                say(line.rstrip("\n"))
+    if process.returncode or not last:
+        say(f"  {name} failed with status {process.returncode}")
+        return None
+    found: dict[str, Any] = json.loads(last)
+    return found
+
+
+def _write(document: dict[str, Any]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{document['at'][:10]}.json"
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    chart.write(document)
+    page.write(document)
+    say(f"wrote {path.relative_to(ROOT)}, {chart.PATH.relative_to(ROOT)} and {page.PATH.relative_to(ROOT)}")
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
