@@ -171,14 +171,14 @@ def test_the_page_gets_the_results_between_its_markers(tmp_path: Path) -> None:
     assert page.BEGIN in page.PATH.read_text(encoding="utf-8")
     assert page.END in page.PATH.read_text(encoding="utf-8")
     copy = tmp_path / "page.md"
-    copy.write_text(f"before\n\n{page.BEGIN}\n\nold\n\n{page.END}\n\nafter\n", encoding="utf-8")
+    copy.write_text(f"before\n\n{page.BEGIN}\n\nyesterday\n\n{page.END}\n\nafter\n", encoding="utf-8")
     page.write(DOCUMENT, copy)
     text = copy.read_text(encoding="utf-8")
     page.write(DOCUMENT, copy)
     assert copy.read_text(encoding="utf-8") == text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "yesterday" not in text
     assert "| `two` | c | 0.1x | at least 0.25x | **no** |" in text
 
 
