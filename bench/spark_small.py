@@ -9,9 +9,11 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.bare import Bare
 from bench.measure import Claim, Options, Pairs, Result, say
+from bench.play import phases
 from bench.sparkling import sides
 
 GOAL, MORE_MS, SUBMIT = 1.5, 150.0, 10.0
@@ -27,7 +29,7 @@ def run(options: Options) -> Result:
     with sides(QUERY, {"small": ()}, warm=options.size(15, 2)) as both:
         for number in range(options.size(40, 3)):
             pairs.add(both.freshline("small", number + 1), both.plain(number + 1))
-        settings = both.settings
+        figures: dict[str, Any] = {"parts_ms": phases(both.ear, len(pairs.measured)), "server": both.settings}
     submitted = [_submit(number) for number in range(options.size(3, 1))]
     say(f"  a new process per run: {[round(one, 1) for one in submitted]} s")
     more = statistics.median(a - b for a, b in zip(pairs.measured, pairs.baseline, strict=True))
@@ -36,7 +38,7 @@ def run(options: Options) -> Result:
         Claim("more than a bare warm session", 1000 * more, MORE_MS, unit=" ms"),
         Claim("vs_submit", statistics.median(submitted) / statistics.median(pairs.measured), SUBMIT, at_least=True),
     ]
-    figures = {"submit_s": submitted, "server": settings}
+    figures["submit_s"] = submitted
     return Result("spark-small", claims, pairs.measured, pairs.baseline, "s", figures)
 
 
