@@ -41,9 +41,9 @@ def main(arguments: list[str]) -> int:
             say(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")
         return 0
     if options.name == "all":
-        from bench.suite import run_all  # noqa: PLC0415 - it starts the others
+        from bench.suite import ROOT, run_all  # noqa: PLC0415 - it starts the others
 
-        return run_all(list(NAMES), quick=options.quick, write=not options.quick)
+        return run_all(list(NAMES), quick=options.quick, root=None if options.quick else ROOT)
     _measure(options)
     return 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-PATH = Path(__file__).resolve().parents[1] / "docs" / "img" / "performance.svg"
+NAME = "docs/img/performance.svg"
 WIDTH, ROW, TOP, LEFT, RIGHT = 860, 30, 64, 330, 150
 LABEL = 44  # characters
 MOST = 1.5  # goals; a longer bar is cut, its figure is told
@@ -29,7 +29,7 @@ STYLE = """
 """
 
 
-def write(document: Mapping[str, Any], path: Path = PATH) -> None:
+def write(document: Mapping[str, Any], path: Path) -> None:
     """Draw the claims that have a goal."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(draw(document)) + "\n", encoding="utf-8")

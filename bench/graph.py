@@ -41,8 +41,7 @@ SELECT w.id, 1, w.slug, %(job)s, %(code)s, false,
            'produces', jsonb_build_array(jsonb_build_object('assetId', w.slug, 'autoMaterialize', %(auto)s::jsonb))))),
        NULL, now()
   FROM workflows w JOIN planned p USING (slug);
-INSERT INTO assets (id) SELECT DISTINCT one FROM planned, unnest(inputs) one
- WHERE NOT EXISTS (SELECT FROM planned p WHERE p.slug = one);
+INSERT INTO assets (id) SELECT unnest(%(sources)s::text[]);
 INSERT INTO assets (id, producer_id, step_id, declaration)
 SELECT w.slug, w.id, 'work', jsonb_build_object('assetId', w.slug, 'autoMaterialize', %(auto)s::jsonb) FROM workflows w;
 INSERT INTO edges (asset_id, workflow_id, triggers, declaration)
@@ -124,7 +123,7 @@ def store(url: str, layout: Layout, code: str = CODE) -> None:
             for slug, inputs in layout.consumes.items():
                 copy.write_row((slug, list(inputs)))
         for statement in LOAD.split(";"):
-            connection.execute(statement.encode(), {**_constants(), "code": code})
+            connection.execute(statement.encode(), {**_constants(), "code": code, "sources": list(layout.sources)})
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 

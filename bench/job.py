@@ -15,7 +15,7 @@ from psycopg import sql
 from bench import baseline
 from bench.baseline import Rows
 from bench.measure import Claim, Options, Pairs, Result, percentile
-from bench.play import Player, outputs, queued_to_published
+from bench.play import Player, outputs, phases, queued_to_published
 from bench.server import Project, listening, opened, started, worker
 from freshline.runs.code import Code
 from freshline.store.facade import Store
@@ -61,8 +61,10 @@ def run(options: Options) -> Result:
                 if number >= WARM:
                     pairs.add(measured, plain)
                     alone.append(without)
+            parts = phases(ear, len(alone))
         figures = {
             "median_ms": [1000 * percentile(side, 0.5) for side in (pairs.measured, pairs.baseline)],
+            "parts_ms": parts,
             "store_alone_ms": 1000 * percentile(alone, 0.5),
             "server": server.settings,
         }

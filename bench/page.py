@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PATH = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+NAME = "docs/performance.md"
 BEGIN = "<!-- results: written by `make bench` -->"
 END = "<!-- end of results -->"
 
 
-def write(document: Mapping[str, Any], path: Path = PATH) -> None:
+def write(document: Mapping[str, Any], path: Path) -> None:
     """Replace what stands between the markers."""
     before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)

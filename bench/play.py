@@ -16,6 +16,15 @@ from freshline.store.facade import Store
 from freshline.store.ids import new_id
 
 ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
+# Of the runs that were measured, not of those that warmed up: where the time went, by the database's clock.
+PHASES = """
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM r.started_at - r.queued_at)),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM s.started_at - r.started_at)),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM s.finished_at - s.started_at)),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM r.finished_at - s.finished_at))
+  FROM (SELECT * FROM runs WHERE status = 'succeeded' ORDER BY queued_at DESC LIMIT %s) r
+  JOIN run_steps s ON s.run_id = r.id
+"""
 RESULT = "SELECT status || coalesce(': ' || (error ->> 'message'), '') FROM runs WHERE id = %s"
 
 
@@ -69,3 +78,9 @@ def queued_to_published(silent: Store, ear: Ear, slug: str, parameters: Mapping[
     status = ear.asks(RESULT, run_id)
     assert status == "succeeded", f"the run of {slug} {status}"
     return ended - began
+
+
+def phases(ear: Ear, runs: int) -> dict[str, float]:
+    """Median milliseconds of the parts of the last runs."""
+    names = ("queued_to_claimed", "claimed_to_step", "step", "step_to_published")
+    return dict(zip(names, ear.row(PHASES, runs), strict=True))

@@ -119,9 +119,14 @@ class Ear:
         self._eyes.close()
 
     def asks(self, query: str, *parameters: Any) -> Any:
-        """The first value of a query."""
+        """The first value of a query's first row, if there is one."""
         row = self._eyes.execute(query.encode(), parameters).fetchone()
         return row[0] if row else None
+
+    def row(self, query: str, *parameters: Any) -> tuple[Any, ...]:
+        """The only row of a query."""
+        (row,) = self._eyes.execute(query.encode(), parameters).fetchall()
+        return tuple(row)
 
     def ring(self, bell: str) -> None:
         """Wake the processes that wait for this bell."""

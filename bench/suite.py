@@ -17,19 +17,22 @@ from bench import chart, page
 from bench.measure import say
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "bench" / "results"
 
 
-def run_all(names: Sequence[str], *, quick: bool, write: bool) -> int:
-    """0: all goals are met. What fails to run counts as not met, and the others still run."""
+def run_all(names: Sequence[str], *, quick: bool, root: Path | None = ROOT) -> int:
+    """0: all goals are met. What fails to run counts as not met, and the others still run.
+
+    `root`: the project whose results, page and chart are written; None: they are only told.
+    """
     began = time.perf_counter()
     results = [found for name in names if (found := _run(name, quick=quick)) is not None]
     minutes = (time.perf_counter() - began) / 60
     missed = [one["name"] for one in results if one["met"] is False]
     failed = [name for name in names if name not in {one["name"] for one in results}]
     say(f"{len(results)} benchmarks in {minutes:.1f} min; missed: {_list(missed)}; failed: {_list(failed)}")
-    if write:
-        _write({"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "results": results})
+    if root is not None:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        _write({"at": at, "machine": machine(), "results": results}, root)
     return 1 if missed or failed else 0
 
 
@@ -61,13 +64,13 @@ def _run(name: str, *, quick: bool) -> dict[str, Any] | None:
     return found
 
 
-def _write(document: dict[str, Any]) -> None:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{document['at'][:10]}.json"
+def _write(document: dict[str, Any], root: Path) -> None:
+    path = root / "bench" / "results" / f"{document['at'][:10]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    chart.write(document)
-    page.write(document)
-    say(f"wrote {path.relative_to(ROOT)}, {chart.PATH.relative_to(ROOT)} and {page.PATH.relative_to(ROOT)}")
+    chart.write(document, root / chart.NAME)
+    page.write(document, root / page.NAME)
+    say(f"wrote {path.relative_to(root)}, {chart.NAME} and {page.NAME}")
 
 
 def _list(names: Sequence[str]) -> str:

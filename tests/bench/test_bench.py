@@ -15,14 +15,15 @@ import pytest
 from psycopg.rows import dict_row
 
 from bench import __main__ as bench
-from bench import baseline, chart, graph, page
+from bench import baseline, chart, graph, page, suite
 from bench.measure import Claim, Options, Pairs, Result
 from tests.lab import laboratory, project
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / page.NAME
 SPARK = {"spark-small", "spark-large"}
-GATE = {"latency", "throughput", "job"}  # the others repeat their parts, and are longer
+GATE = {"throughput", "job"}  # the others repeat their parts, and are longer
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -67,6 +68,22 @@ def test_a_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
 def test_a_spark_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
     """The same with a real worker, its Spark and a bare session."""
     whole(name, measure(name))
+
+
+@pytest.mark.process
+def test_the_suite_writes_what_it_measured_and_tells_what_failed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One benchmark that cannot run does not stop the others, and counts as missed; results, page and chart agree."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / page.NAME).write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert suite.run_all(["nonsense", "latency"], quick=True, root=tmp_path) == 1
+    assert "failed: nonsense" in capfd.readouterr().out
+    (written,) = (tmp_path / "bench" / "results").glob("*.json")
+    (result,) = json.loads(written.read_text(encoding="utf-8"))["results"]
+    whole("latency", result)
+    assert f"| `latency` | p50 | {result['ratio']:.3g}x |" in (tmp_path / page.NAME).read_text(encoding="utf-8")
+    assert f">{result['ratio']:.3g}x</text>" in (tmp_path / chart.NAME).read_text(encoding="utf-8")
 
 
 def test_a_ratio_needs_both_sides() -> None:
@@ -168,21 +185,21 @@ def test_the_chart_is_whole(tmp_path: Path) -> None:
 
 def test_the_page_gets_the_results_between_its_markers(tmp_path: Path) -> None:
     """What stands around them stays, and a second time changes nothing more; the real page has the markers."""
-    assert page.BEGIN in page.PATH.read_text(encoding="utf-8")
-    assert page.END in page.PATH.read_text(encoding="utf-8")
+    assert page.BEGIN in PAGE.read_text(encoding="utf-8")
+    assert page.END in PAGE.read_text(encoding="utf-8")
     copy = tmp_path / "page.md"
-    copy.write_text(f"before\n\n{page.BEGIN}\n\nold\n\n{page.END}\n\nafter\n", encoding="utf-8")
+    copy.write_text(f"before\n\n{page.BEGIN}\n\nyesterday\n\n{page.END}\n\nafter\n", encoding="utf-8")
     page.write(DOCUMENT, copy)
     text = copy.read_text(encoding="utf-8")
     page.write(DOCUMENT, copy)
     assert copy.read_text(encoding="utf-8") == text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "yesterday" not in text
     assert "| `two` | c | 0.1x | at least 0.25x | **no** |" in text
 
 
 def test_every_benchmark_is_on_the_page() -> None:
     """The page tells what each measures."""
-    text = page.PATH.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     assert [name for name in bench.NAMES if f"| `{name}` |" not in text] == []
