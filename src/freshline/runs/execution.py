@@ -16,7 +16,7 @@ from freshline.definitions.schema import Produces, Retry, Spark, Step, Table, Wo
 from freshline.definitions.steps import produced, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
-from freshline.runs.increments import Reading, reading
+from freshline.runs.increments import Reading, reading, reads_increments
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped
@@ -166,7 +166,7 @@ class Execution:
         outside = {item.asset_id: run.inputs[item.asset_id] for item in step.consumes if item.asset_id in run.inputs}
         external = {asset_id: pinned for asset_id, pinned in outside.items() if asset_id not in own}
         read = reading(step, external, run.positions, forced=bool(run.trigger.get("fullRefresh")))
-        if read.refresh:
+        if read.refresh and reads_increments(step):
             self._log(step.id, "log", f"INFO everything is read anew: {read.refresh}")
         return StepRequest(
             run_id=run.id,

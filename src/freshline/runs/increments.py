@@ -40,6 +40,12 @@ def reading(step: Step, inputs: Mapping[str, PinnedInput], positions: Positions,
     return Reading(None, since)
 
 
+def reads_increments(step: Step) -> bool:
+    """Whether it matters to the step what is new: it adds to what is there, or asks for new rows."""
+    adds = any(output.table and output.table.mode != "overwrite" for output in step.produces)
+    return adds or any(item.rows == "new" for item in step.consumes)
+
+
 def _outputs(step: Step) -> list[Produces]:
     """The outputs that say how far the step has come: those that add to what is there, if there are such.
 
