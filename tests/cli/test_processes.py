@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from freshline.cli.dev import Watched, stamps
@@ -70,11 +72,37 @@ def test_materializer_and_worker_do_the_work_and_end_on_sigterm(
     assert "Traceback" not in told(tmp_path) + told(tmp_path, 1)
 
 
+def free_port() -> int:
+    """One that nobody listened on a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
 @pytest.mark.process
-def test_dev_applies_works_watches_and_stops(freshline: Freshline, start: Start, tmp_path: Path) -> None:
+def test_the_api_serves_until_it_is_told_to_stop(applied: Freshline, start: Start, tmp_path: Path) -> None:
+    """`freshline api` answers, is among the workers, and ends with 0; where its place is taken it says so."""
+    port = free_port()
+    process = start("api", "--port", str(port))
+    wait_until(lambda: f"the API is at http://127.0.0.1:{port}/api/v1" in told(tmp_path), 60)
+    answer = httpx.get(f"http://127.0.0.1:{port}/api/v1/assets/shop.clean", trust_env=False)
+    assert answer.json()["freshness"] == {"ttlMs": 3_600_000}
+    wait_until(lambda: [one["kind"] for one in applied.json("workers")] == ["api"], 30)
+    assert "Address already in use" in applied("api", "--port", str(port), code=2).stderr
+    assert "`freshline token create NAME`" in applied("api", "--host", "0.0.0.0", "--port", "0", code=2).stderr  # noqa: S104
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert applied.json("workers") == []
+    assert "Traceback" not in told(tmp_path)
+
+
+@pytest.mark.process
+def test_dev_applies_works_watches_and_stops(
+    freshline: Freshline, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One command: applied, refreshed, applied again on a change, kept on a mistake, gone on Ctrl-C."""
+    monkeypatch.setenv("FRESHLINE_API_PORT", str(free_port()))
     process = start("dev")
-    wait_until(lambda: len(freshline.json("workers")) == 2, 60)
+    wait_until(lambda: {one["kind"] for one in freshline.json("workers")} == {"materializer", "worker", "api"}, 60)
     freshline("report", "shop.raw", "--version", "v1")
     wait_until(lambda: states(freshline).get("shop.daily") == "fresh", 60)
     file = freshline.project / "workflows" / "w0.yaml"

@@ -14,7 +14,7 @@ def test_the_page_is_what_the_help_says() -> None:
 
 
 def test_every_command_is_on_the_page() -> None:
-    """Also the parts of `db`."""
+    """Also the parts of `db` and `token`."""
     text = PAGE.read_text()
-    for name in [*COMMANDS, "db upgrade", "db status", "db stop"]:
+    for name in [*COMMANDS, "db upgrade", "db status", "db stop", "token create", "token list", "token revoke"]:
         assert f"## freshline {name}\n" in text

@@ -12,7 +12,7 @@ from freshline import settings
 from freshline.errors import UsageError
 from tests.docs.pages import CONFIGURATION, ROOT, code, codes
 
-SECTIONS = ("Where things are", "Redis", "Spark", "The materializer", "Every process")
+SECTIONS = ("Where things are", "Redis", "Spark", "The materializer", "The API", "Every process")
 ROWS = {code(row[0]): row[1:] for section in SECTIONS for row in CONFIGURATION.table(section)}
 TREE = ast.parse((ROOT / "src" / "freshline" / "settings.py").read_text(encoding="utf-8"))
 
@@ -59,7 +59,9 @@ def test_the_range_is_right(name: str) -> None:
             settings.load({name: str(value)})
 
 
-@pytest.mark.parametrize("name", ["FRESHLINE_LOG_FORMAT", "FRESHLINE_LOG_LEVEL", "FRESHLINE_EVENT_BUS"])
+@pytest.mark.parametrize(
+    "name", ["FRESHLINE_LOG_FORMAT", "FRESHLINE_LOG_LEVEL", "FRESHLINE_EVENT_BUS", "FRESHLINE_API_AUTH"]
+)
 def test_the_choices_are_right(name: str) -> None:
     """Each choice on the page is taken, and the error for another one names them all."""
     settings.load({name: codes(ROWS[name][0])[0]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -181,6 +182,17 @@ def register(scene: Scene) -> None:
     scene.lab.store.register_worker(scene.ids[0], "worker", project="lab", code_hash=None, info={})
 
 
+def make_token(scene: Scene) -> None:
+    """Somebody may use the API."""
+    digest = hashlib.sha256(scene.ids[0].encode()).digest()
+    scene.lab.store.create_token("ci", "read", digest, lifetime_ms=HOUR)
+
+
+def tokened(scene: Scene) -> None:
+    """There is a token."""
+    make_token(scene)
+
+
 def key_of(lab: Lab, slug: str) -> tuple[int, str]:
     """The key of its consideration."""
     return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
@@ -227,6 +239,7 @@ CASES = {
         lambda s: s.lab.runs("b")[-1]["attempt"] == 1 and s.lab.runs("b")[-1]["status"] == "running",
         queued,
     ),
+    "create_token": Case(make_token, lambda s: s.count("api_tokens") == 1),
     "expire": Case(lambda s: s.lab.store.expire("b"), lambda s: s.count("timers WHERE reason = 'manual'") == 1, idle),
     "fail_run": Case(
         lambda s: s.lab.store.fail_run(s.held.id, s.held.attempt, ERROR),
@@ -330,10 +343,20 @@ CASES = {
     "resume": Case(
         lambda s: s.lab.store.resume("b"), lambda s: s.count("workflows WHERE paused_at IS NOT NULL") == 0, paused
     ),
+    "revoke_token": Case(
+        lambda s: s.lab.store.revoke_token("ci"),
+        lambda s: s.count("api_tokens WHERE revoked_at IS NOT NULL") == 1,
+        tokened,
+    ),
     "stamp_positions": Case(
         lambda s: s.lab.store.stamp_positions(1000), lambda s: s.count("events WHERE position IS NULL") == 0, idle
     ),
     "sweep": Case(lambda s: s.lab.store.sweep(), lambda s: s.count("considerations") == 1, forgotten),
+    "use_token": Case(
+        lambda s: s.lab.store.use_token(str(s.lab.one("SELECT id FROM api_tokens"))),
+        lambda s: s.count("api_tokens WHERE used_at IS NOT NULL") == 1,
+        tokened,
+    ),
 }
 
 

@@ -55,6 +55,7 @@ TOUCHES = {
 }
 # These touch rows that only their own kind does, one process at a time or by the key of a process.
 ALONE = {
+    "create_token",
     "leave_worker",
     "log_table",
     "mark_versions",
@@ -63,7 +64,9 @@ ALONE = {
     "register_worker",
     "relog_table",
     "remove_versions",
+    "revoke_token",
     "stamp_positions",
+    "use_token",
 }
 NEEDS_A_RUN = {"cancel", "claim_run"}
 # A run of b is held by a worker whose lease is over; otherwise it is queued, or there is none yet.

@@ -18,7 +18,7 @@ from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.processes import grace_option, slots_option
 from freshline.cli.project import directory_argument, show_plan
 from freshline.cli.signals import stop_signals
-from freshline.errors import DatabaseError, FreshlineError
+from freshline.errors import DatabaseError, FreshlineError, UsageError
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 @click.option("--quiet", is_flag=True, help="Do not print events and decisions.")
 @pass_app
 def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bool) -> None:
-    """Apply the project and run everything it needs: embedded store, materializer and worker, until Ctrl-C.
+    """Apply the project and run everything it needs: embedded store, materializer, worker and API, until Ctrl-C.
 
     Files are watched: a change is applied at once; if it has errors they are told and the last good definitions stay.
     Prints events and decisions as they happen. In another terminal: `freshline status`, `freshline report ASSET`.
@@ -52,6 +52,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         worker = Worker(store, settings, slots=slots)
         services.start()
         worker.start()
+        served = serve(store, settings)
         output.say("freshline is running; Ctrl-C stops it")
         try:
             happening = Happening(store, quiet=quiet)
@@ -59,8 +60,23 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
                 outlast(watched.look)
                 outlast(happening.show)
         finally:
+            served()
             worker.stop(grace)
             services.stop()
+
+
+def serve(store: Store, settings: Settings) -> Callable[[], None]:
+    """Start the API and return how to stop it. Where its place is taken, work goes on without it."""
+    from freshline.api.server import Server  # noqa: PLC0415 - imported on demand
+
+    try:
+        server = Server(store, host=settings.api_host, port=settings.api_port, auth=settings.api_auth)
+    except UsageError as error:
+        output.say(f"without the API: {error}")
+        return lambda: None
+    server.start()
+    output.say(f"the API is at {server.url}/api/v1")
+    return server.stop
 
 
 def _quieter(settings: Settings) -> Settings:

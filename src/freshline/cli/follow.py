@@ -45,7 +45,7 @@ class EventFollower:
 
     def _newest(self) -> list[Json]:
         end = self._position = self._reader.position()
-        listed = self._reader.events(self._limit, **self._filters)
+        listed = self._reader.events(self._limit, type=self._filters.get("type"), subject=self._filters.get("subject"))
         return [one for one in reversed(listed) if one["position"] is not None and one["position"] <= end]
 
 

@@ -2,7 +2,7 @@
 
 Here are the operators' transactions (apply, report, expire, request_run, cancel, pause, resume, reset); those of the
 materializer are in `materializing`, those of run workers in `executing`, those about versions of tables in
-`versioning`, the doctor's in `mending`, and all reading is in `reader`.
+`versioning`, the doctor's in `mending`, those about tokens in `access`, and all reading is in `reader`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from freshline.definitions.project import Project
 from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
-from freshline.store import catalogue, migrate, publication
+from freshline.store import audit, catalogue, migrate, publication
+from freshline.store.access import Access
 from freshline.store.database import Connection, Database, LostConnectionError, UnreachableError
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
@@ -53,7 +54,7 @@ TRIES = 5
 T = TypeVar("T")
 
 
-class Store(Materializing, Executing, Versioning, Mending):
+class Store(Materializing, Executing, Versioning, Mending, Access):
     """Everything that changes the state of an installation."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -141,7 +142,8 @@ class Store(Materializing, Executing, Versioning, Mending):
         kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
         event = publication.asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind)
         published = publication.Published(row, event, (), None)
-        publication.append(connection, [published], late=row["late"])
+        with audit.changing(connection, "report", asset_id, "head_state", asset_id):
+            publication.append(connection, [published], late=row["late"])
         return _reported(asset_id, row, duplicate=False)
 
     def expire(self, asset_id: str, partition_key: str = "") -> dict[str, Any]:
@@ -151,7 +153,8 @@ class Store(Materializing, Executing, Versioning, Mending):
             asset = _asset(connection, asset_id)
             if asset["producer_id"] is None:
                 raise ConflictError(f"asset '{asset_id}' is a source and has no freshness; report it instead")
-            row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
+            with audit.changing(connection, "expire", asset_id, "timer_state", asset_id):
+                row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
         self.database.ring("timers")
         return {"assetId": asset_id, "partitionKey": partition_key, "expiresAt": iso(row["due_at"] if row else None)}
 
@@ -190,12 +193,8 @@ class Store(Materializing, Executing, Versioning, Mending):
             row = connection.execute(RUNS["lock_any_run"], {"run": run_id}).fetchone()
             if row is None:
                 raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
-            status = RunStatus(row["status"])
-            if status is RunStatus.QUEUED:
-                end_canceled(connection, row, row["attempt"], reason)
-                status = RunStatus.CANCELED
-            elif status is RunStatus.RUNNING:
-                connection.execute(RUNS["request_cancel"], {"run": run_id, "reason": reason})
+            with audit.changing(connection, "cancel", run_id, "run_state", run_id):
+                status = _cancel(connection, row, reason)
         self.database.ring("runs", "events")
         return status
 
@@ -207,7 +206,8 @@ class Store(Materializing, Executing, Versioning, Mending):
             connection.execute(SQL["consider"], {"workflows": [workflow["id"]]})
             ending = {"workflows": [workflow["id"]], "reason": "paused", "code_hash": None}
             connection.execute(SQL["cancel_queued"], ending)
-            connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
+            with audit.changing(connection, "pause", slug, "workflow_state", workflow["id"]):
+                connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
             _touch(connection, workflow["id"])
         self.database.ring("events", "considerations")
 
@@ -215,7 +215,8 @@ class Store(Materializing, Executing, Versioning, Mending):
         """Automatic runs of the workflow start again."""
         with self.database.transaction("resume") as connection:
             workflow = _workflow(connection, slug)
-            connection.execute(SQL["resume"], {"workflow": workflow["id"]})
+            with audit.changing(connection, "resume", slug, "workflow_state", workflow["id"]):
+                connection.execute(SQL["resume"], {"workflow": workflow["id"]})
             _touch(connection, workflow["id"])
         self.database.ring("events")
 
@@ -223,7 +224,8 @@ class Store(Materializing, Executing, Versioning, Mending):
         """Forget failures: ends the cooldown, closes the breaker, and lets a canceled run be asked for again."""
         with self.database.transaction("reset") as connection:
             workflow = _workflow(connection, slug)
-            row = connection.execute(SQL["reset"], {"workflow": workflow["id"]}).fetchone()
+            with audit.changing(connection, "reset", slug, "workflow_state", workflow["id"]):
+                row = connection.execute(SQL["reset"], {"workflow": workflow["id"]}).fetchone()
             if row and row["closed"]:
                 data = {"workflowSlug": slug, "workflowId": workflow["id"], "partitionKey": "", "by": "reset"}
                 _tell(connection, EventType.BREAKER_CLOSED, slug, data)
@@ -282,6 +284,16 @@ def _workflow(connection: Connection, slug: str, query: str = "lock_workflow") -
     if row is None:
         raise NotFoundError(f"there is no workflow '{slug}'", hint=_hint(connection, "workflow_names", slug))
     return row
+
+
+def _cancel(connection: Connection, run: Mapping[str, Any], reason: str) -> RunStatus:
+    status = RunStatus(run["status"])
+    if status is RunStatus.QUEUED:
+        end_canceled(connection, run, run["attempt"], reason)
+        return RunStatus.CANCELED
+    if status is RunStatus.RUNNING:
+        connection.execute(RUNS["request_cancel"], {"run": run["id"], "reason": reason})
+    return status
 
 
 def _touch(connection: Connection, workflow_id: int) -> None:
@@ -375,7 +387,8 @@ def _request(
         "parameters": Jsonb(dict(parameters)),
         "key": key,
     }
-    connection.execute(RUNS["request_run"], values)
+    with audit.changing(connection, "request_run", slug, "run_state", run_id):
+        connection.execute(RUNS["request_run"], values)
     data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
     _tell(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
     return run_id

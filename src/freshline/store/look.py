@@ -83,7 +83,7 @@ class Look:
         if text.isdecimal():
             rows = self.raw("event_by_position", position=int(text))
         else:
-            wanted = _uuid(text, "an event's id or position")
+            wanted = uuid(text, "an event's id or position")
             # The log has no index by id. An id begins with the time at which it was made, which is nearly the event's.
             rows = self.raw("event_near", id=wanted, made=wanted.int >> 80) or self.raw("event_by_id", id=wanted)
         if not rows:
@@ -92,7 +92,7 @@ class Look:
 
     def decision_id(self, text: str) -> UUID:
         """The id of a stored decision."""
-        wanted = _uuid(text, "a decision's id")
+        wanted = uuid(text, "a decision's id")
         if not self.raw("decision_by_id", id=wanted):
             raise NotFoundError(f"no decision has the id {text!r}", hint="`freshline decisions` lists them")
         return wanted
@@ -115,7 +115,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
     return NotFoundError(f"there is no {kind} {name!r}", hint=hint)
 
 
-def _uuid(text: str, what: str) -> UUID:
+def uuid(text: str, what: str) -> UUID:
+    """The id that a user gave; `what` names it if it is none."""
     try:
         return UUID(text)
     except ValueError:

@@ -18,7 +18,7 @@ from freshline.decide.times import next_point
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.model.words import EventType, Outcome, Reason
-from freshline.store import catalogue, history, publication, states
+from freshline.store import access, catalogue, history, publication, states
 from freshline.store.database import Connection, Database
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -192,6 +192,7 @@ class Materializing:
             history.drop_partitions(connection, days)
             row = connection.execute(SQL["prune"], {"days": days, "batch": batch}).fetchone()
             connection.execute(load("catalogue")["forget_workers"])
+            access.prune(connection, days, batch)
         return dict(row or {})
 
 

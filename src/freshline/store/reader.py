@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from freshline.errors import NotFoundError
+from freshline.store import declared
 from freshline.store.database import Database
 from freshline.store.fates import of_event
 from freshline.store.lineage import Lineage
-from freshline.store.look import Json, Look, plain
+from freshline.store.look import Json, Look, plain, uuid
 from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
@@ -30,6 +31,11 @@ OVERLAP = timedelta(seconds=60)
 SILENT_MS = 30_000
 
 
+Period = tuple[datetime | None, datetime | None]
+ALWAYS: Period = (None, None)
+NO_FILTER = dict.fromkeys(("status", "workflow", "trigger", "since", "until", "after"))
+
+
 class Reader:
     """Looks at one database and never writes. Listings are newest first; `after` is the id the last page ended with."""
 
@@ -38,12 +44,24 @@ class Reader:
         self._statements = load("reader")
 
     def runs(
-        self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        status: str | None = None,
+        workflow: str | None = None,
+        *,
+        asset: str | None = None,
+        trigger: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Json]:
-        """Runs; `workflow` is a slug."""
+        """Runs; `workflow` is a slug, `asset` means the workflow that produces it; `period` is of `queuedAt`."""
         with self._look() as look:
             cursor = look.run_id(after) if after else None
-            return _runs(look, limit=limit, after=cursor, status=status, workflow=look.workflow_id(workflow))
+            only = look.asset(asset)["workflowId"] if asset else look.workflow_id(workflow)
+            if asset and only is None:
+                return []
+            filters = {"status": status, "workflow": only, "trigger": trigger, **_period(period)}
+            return _runs(look, limit=limit, after=cursor, **filters)
 
     def run(self, run_id: str) -> Json:
         """One run by its id or a unique suffix of it, with what it published."""
@@ -74,12 +92,14 @@ class Reader:
         after: str | None = None,
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
+        *,
+        period: Period = ALWAYS,
     ) -> list[Json]:
         """Events; `after` may be a position too; `type` is a name or its beginning (`asset`, `workflow.run`)."""
         with self._look() as look:
             cursor = look.event(after) if after else {"time": None, "id": None}
             place = {"after_time": cursor["time"], "after_id": cursor["id"]}
-            return look.all("events", limit=limit, subject=subject, **place, **_type(type))
+            return look.all("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
 
     def event(self, text: str, limit: int = 100) -> Json:
         """One event by its id or position, with its fate for the first so many workflows that it concerns (R5.5)."""
@@ -100,7 +120,14 @@ class Reader:
             return int(found["position"] or 0)
 
     def decisions(
-        self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        workflow: str | None = None,
+        asset: str | None = None,
+        *,
+        outcome: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Json]:
         """Decisions; `asset`: those about the workflow that produces it, none for a source."""
         with self._look() as look:
@@ -108,7 +135,8 @@ class Reader:
             only = look.asset(asset)["workflowId"] if asset else look.workflow_id(workflow)
             if asset and only is None:
                 return []
-            return look.all("decisions", limit=limit, after=cursor, workflow=only)
+            filters = {"workflow": only, "outcome": outcome, **_period(period)}
+            return look.all("decisions", limit=limit, after=cursor, **filters)
 
     def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Json]:
         """Decisions made since then (with overlap), oldest first: a follower drops those that it has shown."""
@@ -137,18 +165,52 @@ class Reader:
             "notes": notes(queue),
         }
 
+    def notes(self) -> list[str]:
+        """What keeps everything from moving, as in `status`."""
+        with self._look() as look:
+            return notes(look.raw("queue", grace=SILENT_MS)[0])
+
     def graph(self, asset: str | None = None) -> Json:
         """`{assets, workflows, edges}`; with an asset, only what it stems from and what stems from it."""
         with self._look() as look:
             if asset is not None:
                 look.asset(asset)
-            lineage = Lineage(look.all("asset_names"), look.all("edges"))
+            lineage = Lineage(look.all("graph_assets"), look.all("edges"))
         return lineage.as_json(None if asset is None else lineage.around(asset))
 
-    def snapshots(self, asset: str, limit: int = 20) -> list[Json]:
-        """The history of an asset."""
+    def assets(self, limit: int = 20, after: str | None = None, workflow: str | None = None) -> list[Json]:
+        """Assets by id, with state and declaration; `after` is an asset's id, `workflow` a slug."""
         with self._look() as look:
-            return _snapshots(look, look.asset(asset)["assetId"], limit=limit)
+            return declared.assets(look, limit=limit, after=after, workflow=look.workflow_id(workflow))
+
+    def asset(self, asset_id: str) -> Json:
+        """One asset, with state and declaration."""
+        with self._look() as look:
+            look.asset(asset_id)
+            return declared.assets(look, assets=[asset_id])[0]
+
+    def workflows(self, limit: int = 20, after: str | None = None) -> list[Json]:
+        """Workflows by slug, as in `status`; `after` is a slug."""
+        with self._look() as look:
+            slugs = [row["slug"] for row in look.raw("workflow_page", limit=limit, after=after)]
+            return [workflow_status(row) for row in look.raw("status_workflows", slugs=slugs)]
+
+    def workflow(self, slug: str) -> Json:
+        """A workflow's current definition, as it was declared."""
+        with self._look() as look:
+            look.workflow_id(slug)
+            return look.all("definition", slug=slug)[0]
+
+    def policy(self, slug: str) -> Json:
+        """How a workflow's automatic runs stand: the last one, the next one and why then, and what holds it."""
+        with self._look() as look:
+            workflow = look.workflow_id(slug)
+            return declared.policy(look, slug, workflow)
+
+    def snapshots(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Json]:
+        """The history of an asset; `before`: only versions before that one."""
+        with self._look() as look:
+            return _snapshots(look, look.asset(asset)["assetId"], limit=limit, before=before)
 
     def snapshot(self, asset: str, version: int | None = None) -> Json:
         """One snapshot of an asset: the given version, or the current one."""
@@ -165,6 +227,24 @@ class Reader:
         """The processes that announced themselves; `live` is false for those that fell silent."""
         with self._look() as look:
             return look.all("workers", all=stopped, limit=limit, grace=SILENT_MS)
+
+    def tokens(self) -> list[Json]:
+        """Who may use the API, newest first."""
+        with self._look() as look:
+            return look.all("tokens")
+
+    def token(self, digest: bytes) -> Json | None:
+        """`{id, name, scope, digest, stale}` of the token with this SHA-256, unless it is revoked or expired.
+
+        `stale`: its last use was noted more than a minute ago.
+        """
+        with self._look() as look:
+            return next(iter(look.all("token", digest=digest)), None)
+
+    def audit(self, limit: int = 20, after: str | None = None) -> list[Json]:
+        """Who changed what."""
+        with self._look() as look:
+            return look.all("audit", limit=limit, after=uuid(after, "the id of a change") if after else None)
 
     def find(self, name: str) -> Json:
         """The asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
@@ -201,7 +281,7 @@ class Reader:
 
 
 def _runs(look: Look, *, ids: Sequence[Any] | None = None, **filters: Any) -> list[Json]:
-    rows = look.all("runs", **{"ids": ids, "status": None, "workflow": None, "after": None, **filters})
+    rows = look.all("runs", **{**NO_FILTER, "ids": ids, **filters})
     steps: dict[str, list[Json]] = defaultdict(list)
     for step in look.all("steps", ids=[row["id"] for row in rows]):
         steps[step.pop("runId")].append(step)
@@ -217,8 +297,8 @@ def _run(row: Json, steps: list[Json]) -> Json:
     return {**row, "inputs": inputs, "steps": steps}
 
 
-def _snapshots(look: Look, asset: str, *, version: int | None = None, head: bool = False, limit: int = 1) -> list[Json]:
-    return look.all("snapshots", asset=asset, version=version, head=head, limit=limit)
+def _snapshots(look: Look, asset: str, **filters: Any) -> list[Json]:
+    return look.all("snapshots", asset=asset, **{"version": None, "head": False, "before": None, "limit": 1, **filters})
 
 
 def _belonging(look: Look, name: str | None) -> tuple[list[str] | None, list[str] | None]:
@@ -228,6 +308,10 @@ def _belonging(look: Look, name: str | None) -> tuple[list[str] | None, list[str
     if "slug" in found:
         return [row["id"] for row in look.raw("assets_of", slug=found["slug"])], [found["slug"]]
     return [found["assetId"]], [found["workflowSlug"]] if found["workflowSlug"] else []
+
+
+def _period(period: Period) -> Json:
+    return {"since": period[0], "until": period[1]}
 
 
 def _type(name: str | None) -> Json:

@@ -63,6 +63,21 @@ CREATE FUNCTION public.freshline_parts(snapshot public.snapshots) RETURNS jsonb
                jsonb_array_elements_text(v.location -> 'paths') WITH ORDINALITY AS p (path, ordinal)) END
 $$;
 
+CREATE TABLE public.api_tokens (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    scope text NOT NULL,
+    digest bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    revoked_at timestamp with time zone,
+    used_at timestamp with time zone,
+    CONSTRAINT api_tokens_check CHECK ((expires_at > created_at)),
+    CONSTRAINT api_tokens_digest_check CHECK ((length(digest) = 32)),
+    CONSTRAINT api_tokens_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT api_tokens_scope_check CHECK ((scope = ANY (ARRAY['read'::text, 'operate'::text, 'admin'::text])))
+);
+
 CREATE TABLE public.assets (
     id text NOT NULL,
     producer_id bigint,
@@ -71,6 +86,17 @@ CREATE TABLE public.assets (
     source_project text,
     CONSTRAINT assets_check CHECK (((producer_id IS NULL) = (step_id IS NULL))),
     CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text))
+);
+
+CREATE TABLE public.audit (
+    id uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    who text NOT NULL,
+    token_id uuid,
+    what text NOT NULL,
+    subject text NOT NULL,
+    before jsonb,
+    after jsonb
 );
 
 CREATE TABLE public.bus_cursor (
@@ -390,8 +416,17 @@ ALTER TABLE public.workflows ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 ALTER TABLE ONLY public.events ATTACH PARTITION public.events_default DEFAULT;
 
+ALTER TABLE ONLY public.api_tokens
+    ADD CONSTRAINT api_tokens_digest_key UNIQUE (digest);
+
+ALTER TABLE ONLY public.api_tokens
+    ADD CONSTRAINT api_tokens_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.assets
     ADD CONSTRAINT assets_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.bus_cursor
     ADD CONSTRAINT bus_cursor_pkey PRIMARY KEY (one);
@@ -465,9 +500,13 @@ ALTER TABLE ONLY public.workflows
 ALTER TABLE ONLY public.workflows
     ADD CONSTRAINT workflows_slug_key UNIQUE (slug);
 
+CREATE UNIQUE INDEX api_tokens_name ON public.api_tokens USING btree (name) WHERE (revoked_at IS NULL);
+
 CREATE UNIQUE INDEX assets_case ON public.assets USING btree (lower(id));
 
 CREATE INDEX assets_producer ON public.assets USING btree (producer_id) WHERE (producer_id IS NOT NULL);
+
+CREATE INDEX audit_recent ON public.audit USING btree (at DESC, id DESC);
 
 CREATE INDEX considerations_blocker ON public.considerations USING btree (blocker_id) WHERE (blocker_id IS NOT NULL);
 

@@ -26,7 +26,7 @@ def asset_status(row: Json) -> Json:
         "bytes": row["bytes"],
         "runId": plain(row["runId"]),
         "lastAutoRun": _last_run(row),
-        "nextRefreshAt": plain(_next_refresh(row)),
+        "nextRefreshAt": plain(_first(next_refresh(row))),
         "hold": _hold(row),
     }
 
@@ -107,15 +107,18 @@ def _hold_end(row: Json) -> datetime | None:
     return until or _time(row["until"])
 
 
-def _next_refresh(row: Json) -> datetime | None:
-    """When it is looked at or run next by itself; None when nothing is planned."""
+def next_refresh(row: Json) -> tuple[datetime, str] | None:
+    """When it is looked at or run next by itself, and why then; None when nothing is planned."""
     if not row["automatic"] or (row["paused_at"] is not None and row["paused_until"] is None):
         return None
     if row["eligible_at"] is not None:
-        found: datetime = row["eligible_at"]
-        return found
-    times = [row["due_at"], row["not_before"] if row["hold"] else None]
-    return min((time for time in times if time is not None), default=None)
+        return row["eligible_at"], "retry"
+    planned = [(row["due_at"], row["due_reason"]), (row["not_before"] if row["hold"] else None, row["hold"])]
+    return min(((time, why) for time, why in planned if time is not None), default=None)
+
+
+def _first(found: tuple[datetime, str] | None) -> datetime | None:
+    return found[0] if found else None
 
 
 def _paused(row: Json) -> Json | bool:

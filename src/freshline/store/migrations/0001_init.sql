@@ -389,3 +389,29 @@ CREATE TABLE workers (
     info            jsonb NOT NULL DEFAULT '{}'
 );
 CREATE INDEX workers_live ON workers (seen_at) WHERE stopped_at IS NULL;
+
+-- Who may use the HTTP API. Of a token only its SHA-256 is here; the token itself was shown once, when it was made.
+CREATE TABLE api_tokens (
+    id              uuid PRIMARY KEY,
+    name            text NOT NULL CHECK (name <> ''),
+    scope           text NOT NULL CHECK (scope IN ('read', 'operate', 'admin')),
+    digest          bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
+    created_at      timestamptz NOT NULL,
+    expires_at      timestamptz NOT NULL CHECK (expires_at > created_at),
+    revoked_at      timestamptz,
+    used_at         timestamptz
+);
+CREATE UNIQUE INDEX api_tokens_name ON api_tokens (name) WHERE revoked_at IS NULL;
+
+-- Every change that somebody made over HTTP, and every change of a token: written in the transaction of the change.
+CREATE TABLE audit (
+    id              uuid PRIMARY KEY,
+    at              timestamptz NOT NULL,
+    who             text NOT NULL,
+    token_id        uuid,
+    what            text NOT NULL,
+    subject         text NOT NULL,
+    before          jsonb,
+    after           jsonb
+);
+CREATE INDEX audit_recent ON audit (at DESC, id DESC);

@@ -9,6 +9,9 @@ FROM runs r JOIN workflows w ON w.id = r.workflow_id
 WHERE (%(ids)s::uuid[] IS NULL OR r.id = ANY(%(ids)s))
   AND (%(status)s::text IS NULL OR r.status = %(status)s)
   AND (%(workflow)s::bigint IS NULL OR r.workflow_id = %(workflow)s)
+  AND (%(trigger)s::text IS NULL OR r.trigger_type = %(trigger)s)
+  AND (%(since)s::timestamptz IS NULL OR r.queued_at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR r.queued_at < %(until)s)
   AND (%(after)s::uuid IS NULL OR (r.queued_at, r.id) < (SELECT a.queued_at, a.id FROM runs a WHERE a.id = %(after)s))
 ORDER BY r.queued_at DESC, r.id DESC
 LIMIT %(limit)s
@@ -44,6 +47,8 @@ SELECT id, position, type, time, subject, data
 FROM events
 WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
   AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+  AND (%(since)s::timestamptz IS NULL OR time >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR time < %(until)s)
   AND (%(after_time)s::timestamptz IS NULL OR (time, id) < (%(after_time)s, %(after_id)s))
 ORDER BY time DESC, id DESC
 LIMIT %(limit)s
@@ -83,6 +88,9 @@ SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.vers
        d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
 WHERE (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
+  AND (%(outcome)s::text IS NULL OR d.outcome = %(outcome)s)
+  AND (%(since)s::timestamptz IS NULL OR d.at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR d.at < %(until)s)
   AND (%(after)s::uuid IS NULL OR (d.at, d.id) < (SELECT a.at, a.id FROM decisions a WHERE a.id = %(after)s))
 ORDER BY d.at DESC, d.id DESC
 LIMIT %(limit)s
@@ -135,7 +143,7 @@ WITH shown AS (
 SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slug AS "workflowSlug",
        h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
        h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId",
-       coalesce(t.due_at, t.expired_at, n.expires_at) AS "expiresAt", t.due_at, t.expired_at,
+       coalesce(t.due_at, t.expired_at, n.expires_at) AS "expiresAt", t.due_at, t.reason AS due_reason, t.expired_at,
        w.automatic AS automatic, w.paused_at, w.paused_until,
        coalesce(c.running, false) AS running, coalesce(c.queued, false) AS queued,
        h.asset_id IS NULL AS missing, coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at,
@@ -229,6 +237,42 @@ SELECT slug FROM workflows ORDER BY slug
 -- purpose: one workflow by its slug
 SELECT id, slug, retired_at AS "retiredAt" FROM workflows WHERE slug = %(slug)s
 
+-- name: graph_assets
+-- purpose: every asset of the graph with what was declared about its freshness
+SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId", a.declaration -> 'freshness' AS freshness,
+       a.declaration -> 'autoMaterialize' AS "autoMaterialize"
+FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id ORDER BY a.id
+
+-- name: declarations
+-- purpose: these assets, or a page of all or of one workflow's, as they were declared, with who consumes them
+SELECT a.id AS "assetId", a.declaration,
+       coalesce((SELECT jsonb_agg(c.slug ORDER BY c.slug) FROM edges e
+                 JOIN workflows c ON c.id = e.workflow_id AND c.retired_at IS NULL
+                 WHERE e.asset_id = a.id), '[]') AS "consumedBy"
+FROM assets a
+WHERE (%(assets)s::text[] IS NULL OR a.id = ANY(%(assets)s))
+  AND (%(workflow)s::bigint IS NULL OR a.producer_id = %(workflow)s)
+  AND (%(after)s::text IS NULL OR a.id > %(after)s)
+ORDER BY a.id
+LIMIT %(limit)s
+
+-- name: workflow_page
+-- purpose: a page of the workflows that are not retired, by slug
+SELECT slug FROM workflows
+WHERE retired_at IS NULL AND (%(after)s::text IS NULL OR slug > %(after)s)
+ORDER BY slug
+LIMIT %(limit)s
+
+-- name: definition
+-- purpose: the current definition of a workflow
+SELECT w.slug, w.version, w.project, w.automatic, w.applied_at AS "appliedAt", w.retired_at AS "retiredAt",
+       v.fingerprint, v.source_file AS "sourceFile", v.definition,
+       coalesce((SELECT jsonb_agg(a.id ORDER BY a.id) FROM assets a WHERE a.producer_id = w.id), '[]') AS produces,
+       coalesce((SELECT jsonb_agg(e.asset_id ORDER BY e.asset_id) FROM edges e WHERE e.workflow_id = w.id), '[]')
+           AS consumes
+FROM workflows w JOIN workflow_versions v ON v.workflow_id = w.id AND v.version = w.version
+WHERE w.slug = %(slug)s
+
 -- name: edges
 -- purpose: who consumes what
 SELECT e.asset_id AS "assetId", w.slug AS "workflowSlug", e.triggers
@@ -254,6 +298,7 @@ LEFT JOIN workflows w ON w.id = n.workflow_id
 LEFT JOIN heads h ON h.asset_id = n.asset_id AND h.partition_key = n.partition_key AND h.sequence = n.sequence
 WHERE n.asset_id = %(asset)s
   AND (%(version)s::bigint IS NULL OR n.sequence = %(version)s)
+  AND (%(before)s::bigint IS NULL OR n.sequence < %(before)s)
   AND (NOT %(head)s OR h.sequence IS NOT NULL)
 ORDER BY n.sequence DESC
 LIMIT %(limit)s
@@ -268,6 +313,27 @@ SELECT k.id, k.kind, k.host, k.pid, k.project, k.code_hash AS "codeHash", k.star
 FROM workers k
 WHERE %(all)s OR k.stopped_at IS NULL
 ORDER BY k.seen_at DESC
+LIMIT %(limit)s
+
+-- name: tokens
+-- purpose: who may use the API, newest first; never the digest
+SELECT id, name, scope, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
+       used_at AS "usedAt", (revoked_at IS NULL AND expires_at > freshline_now()) AS active
+FROM api_tokens ORDER BY created_at DESC, id DESC
+
+-- name: token
+-- purpose: the token with this digest, if it is worth something
+SELECT id, name, scope, digest,
+       (used_at IS NULL OR used_at < freshline_now() - interval '1 minute') AS stale
+FROM api_tokens
+WHERE digest = %(digest)s AND revoked_at IS NULL AND expires_at > freshline_now()
+
+-- name: audit
+-- purpose: one page of changes, newest first; `after` is the one that the previous page ended with
+SELECT id, at, who, token_id AS "tokenId", what, subject, before, after
+FROM audit
+WHERE (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHERE a.id = %(after)s))
+ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 
 -- name: assets_of

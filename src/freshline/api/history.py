@@ -1,0 +1,120 @@
+"""`/runs`, `/events`, `/decisions`, `/workers` and `/audit`: what happened, newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from freshline.api import models
+from freshline.api.guard import Administrating, Operating, Reading
+from freshline.api.models import Json
+from freshline.api.pages import After, Limit, Name, page, period
+from freshline.api.problems import Refusal
+from freshline.api.workflows import Stored
+from freshline.store.audit import acting
+from freshline.store.reader import Period
+
+router = APIRouter(tags=["history"])
+Id = Annotated[str, Path(max_length=100)]
+Within = Annotated[Period, Depends(period)]
+Line = Annotated[int, Query(ge=-1, lt=2**31, description="The number of the last line that is known.")]
+
+
+@router.get("/runs", response_model=models.Page[models.Run])
+def list_runs(
+    _: Reading,
+    store: Stored,
+    within: Within,
+    *,
+    limit: Limit = 50,
+    after: After = None,
+    status: models.RunStatus | None = None,
+    workflow: Name = None,
+    asset: Name = None,
+    trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
+) -> Json:
+    """Runs. The period is that of `queuedAt`; `asset` means the workflow that produces it."""
+    _one_of(workflow, asset)
+    return page(
+        limit,
+        lambda most: store.reader.runs(most, after, status, workflow, asset=asset, trigger=trigger, period=within),
+    )
+
+
+@router.get("/runs/{runId}", response_model=models.RunDetail)
+def show_run(_: Reading, store: Stored, runId: Id) -> Json:  # noqa: N803 - the name of the field
+    """One run, with its steps and what it published."""
+    return store.reader.run(runId)
+
+
+@router.get("/runs/{runId}/logs", response_model=models.Page[models.LogLine])
+def list_logs(_: Reading, store: Stored, runId: Id, limit: Limit = 1000, after: Line = -1) -> Json:  # noqa: N803
+    """What it printed, in its order."""
+    return page(limit, lambda most: store.reader.logs(runId, after, most), "line")
+
+
+@router.post("/runs/{runId}/cancel", response_model=models.RunDetail, status_code=202)
+def cancel_run(actor: Operating, store: Stored, runId: Id, asked: models.CancelAsked | None = None) -> Json:  # noqa: N803
+    """End a run: at once if it is queued, through its worker if it is running. One that has ended stays as it is."""
+    found = store.reader.find_run(runId)
+    with acting(actor):
+        store.cancel(found, (asked or models.CancelAsked()).reason)
+    return store.reader.run(found)
+
+
+@router.get("/events", response_model=models.Page[models.Event])
+def list_events(
+    _: Reading,
+    store: Stored,
+    within: Within,
+    *,
+    limit: Limit = 50,
+    after: After = None,
+    type: Annotated[str | None, Query(max_length=200, description="A type, or its beginning: `asset`.")] = None,  # noqa: A002
+    subject: Name = None,
+) -> Json:
+    """Events."""
+    return page(limit, lambda most: store.reader.events(most, after, type, subject, period=within))
+
+
+@router.get("/events/{eventId}", response_model=models.EventDetail)
+def show_event(_: Reading, store: Stored, eventId: Id) -> Json:  # noqa: N803
+    """One event by its id or position, and what became of it for each workflow that it concerns."""
+    return store.reader.event(eventId)
+
+
+@router.get("/decisions", response_model=models.Page[models.Decision])
+def list_decisions(
+    _: Reading,
+    store: Stored,
+    within: Within,
+    *,
+    limit: Limit = 50,
+    after: After = None,
+    workflow: Name = None,
+    asset: Name = None,
+    outcome: models.Outcome | None = None,
+) -> Json:
+    """Decisions: run, hold, skip or error, with the reason and the evidence."""
+    _one_of(workflow, asset)
+    return page(
+        limit, lambda most: store.reader.decisions(most, after, workflow, asset, outcome=outcome, period=within)
+    )
+
+
+@router.get("/workers", response_model=models.Page[models.Worker])
+def list_workers(_: Reading, store: Stored, limit: Limit = 100, stopped: bool = False) -> Json:
+    """The processes that announced themselves, the first so many; with `stopped`, those that ended too."""
+    return {"items": store.reader.workers(limit, stopped=stopped), "next": None}
+
+
+@router.get("/audit", response_model=models.Page[models.Change])
+def list_changes(_: Administrating, store: Stored, limit: Limit = 50, after: After = None) -> Json:
+    """Every change that was made over HTTP, and every change of a token: who, what, before and after."""
+    return page(limit, lambda most: store.reader.audit(most, after))
+
+
+def _one_of(workflow: str | None, asset: str | None) -> None:
+    if workflow is not None and asset is not None:
+        raise Refusal(422, "invalid-request", "'workflow' and 'asset' exclude each other; give one of them")

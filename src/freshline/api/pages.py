@@ -1,0 +1,44 @@
+"""What listings and documents share: cursors, periods, and tags for those who have the document already."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+from pydantic import AwareDatetime
+
+from freshline.api.models import Json
+from freshline.store.reader import Period
+
+MOST = 1000
+Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
+After = Annotated[str | None, Query(max_length=200, description="The `next` of the part before.")]
+Since = Annotated[AwareDatetime | None, Query(description="From this time on.")]
+Until = Annotated[AwareDatetime | None, Query(description="Before this time.")]
+Name = Annotated[str | None, Query(max_length=200)]
+
+
+def page(limit: int, read: Callable[[int], Sequence[Json]], key: str = "id") -> Json:
+    """A part of a listing, with where the next one begins: one more than asked for is read to know that."""
+    found = read(limit + 1)
+    more = len(found) > limit
+    return {"items": found[:limit], "next": str(found[limit - 1][key]) if more else None}
+
+
+def period(since: Since = None, until: Until = None) -> Period:
+    """The period that is asked for; open where nothing is said."""
+    return since, until
+
+
+def tagged(request: Request, document: Any) -> Response:
+    """The document with its ETag, or 304 for those who have it."""
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)

@@ -1,0 +1,98 @@
+"""The API as a real server on a port of its own, before a real store under a virtual clock."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from freshline.api.server import Server
+from tests.lab import Lab, laboratory, workflow
+
+HOUR = 3_600_000
+WORLD = (
+    workflow("b", "a", freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}),
+    workflow("c", "b", auto={"onUpstreamUpdate": True, "priority": 7}),
+)
+JSON = {"Content-Type": "application/json"}
+
+
+class Api:
+    """A client, and the server and the laboratory behind it."""
+
+    def __init__(self, lab: Lab, server: Server) -> None:
+        self.lab = lab
+        self.server = server
+        self.client = httpx.Client(base_url=f"{server.url}/api/v1", timeout=30, trust_env=False)
+
+    def get(self, path: str, *, expect: int = 200, headers: dict[str, str] | None = None, **params: Any) -> Any:
+        """What is there."""
+        answer = self.client.get(path, params=params, headers=headers)
+        assert answer.status_code == expect, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, *, expect: int = 200, **headers: str) -> Any:
+        """What a change leads to."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = self.client.post(path, json={} if body is None else body, headers=sent)
+        assert answer.status_code == expect, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def token(self, scope: str) -> dict[str, str]:
+        """The header of a new token."""
+        secret = f"freshline_{scope}"
+        digest = hashlib.sha256(secret.encode()).digest()
+        self.lab.store.create_token(scope, scope, digest, lifetime_ms=HOUR)
+        return {"Authorization": f"Bearer {secret}"}
+
+
+@contextmanager
+def serving(lab: Lab, **options: Any) -> Iterator[Api]:
+    """The API of a laboratory."""
+    server = Server(lab.store, **{"host": "127.0.0.1", "port": 0, **options})
+    server.start()
+    api = Api(lab, server)
+    try:
+        yield api
+    finally:
+        api.client.close()
+        server.stop()
+
+
+@pytest.fixture
+def lab(database_url: str) -> Iterator[Lab]:
+    """Source a -> b -> c, all fresh, by automatic runs."""
+    with laboratory(database_url) as lab:
+        lab.apply(*WORLD)
+        lab.report("a", "1")
+        lab.work()
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def shared(module_database_url: str) -> Iterator[Api]:
+    """The same for all tests of a module that change nothing."""
+    with laboratory(module_database_url) as lab:
+        lab.apply(*WORLD)
+        lab.report("a", "1")
+        lab.work()
+        with serving(lab) as api:
+            yield api
+
+
+@pytest.fixture
+def api(lab: Lab) -> Iterator[Api]:
+    """The API on loopback, without tokens."""
+    with serving(lab) as api:
+        yield api
+
+
+@pytest.fixture
+def closed(lab: Lab) -> Iterator[Api]:
+    """The API where everybody needs a token."""
+    with serving(lab, auth="token") as api:
+        yield api

@@ -1,0 +1,52 @@
+"""The OpenAPI document as a list of operations, and answers held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SCOPES = ("read", "operate", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path."""
+
+    method: str
+    path: str
+    described: dict[str, Any]
+
+    @property
+    def scope(self) -> str | None:
+        """What it needs; None for an operation that is open to everybody."""
+        found = [scope for one in self.described.get("security", ()) for scope in one["bearer"]]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def url(self, names: dict[str, str]) -> str:
+        """Its path with names filled in."""
+        return self.path.format(**names)
+
+
+def operations(document: dict[str, Any]) -> list[Operation]:
+    """Every one that is described."""
+    return [
+        Operation(method, path, described)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+    ]
+
+
+def undocumented(value: Any, schema: dict[str, Any], document: dict[str, Any], at: str = "$") -> Iterator[str]:
+    """The places of fields that the schema does not name, in what it describes by names at all."""
+    for one in schema.get("anyOf", (schema,)):
+        named = document["components"]["schemas"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+        if isinstance(value, dict) and "properties" in named:
+            yield from (f"{at}.{name}" for name in value.keys() - named["properties"].keys())
+            for name, part in named["properties"].items():
+                if name in value:
+                    yield from undocumented(value[name], part, document, f"{at}.{name}")
+        if isinstance(value, list) and "items" in named:
+            for number, item in enumerate(value):
+                yield from undocumented(item, named["items"], document, f"{at}[{number}]")

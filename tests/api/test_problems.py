@@ -1,0 +1,73 @@
+"""What goes wrong is a problem of RFC 9457, with a stable code and a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from freshline.api.gate import MOST_BYTES
+from tests.api.conftest import JSON, Api
+
+BAD: list[tuple[str, str, Any, int, str]] = [
+    ("get", "/workflows/nobody", None, 404, "not-found"),
+    ("get", "/assets/nobody/why", None, 404, "not-found"),
+    ("get", "/nowhere", None, 404, "not-found"),
+    ("get", "/runs/zzz", None, 422, "usage"),
+    ("get", "/runs?limit=0", None, 422, "invalid-request"),
+    ("get", "/runs?limit=1001", None, 422, "invalid-request"),
+    ("get", "/runs?since=yesterday", None, 422, "invalid-request"),
+    ("get", "/runs?since=2026-01-01T00:00:00", None, 422, "invalid-request"),
+    ("get", "/runs?status=sleeping", None, 422, "invalid-request"),
+    ("get", "/assets/a/history?after=x", None, 422, "invalid-request"),
+    ("get", "/events?after=x", None, 422, "usage"),
+    ("get", "/events/99999999999999999999", None, 404, "not-found"),
+    ("get", "/workflows/%00", None, 400, "bad-value"),
+    ("delete", "/workflows/b", None, 405, "method-not-allowed"),
+    ("post", "/workflows/b/run", {"parameter": {}}, 422, "invalid-request"),
+    ("post", "/workflows/b/run", {"fullRefresh": "yes"}, 422, "invalid-request"),
+    ("post", "/workflows/b/pause", {"until": "2026-01-01T00:00:00"}, 422, "invalid-request"),
+    ("post", "/assets/a/produced", {"sequence": -1}, 422, "invalid-request"),
+    ("post", "/assets/a/produced", {"payload": "\x00"}, 400, "bad-value"),
+    ("post", "/assets/a/produced", {"payload": "x" * 300_000}, 422, "usage"),
+    ("post", "/assets/a/produced", {"payload": "x" * MOST_BYTES}, 413, "too-large"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: f"{case[1][:40]}-{case[4]}")
+def test_a_mistake_is_told(shared: Api, case: tuple[str, str, Any, int, str]) -> None:
+    """Status, code, type, title and a detail, as application/problem+json."""
+    method, path, body, status, code = case
+    answer = shared.client.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert (told["status"], told["code"], told["type"]) == (status, code, f"urn:freshline:problem:{code}")
+    assert told["title"]
+    assert told["detail"]
+
+
+def test_a_body_that_is_no_json_is_told(shared: Api) -> None:
+    """Also half a surrogate pair, and a body whose length nobody said."""
+    assert shared.client.post("/assets/a/produced", content=b"{", headers=JSON).json()["code"] == "invalid-request"
+    half = shared.client.post("/assets/a/produced", content=b'{"payload": "\\ud800"}', headers=JSON)
+    assert half.status_code in {400, 422}
+    long = (b"x" * 65536 for _ in range(40))
+    assert shared.client.post("/assets/a/produced", content=long, headers=JSON).json()["code"] == "too-large"
+
+
+def test_a_wrong_value_is_not_repeated(shared: Api) -> None:
+    """What somebody sent by mistake may be a secret."""
+    answer = shared.client.post("/assets/a/produced", json={"sequence": "hunter2"})
+    assert answer.status_code == 422
+    assert "hunter2" not in answer.text
+
+
+def test_without_a_database_it_is_there_and_not_ready(api: Api) -> None:
+    """`/healthz` goes on, `/readyz` says no, everything else is 503 with a hint when to come back."""
+    assert api.get("/readyz")["status"] == "ok"
+    api.lab.database.close()
+    assert api.get("/healthz") == {"status": "ok", "notes": []}
+    assert api.get("/readyz", expect=503)["status"] == "unavailable"
+    away = api.client.get("/runs")
+    assert (away.status_code, away.json()["code"], away.headers["retry-after"]) == (503, "database", "2")

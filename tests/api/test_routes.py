@@ -1,0 +1,188 @@
+"""What the API tells and does, over real HTTP."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from freshline.store.look import Look
+from tests.api.conftest import HOUR, Api
+from tests.api.documents import operations, undocumented
+
+
+def names(api: Api) -> dict[str, str]:
+    """Something that exists for every parameter of a path."""
+    run = api.lab.runs("b")[0]["id"]
+    event = api.lab.events("asset.produced")[0]["id"]
+    return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event)}
+
+
+def test_every_route_to_look_at_answers_with_what_is_documented(api: Api) -> None:
+    """Each GET of the OpenAPI document answers 200, and no answer has a field that the document does not name."""
+    document = api.get("/openapi.json")
+    looked = [one for one in operations(document) if one.method == "get" and one.scope != "admin"]
+    assert len(looked) >= 18
+    for one in looked:
+        answer = api.client.get(api.server.url + one.url(names(api)))
+        assert answer.status_code == 200, f"{one.path}: {answer.text}"
+        schema = one.described["responses"]["200"]["content"]["application/json"]["schema"]
+        assert list(undocumented(answer.json(), schema, document)) == [], one.path
+
+
+def test_an_automatic_run_is_shown_with_its_decision_and_its_events(api: Api) -> None:
+    """Its trigger is `auto-materialize`; its decision names it, and so do its events."""
+    (run,) = api.get("/runs", workflow="b")["items"]
+    assert run["trigger"]["type"] == "auto-materialize"
+    assert run["inputs"] == [{"assetId": "a", "dataVersion": "1", "version": 1}]
+    decisions = api.get("/decisions", workflow="b", outcome="run")["items"]
+    assert [one["id"] for one in decisions if one["runId"] == run["id"]] == [run["decisionId"]]
+    told = api.get("/events", type="workflow.run", subject="b")["items"]
+    assert {one["type"] for one in told if one["data"]["runId"] == run["id"]} >= {
+        "workflow.run.queued",
+        "workflow.run.succeeded",
+    }
+
+
+def test_declarations_are_shown_as_declared(api: Api) -> None:
+    """`freshness` and `autoMaterialize`, in the asset, in the graph, and in the definition."""
+    freshness, auto = {"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}, {"onUpstreamUpdate": True}
+    shown = api.get("/assets/b")
+    assert (shown["freshness"], shown["autoMaterialize"], shown["consumedBy"]) == (freshness, auto, ["c"])
+    (node,) = [one for one in api.get("/assets/graph")["assets"] if one["assetId"] == "b"]
+    assert (node["freshness"], node["autoMaterialize"]) == (freshness, auto)
+    (declared,) = api.get("/workflows/b")["definition"]["steps"][0]["produces"]
+    assert (declared["freshness"], declared["autoMaterialize"]) == (freshness, auto)
+
+
+def test_a_definition_has_a_tag_until_it_changes(api: Api) -> None:
+    """Who has it is told so in a line; a new version has another tag."""
+    first = api.client.get("/workflows/b")
+    tag = first.headers["etag"]
+    again = api.client.get("/workflows/b", headers={"If-None-Match": f'"other", W/{tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    api.lab.apply(*({"slug": one, "steps": api.get(f"/workflows/{one}")["definition"]["steps"]} for one in "c"))
+    changed = api.client.get("/workflows/b", headers={"If-None-Match": tag})
+    assert changed.status_code == 200
+    assert changed.json()["retiredAt"] is not None
+
+
+def test_policy_status_tells_the_next_refresh_and_why(api: Api) -> None:
+    """The last automatic run, the expiry to come, the age against `maxAge`; then a cooldown and its retry."""
+    api.lab.advance(minutes=30)
+    found = api.get("/workflows/b/auto-materialize")
+    run = api.get("/runs", workflow="b")["items"][0]
+    assert found["lastAutoRun"]["runId"] == run["id"]
+    assert (found["inFlight"], found["hold"], found["breaker"]["state"]) == (None, None, "closed")
+    assert (found["nextRefresh"]["reason"], found["nextRefresh"]["assetId"]) == ("ttl", "b")
+    assert found["assets"][0]["lag"] == {"ageMs": HOUR // 2, "maxAgeMs": 2 * HOUR, "overdue": False}
+    api.lab.report("a", "2")
+    api.lab.settle()
+    assert api.get("/workflows/b/auto-materialize")["inFlight"]["status"] == "queued"
+    api.lab.fail(api.lab.start())
+    api.lab.settle()
+    failed = api.get("/workflows/b/auto-materialize")
+    assert failed["cooldown"]["failures"] == 1
+    assert failed["nextRefresh"] == {"at": failed["cooldown"]["nextEligibleAt"], "reason": "retry", "assetId": "b"}
+    assert failed["hold"]["reason"] == "cooling-down"
+    api.lab.advance(hours=3)
+    assert api.get("/workflows/b/auto-materialize")["assets"][0]["lag"]["overdue"] is True
+
+
+@pytest.mark.parametrize("path", ["/runs", "/events", "/decisions", "/assets", "/workflows", "/assets/a/history"])
+def test_pages_follow_each_other_without_gap_or_repetition(api: Api, path: str) -> None:
+    """One entry a page gives the same as all at once."""
+    for number in range(2, 5):
+        api.lab.report("a", str(number))
+        api.lab.work()
+    whole = api.get(path, limit=1000)
+    assert whole["next"] is None
+    seen: list[Any] = []
+    after: str | None = None
+    while True:
+        part = api.client.get(path, params={"limit": 1, **({"after": after} if after else {})}).json()
+        seen += part["items"]
+        after = part["next"]
+        if after is None:
+            break
+    assert seen == whole["items"]
+    assert len(seen) >= 2
+
+
+def test_runs_are_filtered(api: Api) -> None:
+    """By status, workflow, asset, type of trigger and time."""
+    asked = api.post("/workflows/c/run", expect=202)
+    assert [one["id"] for one in api.get("/runs", trigger="manual")["items"]] == [asked["id"]]
+    assert [one["id"] for one in api.get("/runs", status="queued")["items"]] == [asked["id"]]
+    assert len(api.get("/runs", asset="c")["items"]) == 2
+    assert api.get("/runs", asset="a")["items"] == []
+    now = api.lab.now.isoformat()
+    api.lab.advance(hours=1)
+    assert len(api.get("/runs", since=now)["items"]) == 3
+    assert api.get("/runs", until=now)["items"] == []
+    assert api.get("/runs", since=api.lab.now.isoformat())["items"] == []
+    assert api.get("/runs", workflow="b", asset="b", expect=422)["code"] == "invalid-request"
+
+
+def test_the_outside_reports_a_source(api: Api) -> None:
+    """A report starts a wave; its key makes it count once; what a workflow produces is refused (R3.3)."""
+    body = {"dataVersion": "2", "payload": {"path": "x.parquet"}}
+    first = api.post("/assets/a/produced", body, expect=202, Idempotency_Key="k1")
+    again = api.post("/assets/a/produced", body, expect=202, Idempotency_Key="k1")
+    assert (first["changed"], first["duplicate"], again["duplicate"]) == (True, False, True)
+    assert first["eventId"] == again["eventId"]
+    assert api.lab.work() == ["b", "c"]
+    refused = api.post("/assets/b/produced", expect=409)
+    assert (refused["code"], refused["status"]) == ("conflict", 409)
+    assert api.post("/assets/a/produced", {"key": "x"}, expect=422, Idempotency_Key="y")["code"] == "two-keys"
+
+
+def test_one_key_has_one_effect_however_many_post_it(api: Api) -> None:
+    """Two clients post the same key 100 times at once: one run, and everybody is told its id."""
+
+    def ask(number: int) -> str:
+        key = {"Idempotency-Key": "once"}
+        answer = api.client.post("/workflows/b/run", json={"parameters": {"n": 1}}, headers=key)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    with ThreadPoolExecutor(8) as pool:
+        told = set(pool.map(ask, range(200)))
+    assert told == {run["id"] for run in api.get("/runs", trigger="manual")["items"]}
+    other = api.post("/workflows/b/run", {"parameters": {"n": 2}}, expect=422, Idempotency_Key="once")
+    assert other["code"] == "key-reused"
+    assert api.post("/workflows/c/run", expect=409, Idempotency_Key="once")["code"] == "conflict"
+
+
+def test_a_hand_on_a_workflow(api: Api) -> None:
+    """Pause, resume, reset, expire and cancel do what the commands do, and answer with how it stands."""
+    until = api.lab.later(hours=1).isoformat()
+    assert api.post("/workflows/b/pause", {"until": until})["paused"]["until"] is not None
+    assert api.post("/workflows/b/resume")["paused"] is False
+    api.lab.settle()
+    api.post("/assets/b/expire", expect=202)
+    assert api.post("/assets/a/expire", expect=409)["code"] == "conflict"
+    api.lab.store.fire_timers(10)
+    api.lab.settle()
+    (run,) = api.get("/runs", status="queued")["items"]
+    assert run["trigger"]["reason"] == "expired"
+    ended = api.post(f"/runs/{run['id']}/cancel", {"reason": "not now"}, expect=202)
+    assert (ended["status"], ended["cancelReason"]) == ("canceled", "not now")
+    assert api.post("/workflows/b/reset")["cooldown"]["failures"] == 0
+
+
+def test_the_graph_costs_the_same_number_of_statements_whatever_its_size(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one per workflow."""
+    asked: list[str] = []
+    raw = Look.raw
+
+    def counting(self: Look, name: str, /, **more: Any) -> Any:
+        asked.append(name)
+        return raw(self, name, **more)
+
+    monkeypatch.setattr(Look, "raw", counting)
+    api.get("/assets/graph")
+    assert asked == ["graph_assets", "edges"]

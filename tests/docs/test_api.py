@@ -1,0 +1,69 @@
+"""docs/api.md: every curl works as written, and the tables say what the API is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+from freshline.api.app import PREFIX, create_app
+from tests.api.conftest import HOUR, serving
+from tests.api.documents import operations
+from tests.docs.pages import ROOT, Page, code, codes
+from tests.lab import laboratory, workflow
+
+PAGE = Page("docs/api.md")
+SHOP = workflow("shop-total", "shop.orders", freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}, outputs=["shop.total"])
+ADDRESS = "http://127.0.0.1:8080"
+
+
+def test_every_curl_works_as_written(database_url: str) -> None:
+    """In the order of the page; each answer is what was asked for and no problem."""
+    commands = [line for line in PAGE.shell() if line.startswith("curl ")]
+    assert len(commands) >= 9
+    with laboratory(database_url) as lab:
+        lab.apply(SHOP, sources=("shop.orders",))
+        with serving(lab) as api:
+            for command in commands:
+                typed = command.replace(ADDRESS, api.server.url)
+                done = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True, timeout=60)
+                answer = json.loads(done.stdout)
+                assert "code" not in answer, (command, answer)
+                assert answer.get("items") != [], (command, answer)
+                lab.work()
+
+
+def test_the_policy_status_of_the_page_has_the_fields_of_the_answer(database_url: str) -> None:
+    """Also those of its assets."""
+    shown = json.loads(PAGE.blocks("json")[0])
+    with laboratory(database_url) as lab, serving(lab) as api:
+        lab.apply(SHOP, sources=("shop.orders",))
+        lab.report("shop.orders", "1")
+        lab.work()
+        found = api.get("/workflows/shop-total/auto-materialize")
+    for name in ("nextRefresh", "lastAutoRun", "cooldown", "breaker"):
+        assert shown[name].keys() == found[name].keys()
+    assert shown.keys() == found.keys()
+    assert shown["assets"][0].keys() == found["assets"][0].keys()
+
+
+def test_the_table_of_routes_is_the_document(database_url: str) -> None:
+    """Every operation with the scope that it needs, and no other."""
+    with laboratory(database_url) as lab:
+        described = operations(create_app(lab.store, anonymous=True).openapi())
+    routes = {(f"{one.method.upper()} {one.path.removeprefix(PREFIX)}", one.scope or "nothing") for one in described}
+    assert {(code(row[0]), code(row[1])) for row in PAGE.table("Routes")} == routes
+
+
+def test_the_table_of_codes_is_complete() -> None:
+    """Every code that the API's modules name, and those of the errors that become problems."""
+    texts = [path.read_text("utf-8") for path in sorted((ROOT / "src" / "freshline" / "api").glob("*.py"))]
+    named = {found for text in texts for found in re.findall(r'\b\d{3}, "([a-z-]+)"', text)}
+    named |= {"not-found", "method-not-allowed", "bad-request", "conflict", "usage", "database", "schema"}
+    assert {code(row[0]) for row in PAGE.table("Problems")} == named
+
+
+def test_the_scopes_of_the_page_are_those_of_the_command() -> None:
+    """docs/security.md names each, from the smallest to the largest."""
+    rows = Page("docs/security.md").table("Tokens")
+    assert [codes(row[0])[0] for row in rows] == ["read", "operate", "admin"]
