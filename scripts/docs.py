@@ -6,11 +6,13 @@ With `--check` nothing is written, and a page that is not current is an error.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from freshline.api.app import document
 from freshline.model.words import TRANSITIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,7 +47,12 @@ def run_states() -> str:
     )
 
 
-GENERATED: dict[str, Callable[[], str]] = {"docs/run-states.md": run_states}
+def openapi() -> str:
+    """The document of the HTTP API."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+GENERATED: dict[str, Callable[[], str]] = {"docs/run-states.md": run_states, "docs/openapi.json": openapi}
 
 
 def outdated() -> list[str]:

@@ -15,6 +15,16 @@ def count(name: str, by: int = 1, **labels: str) -> None:
         _counts[name, tuple(sorted(labels.items()))] += by
 
 
+def read() -> dict[str, list[tuple[dict[str, str], int]]]:
+    """All counters: name, then each set of labels with its count."""
+    with _lock:
+        items = list(_counts.items())
+    result: dict[str, list[tuple[dict[str, str], int]]] = {}
+    for (name, labels), value in items:
+        result.setdefault(name, []).append((dict(labels), value))
+    return result
+
+
 def snapshot() -> dict[str, dict[str, int]]:
     """All counters: name, then `label=value,…`, then the count."""
     with _lock:

@@ -43,6 +43,8 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_auth: str = "loopback"
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 0  # 0: not served
     log_format: str = "console"
     log_level: str = "info"
 
@@ -88,6 +90,8 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_host=env.get("FRESHLINE_API_HOST") or "127.0.0.1",
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
+        metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
+        metrics_port=_number(env, "FRESHLINE_METRICS_PORT", 0, low=0, high=65_535),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
         log_level=_choice(env, "FRESHLINE_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
     )

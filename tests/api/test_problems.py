@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
 
+from freshline.api import gate
 from freshline.api.gate import MOST_BYTES
 from tests.api.conftest import JSON, Api
 
@@ -54,6 +56,15 @@ def test_a_body_that_is_no_json_is_told(shared: Api) -> None:
     assert half.status_code in {400, 422}
     long = (b"x" * 65536 for _ in range(40))
     assert shared.client.post("/assets/a/produced", content=long, headers=JSON).json()["code"] == "too-large"
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(shared: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sends slowly is told so, and holds no thread meanwhile."""
+    monkeypatch.setattr(gate, "BODY_S", 0.2)
+    head = b"POST /api/v1/assets/a/produced HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+    with socket.create_connection(shared.server.address, timeout=30) as slow:
+        slow.sendall(head)
+        assert b" 408 " in slow.recv(65536).split(b"\r\n")[0]
 
 
 def test_a_wrong_value_is_not_repeated(shared: Api) -> None:

@@ -27,6 +27,8 @@ def test_every_route_to_look_at_answers_with_what_is_documented(api: Api) -> Non
     for one in looked:
         answer = api.client.get(api.server.url + one.url(names(api)))
         assert answer.status_code == 200, f"{one.path}: {answer.text}"
+        if one.path.endswith("/metrics"):
+            continue
         schema = one.described["responses"]["200"]["content"]["application/json"]["schema"]
         assert list(undocumented(answer.json(), schema, document)) == [], one.path
 

@@ -96,6 +96,27 @@ def test_the_api_serves_until_it_is_told_to_stop(applied: Freshline, start: Star
 
 
 @pytest.mark.process
+def test_the_materializer_tells_prometheus_what_it_counted(
+    applied: Freshline, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a port is set; a port that is taken is told at once."""
+    port = free_port()
+    monkeypatch.setenv("FRESHLINE_METRICS_PORT", str(port))
+    process = start("materializer")
+    wait_until(lambda: len(applied.json("workers")) == 1, 60)
+    applied("report", "shop.raw")
+
+    def told_prometheus() -> bool:
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        return 'freshline_decisions_total{outcome="run",reason="missing"} 1.0' in text
+
+    wait_until(told_prometheus, 30)
+    assert "no metrics on 127.0.0.1" in applied("worker", code=2).stderr
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+@pytest.mark.process
 def test_dev_applies_works_watches_and_stops(
     freshline: Freshline, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 
-from freshline.api.app import PREFIX, create_app
+from freshline.api.app import PREFIX, document
 from tests.api.conftest import HOUR, serving
 from tests.api.documents import operations
 from tests.docs.pages import ROOT, Page, code, codes
@@ -19,7 +19,7 @@ ADDRESS = "http://127.0.0.1:8080"
 
 def test_every_curl_works_as_written(database_url: str) -> None:
     """In the order of the page; each answer is what was asked for and no problem."""
-    commands = [line for line in PAGE.shell() if line.startswith("curl ")]
+    commands = [line for line in PAGE.shell() if line.startswith("curl ") and "event-stream" not in line]
     assert len(commands) >= 9
     with laboratory(database_url) as lab:
         lab.apply(SHOP, sources=("shop.orders",))
@@ -31,6 +31,18 @@ def test_every_curl_works_as_written(database_url: str) -> None:
                 assert "code" not in answer, (command, answer)
                 assert answer.get("items") != [], (command, answer)
                 lab.work()
+
+
+def test_the_stream_of_the_page_tells_what_happened(database_url: str) -> None:
+    """From the first event on, each with its id, its type and its data."""
+    (command,) = [line for line in PAGE.shell() if "event-stream" in line]
+    with laboratory(database_url, poll_ms=20) as lab, serving(lab) as api:
+        lab.apply(SHOP, sources=("shop.orders",))
+        lab.report("shop.orders", "1")
+        lab.store.stamp_positions(100)
+        typed = command.replace(ADDRESS, api.server.url)
+        done = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True, timeout=60)
+    assert "event: asset.produced\ndata: {" in done.stdout
 
 
 def test_the_policy_status_of_the_page_has_the_fields_of_the_answer(database_url: str) -> None:
@@ -47,10 +59,9 @@ def test_the_policy_status_of_the_page_has_the_fields_of_the_answer(database_url
     assert shown["assets"][0].keys() == found["assets"][0].keys()
 
 
-def test_the_table_of_routes_is_the_document(database_url: str) -> None:
+def test_the_table_of_routes_is_the_document() -> None:
     """Every operation with the scope that it needs, and no other."""
-    with laboratory(database_url) as lab:
-        described = operations(create_app(lab.store, anonymous=True).openapi())
+    described = operations(document())
     routes = {(f"{one.method.upper()} {one.path.removeprefix(PREFIX)}", one.scope or "nothing") for one in described}
     assert {(code(row[0]), code(row[1])) for row in PAGE.table("Routes")} == routes
 
@@ -58,7 +69,7 @@ def test_the_table_of_routes_is_the_document(database_url: str) -> None:
 def test_the_table_of_codes_is_complete() -> None:
     """Every code that the API's modules name, and those of the errors that become problems."""
     texts = [path.read_text("utf-8") for path in sorted((ROOT / "src" / "freshline" / "api").glob("*.py"))]
-    named = {found for text in texts for found in re.findall(r'\b\d{3}, "([a-z-]+)"', text)}
+    named = {found for text in texts for found in re.findall(r'\b\d{3},\s*"([a-z-]+)"', text)}
     named |= {"not-found", "method-not-allowed", "bad-request", "conflict", "usage", "database", "schema"}
     assert {code(row[0]) for row in PAGE.table("Problems")} == named
 

@@ -7,22 +7,45 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from freshline.api import assets, health, history, models, problems, workflows
+from freshline.api import assets, health, history, metrics, models, problems, workflows
 from freshline.api.gate import Gate
 from freshline.api.guard import Access
+from freshline.api.stream import Streams
 from freshline.store.facade import Store
 
 PREFIX = "/api/v1"
-MEDIA: dict[str, Any] = {problems.MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"description": problems.TITLES[status], "model": models.Problem}
+    status: {"description": problems.TITLES[status], "content": {problems.MEDIA: PROBLEM}}
     for status in (400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 503)
 }
 
 
-def create_app(store: Store, *, anonymous: bool) -> FastAPI:
+class Api(FastAPI):
+    """An application whose document describes problems once."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        made = super().openapi()
+        made["components"]["schemas"].setdefault("Problem", models.Problem.model_json_schema())
+        return made
+
+
+def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> FastAPI:
     """The API on a store. `anonymous`: requests of this machine are served without a token."""
-    app = FastAPI(
+    app = _routes()
+    streams = streams or Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
+    app.state.access = Access(store, streams, anonymous)
+    return app
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document; it needs no store."""
+    return _routes().openapi()
+
+
+def _routes() -> FastAPI:
+    app = Api(
         title="Freshline",
         summary="Keeps data assets fresh by itself, and can say why.",
         version=version("freshline"),
@@ -32,11 +55,11 @@ def create_app(store: Store, *, anonymous: bool) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.access = Access(store, anonymous)
-    for part in (workflows, assets, history):
+    for part in (workflows, assets, history, metrics):
         app.include_router(part.router, prefix=PREFIX, responses=PROBLEMS)
     app.include_router(health.router, prefix=PREFIX)
-    app.include_router(health.router, include_in_schema=False)  # where those who ask for it usually look
+    for part in (health, metrics):  # where those who ask for them usually look
+        app.include_router(part.router, include_in_schema=False)
     problems.install(app)
     app.add_middleware(Gate)
     return app

@@ -49,8 +49,8 @@ def list_history(_: Reading, store: Stored, assetId: AssetId, limit: Limit = 50,
 def list_partitions(_: Reading, store: Stored, assetId: AssetId) -> Json:  # noqa: N803
     """Its partitions; an asset without partitions has one, whose key is empty."""
     found = store.reader.asset(assetId)
-    shown = {name: value for name, value in found.items() if name not in ("declaration", "consumedBy")}
-    return {"items": [shown], "next": None}
+    names = {field.alias for field in models.AssetState.model_fields.values()}
+    return {"items": [{name: value for name, value in found.items() if name in names}], "next": None}
 
 
 @router.get("/assets/{assetId}/why", response_model=models.Page[models.Decision])

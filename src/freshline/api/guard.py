@@ -18,6 +18,7 @@ from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from freshline.api.problems import Refusal
+from freshline.api.stream import Streams
 from freshline.store.audit import Actor
 from freshline.store.facade import Store
 
@@ -43,9 +44,10 @@ LOOPBACK = Actor("loopback")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the routes need: the store, and whether requests without a token are served."""
+    """What the routes need: the store, the streams on it, and whether requests without a token are served."""
 
     store: Store
+    streams: Streams
     anonymous: bool
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 
-from freshline.api import models
-from freshline.api.guard import Administrating, Operating, Reading
+from freshline.api import models, stream
+from freshline.api.guard import Administrating, Operating, Reading, access
 from freshline.api.models import Json
 from freshline.api.pages import After, Limit, Name, page, period
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Stored
 from freshline.store.audit import acting
+from freshline.store.facade import Store
 from freshline.store.reader import Period
 
 router = APIRouter(tags=["history"])
@@ -63,9 +64,10 @@ def cancel_run(actor: Operating, store: Stored, runId: Id, asked: models.CancelA
     return store.reader.run(found)
 
 
-@router.get("/events", response_model=models.Page[models.Event])
+@router.get("/events", response_model=models.Page[models.Event], responses={200: {"content": {stream.MEDIA: {}}}})
 def list_events(
     _: Reading,
+    request: Request,
     store: Stored,
     within: Within,
     *,
@@ -73,8 +75,16 @@ def list_events(
     after: After = None,
     type: Annotated[str | None, Query(max_length=200, description="A type, or its beginning: `asset`.")] = None,  # noqa: A002
     subject: Name = None,
-) -> Json:
-    """Events."""
+    last: Annotated[
+        str | None, Header(alias="Last-Event-ID", max_length=100, description="The last known one.")
+    ] = None,
+) -> Any:
+    """Events, newest first. With `Accept: text/event-stream`, those to come as they happen, oldest first.
+
+    Such a stream begins after the event that `Last-Event-ID` or `after` names, else now.
+    """
+    if accepts_stream(request):
+        return access(request).streams.open(_position(store, last or after), type, subject)
     return page(limit, lambda most: store.reader.events(most, after, type, subject, period=within))
 
 
@@ -113,6 +123,18 @@ def list_workers(_: Reading, store: Stored, limit: Limit = 100, stopped: bool = 
 def list_changes(_: Administrating, store: Stored, limit: Limit = 50, after: After = None) -> Json:
     """Every change that was made over HTTP, and every change of a token: who, what, before and after."""
     return page(limit, lambda most: store.reader.audit(most, after))
+
+
+def _position(store: Store, known: str | None) -> int:
+    """Where a stream begins. A position need not be there any more: old events are forgotten."""
+    if known is None or not (known.isascii() and known.isdecimal()):
+        return store.reader.position(known)
+    return min(int(known), 2**63 - 1)
+
+
+def accepts_stream(request: Request) -> bool:
+    """Whether a stream is asked for."""
+    return stream.MEDIA in request.headers.get("accept", "")
 
 
 def _one_of(workflow: str | None, asset: str | None) -> None:

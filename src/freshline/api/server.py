@@ -9,6 +9,7 @@ import uvicorn
 
 from freshline.api.app import create_app
 from freshline.api.guard import is_loopback
+from freshline.api.stream import Streams
 from freshline.errors import UsageError
 from freshline.services.presence import Presence
 from freshline.store.facade import Store
@@ -29,7 +30,8 @@ class Server:
         self._socket = _bind(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self.presence = Presence(store, "api", info=lambda: {"address": self.url})
-        app = create_app(store, anonymous=local and auth == "loopback")
+        self._streams = Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
+        app = create_app(store, anonymous=local and auth == "loopback", streams=self._streams)
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -61,6 +63,7 @@ class Server:
         """End when the requests that are under way have ended, or after a grace period."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            self._streams.stopping.set()
             self._server.should_exit = True
             thread.join()
             self.presence.stop()

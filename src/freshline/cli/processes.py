@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import click
@@ -40,7 +42,7 @@ def materializer(app: App, *, log_format: str | None) -> None:
     from freshline.services.materializer import Materializer  # noqa: PLC0415 - imported on demand
 
     settings = _with_format(app.settings, log_format)
-    with stop_signals() as asked, app.store(settings) as store:
+    with stop_signals() as asked, app.store(settings) as store, counted(settings):
         service = Materializer(store, settings)
         service.start()
         output.say("materializer is running; Ctrl-C stops it")
@@ -66,7 +68,7 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
     from freshline.runs.worker import Worker  # noqa: PLC0415 - imported on demand
 
     settings = _with_format(app.settings, log_format)
-    with stop_signals() as asked, app.store(settings) as store:
+    with stop_signals() as asked, app.store(settings) as store, counted(settings):
         service = Worker(store, settings, slots=slots)
         service.start()
         output.say(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
@@ -74,6 +76,21 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
             wait_for(asked, lambda: service.presence.fatal)
         finally:
             service.stop(grace)
+
+
+@contextmanager
+def counted(settings: Settings) -> Iterator[None]:
+    """What this process counts is served to Prometheus, where a port is set for that."""
+    if settings.metrics_port == 0:
+        yield
+        return
+    from freshline.api.metrics import serve  # noqa: PLC0415 - imported on demand
+
+    stop = serve(settings.metrics_host, settings.metrics_port)
+    try:
+        yield
+    finally:
+        stop()
 
 
 def _with_format(settings: Settings, log_format: str | None) -> Settings:

@@ -219,6 +219,44 @@ SELECT (SELECT count(*) FROM queued) AS queued,
            AS engine,
        (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus
 
+-- name: measures
+-- purpose: how much waits, and how long the oldest has waited, in seconds
+SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS "unabsorbedAge", k.due, k.age AS "dueAge",
+       (SELECT count(*) FROM events WHERE position IS NULL) AS unstamped,
+       (SELECT count(*) FROM timers WHERE due_at <= freshline_now()) AS "timersDue",
+       p.failing, p.breakers, p.avoided,
+       (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused
+FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTER (WHERE status = 'running') AS running,
+             extract(epoch FROM freshline_now() - min(queued_at) FILTER (WHERE status = 'queued'))::float8 AS queued_age
+      FROM runs WHERE status IN ('queued', 'running')) r,
+     (SELECT count(*) AS unabsorbed, extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox) i,
+     (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(not_before))::float8 AS age
+      FROM considerations WHERE not_before <= freshline_now()) k,
+     (SELECT count(*) FILTER (WHERE failures > 0) AS failing, count(breaker_at) AS breakers,
+             coalesce(sum(avoided), 0)::bigint AS avoided
+      FROM workflow_partitions) p
+
+-- name: measured_holds
+-- purpose: how many workflows are held, by reason
+SELECT hold AS name, count(*) FROM considerations WHERE hold IS NOT NULL GROUP BY hold ORDER BY hold
+
+-- name: measured_workers
+-- purpose: how many processes are there, by kind
+SELECT kind AS name, count(*) FROM workers
+WHERE stopped_at IS NULL AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond'
+GROUP BY kind ORDER BY kind
+
+-- name: measured_assets
+-- purpose: the ages of the assets that are nearest to what was promised, or furthest beyond it, in seconds
+SELECT a.id AS "assetId", extract(epoch FROM freshline_now() - h.produced_at)::float8 AS age,
+       (a.declaration #>> '{freshness,maxAgeMs}')::float8 / 1000 AS max_age
+FROM assets a JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+WHERE a.declaration #>> '{freshness,maxAgeMs}' IS NOT NULL
+ORDER BY extract(epoch FROM freshline_now() - h.produced_at)::float8
+         / (a.declaration #>> '{freshness,maxAgeMs}')::float8 DESC,
+         a.id
+LIMIT %(limit)s
+
 -- name: asset_names
 -- purpose: every asset with the slug of its producer, null for a source
 SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId"
