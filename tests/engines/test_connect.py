@@ -13,7 +13,7 @@ from uuid import uuid4
 import duckdb
 import pytest
 
-from freshline.errors import CheckError, EngineError
+from freshline.errors import CheckError, EngineError, FreshlineError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.runs.process import RunnerProcess
 from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped
@@ -194,6 +194,8 @@ def test_whoever_comes_next_ends_what_a_lost_runner_left(connect: ConnectServer,
         lost.run(spark_python("endless"), session=session, stop=kill_runner)
     assert computes(), "the server goes on without its client"
     bench.run(sql("SELECT 1 AS a"), session=str(uuid4()), orphans=[session])
+    with pytest.raises(FreshlineError, match="SESSION_CLOSED"):
+        bench.run(sql("SELECT 1 AS a"), session=session)
     wait_until(lambda: not computes(), 30, every=0.2, what="an idle server")
 
 
