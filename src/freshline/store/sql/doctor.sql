@@ -26,6 +26,7 @@ SELECT e.name, e.of, count(*) OVER () AS total
                ('runs_one_running', 'runs', '{workflow_id,partition_key}'),
                ('runs_slots', 'runs', '{project,pool,slot}'),
                ('runs_lanes', 'runs', '{workflow_id,lane}'),
+               ('api_tokens_name', 'api_tokens', '{name}'),
                ('snapshots_report_key', 'snapshots', '{asset_id,partition_key,report_key}')) AS e (name, of, columns)
  WHERE NOT EXISTS (
         SELECT FROM pg_index i
