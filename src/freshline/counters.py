@@ -1,18 +1,46 @@
-"""Counters of this process: events, decisions by reason, automatic runs by result, runs avoided."""
+"""Counters of this process: events, decisions by reason, automatic runs by result, runs avoided; and durations."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from dataclasses import dataclass, field
 from threading import Lock
 
 _lock = Lock()
 _counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
+
+
+@dataclass(slots=True)
+class Durations:
+    """How many took how long: one number for each of `BOUNDS`, and one for what took longer."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    total: float = 0.0
+
+
+_durations: dict[str, Durations] = {}
 
 
 def count(name: str, by: int = 1, **labels: str) -> None:
     """Add to a counter. Labels must come from small closed sets: codes and states, never ids."""
     with _lock:
         _counts[name, tuple(sorted(labels.items()))] += by
+
+
+def observe(name: str, seconds: float) -> None:
+    """Take a duration in."""
+    with _lock:
+        found = _durations.setdefault(name, Durations())
+        found.counts[bisect_left(BOUNDS, seconds)] += 1
+        found.total += seconds
+
+
+def durations() -> dict[str, Durations]:
+    """All durations, by name."""
+    with _lock:
+        return {name: Durations(list(found.counts), found.total) for name, found in _durations.items()}
 
 
 def read() -> dict[str, list[tuple[dict[str, str], int]]]:

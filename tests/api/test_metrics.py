@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
 
 from freshline.api import metrics
 from tests.api.conftest import HOUR, Api
-from tests.docs.pages import Page, code
+from tests.docs.pages import ROOT, Page, code
 from tests.lab import workflow
 
 
@@ -41,6 +44,22 @@ def test_they_tell_how_the_installation_stands(api: Api) -> None:
     assert found["freshline_transactions_total{transaction=report}"] >= 2
 
 
+def test_they_tell_how_long_changes_take_to_queue_a_run(api: Api) -> None:
+    """From the report to the queued run, in buckets that contain each other."""
+    before = numbers(api)
+    api.lab.report("a", "2")
+    api.lab.advance(seconds=4)
+    api.lab.settle()
+    after = numbers(api)
+    name = "freshline_event_to_queued_seconds"
+
+    def more(sample: str) -> float:
+        return after[sample] - before.get(sample, 0)
+
+    assert [more(f"{name}_bucket{{le={bound}}}") for bound in ("2.5", "5.0", "+Inf")] == [0, 1, 1]
+    assert (more(f"{name}_count"), more(f"{name}_sum")) == (1, 4)
+
+
 def test_the_number_of_assets_is_bounded(api: Api) -> None:
     """However many promise a maximal age, those nearest to it are shown."""
     many = [workflow(f"w{n}", "a", freshness={"maxAgeMs": HOUR * (n + 1)}) for n in range(metrics.MOST_ASSETS + 20)]
@@ -48,6 +67,16 @@ def test_the_number_of_assets_is_bounded(api: Api) -> None:
     api.lab.work()
     shown = {name for name in numbers(api) if name.startswith("freshline_asset_age_seconds")}
     assert len(shown) == metrics.MOST_ASSETS
+
+
+def test_the_alerts_of_the_page_are_the_rules() -> None:
+    """The same conditions on metrics that exist."""
+    page = Page("docs/metrics.md")
+    rules = YAML(typ="safe").load(ROOT / "deploy" / "prometheus" / "freshline.rules.yaml")["groups"][0]["rules"]
+    conditions = {rule["expr"] for rule in rules}
+    assert {code(row[0]) for row in page.table("Alerts")} == conditions
+    known = {code(row[0]) for row in page.table("How the installation stands")}
+    assert {name for one in conditions for name in re.findall(r"freshline_\w+", one)} <= known
 
 
 def test_the_page_lists_what_is_told(shared: Api) -> None:

@@ -7,11 +7,12 @@ a `maxAgeMs`, of which there are at most `MOST_ASSETS`: those that are nearest t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from freshline import counters
@@ -53,6 +54,7 @@ class Numbers(Collector):
     def collect(self) -> Iterator[Metric]:
         """The families."""
         yield from _counted(counters.read())
+        yield from _timed(counters.durations())
         if self._reader is not None:
             yield from _measured(self._reader.measures(MOST_ASSETS))
 
@@ -96,6 +98,12 @@ def _counted(counts: Mapping[str, Iterable[tuple[Mapping[str, str], int]]]) -> I
         for given, value in values:
             family.add_metric([given.get(label, "") for label in labels], value)
         yield family
+
+
+def _timed(found: Mapping[str, counters.Durations]) -> Iterator[Metric]:
+    for name, one in sorted(found.items()):
+        below = list(zip([*map(str, counters.BOUNDS), "+Inf"], accumulate(one.counts), strict=True))
+        yield HistogramMetricFamily(f"freshline_{name}", "What this process counted.", below, one.total)
 
 
 def _measured(found: Mapping[str, Any]) -> Iterator[Metric]:

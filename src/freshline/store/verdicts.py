@@ -12,8 +12,10 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from freshline.counters import count
+from freshline.counters import count, observe
 from freshline.decide import Decision, Renewal
+from freshline.decide.causes import first_change
+from freshline.model.words import Reason
 from freshline.store.database import Connection
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -54,6 +56,9 @@ class Verdicts:
     def _queue(self, loaded: Loaded, decision: Decision, decision_id: str) -> str:
         run, state, run_id = decision.run, loaded.state, new_id()
         assert run is not None  # noqa: S101 - the caller looked
+        changed = first_change(state)
+        if decision.reason == Reason.UPSTREAM_UPDATE and changed is not None:
+            observe("event_to_queued_seconds", max(0.0, (self.now - changed).total_seconds()))
         trigger = {**run.trigger, "decisionId": decision_id}
         event = {
             "workflowSlug": state.slug,
