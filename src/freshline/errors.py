@@ -111,6 +111,12 @@ class EngineError(FreshlineError):
     code = "engine"
 
 
+class EngineLostError(EngineError):
+    """Spark got lost in the middle of a step: no failure of the workflow, but a crash, as the step may be why."""
+
+    code = "engine-lost"
+
+
 class JobError(FreshlineError):
     """The user's job failed."""
 

@@ -125,6 +125,29 @@ def test_a_stopped_worker_that_wakes_up_changes_nothing(deployment: Deployment) 
     assert deployment.versions()["b"] == "b(a=1)"
 
 
+def test_a_stopped_worker_that_wakes_up_says_that_it_was_no_crash(deployment: Deployment) -> None:
+    """R12.2: its lease was lost without a crash, so the run does not come nearer to being called poison."""
+    deployment.workflow("b", "a", gate="go")
+    deployment.apply()
+    _, stopped = deployment.start_all()
+    deployment.cli("report", "a", "--version", "1")
+    wait_until(lambda: deployment.journal("b"), 60, what="b's job runs")
+    stopped.send_signal(signal.SIGSTOP)
+    deployment.start("worker")
+    with deployment.database.connection() as connection:
+
+        def crashed() -> list[tuple[int, list[int]]]:
+            rows = connection.execute("SELECT attempt, crashed FROM runs WHERE status = 'running'").fetchall()
+            connection.commit()
+            return [(row["attempt"], row["crashed"]) for row in rows]
+
+        wait_until(lambda: crashed() == [(2, [1])], 60, what="another worker has taken over")
+        stopped.send_signal(signal.SIGCONT)
+        wait_until(lambda: crashed() == [(2, [])], 60, what="the first one has excused itself")
+    (deployment.root / "go").touch()
+    deployment.wait_fresh("b")
+
+
 def test_a_worker_that_is_stopped_while_it_publishes_changes_nothing(deployment: Deployment) -> None:
     """SIGSTOP just before the commit, longer than the lease: another worker finishes; SIGCONT changes nothing."""
     deployment.workflow("b", "a")

@@ -225,9 +225,46 @@ def test_lost_leases_and_hand_backs_are_no_failures(lab: Lab) -> None:
     lab.start()
     lab.advance(seconds=16)
     lab.store.rescue(10)
-    assert lab.runs("b")[0]["crashes"] == 1
+    assert lab.runs("b")[0]["crashed"] == [11]
     assert lab.work() == ["b"]
     assert lab.state("b")["failures"] == 0
+
+
+@pytest.mark.parametrize("rescued", [False, True])
+def test_a_lease_that_was_lost_without_a_crash_is_no_step_towards_poison(lab: Lab, *, rescued: bool) -> None:
+    """R12.2: a worker that was only stopped, or cut off from the database, says so when it comes back."""
+    queued(lab)
+    for attempt in range(1, 11):
+        run = lab.start()
+        lab.advance(seconds=16)
+        if rescued:
+            assert lab.store.rescue(10) == 1
+        lab.store.give_up(run.id, run.attempt)
+        [row] = lab.runs("b")
+        assert (row["status"], row["attempt"], row["crashed"]) == ("queued", attempt, [])
+
+
+def test_a_run_that_takes_spark_along_again_and_again_fails(lab: Lab) -> None:
+    """R7.1, R12.2: losing Spark is no failure of the workflow, but not without end: the job may be the cause."""
+    queued(lab)
+    for _ in range(5):
+        run = lab.start()
+        lab.store.hand_back(run.id, run.attempt, crashed=True)
+    [row] = lab.runs("b")
+    assert (row["status"], row["error"]["code"], row["attempt"]) == ("failed", "poison", 5)
+
+
+def test_a_worker_that_comes_back_excuses_its_own_attempt_only(lab: Lab) -> None:
+    """R12.2: attempts of others count on, and so does the lease of who has the run now."""
+    queued(lab)
+    for _ in range(2):
+        run = lab.start()
+        lab.advance(seconds=16)
+        lab.store.rescue(10)
+    lab.start()
+    lab.store.give_up(run.id, 2)
+    [row] = lab.runs("b")
+    assert (row["status"], row["attempt"], row["crashed"]) == ("running", 3, [1])
 
 
 def test_a_broken_policy_stays_in_its_own_workflow(lab: Lab) -> None:

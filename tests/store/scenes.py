@@ -256,6 +256,11 @@ CASES = {
         lambda s: len(s.lab.events("asset.expired")) == 1 and s.count("timers WHERE expired_at IS NOT NULL") == 1,
         expired,
     ),
+    "give_up": Case(
+        lambda s: s.lab.store.give_up(s.held.id, s.held.attempt),
+        lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashed"] == [],
+        running,
+    ),
     "hand_back": Case(
         lambda s: s.lab.store.hand_back(s.held.id, s.held.attempt),
         lambda s: s.lab.runs("b")[-1]["status"] == "queued",
@@ -331,7 +336,7 @@ CASES = {
     ),
     "rescue": Case(
         lambda s: s.lab.store.rescue(10),
-        lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashes"] == 1,
+        lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashed"] == [1],
         lost,
     ),
     "publish_events": Case(

@@ -35,6 +35,7 @@ class Lease:
     progress: dict[str, Any] | None = None
     lines: list[dict[str, str]] = field(default_factory=list)
     flushed: int = 0
+    over: bool = False  # how it ended is written
 
     @property
     def key(self) -> tuple[str, int]:
@@ -57,6 +58,7 @@ class Heart(Service):
         self._span = store.settings.lease_ms / 1000
         super().__init__(store, poll_s=min(LONGEST_BEAT_S, self._span / 3))
         self._leases: dict[tuple[str, int], Lease] = {}
+        self._given_up: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
 
@@ -68,14 +70,20 @@ class Heart(Service):
         return lease
 
     def release(self, lease: Lease) -> None:
-        """Stop renewing."""
+        """Stop renewing. A run that has not ended here is given up, as soon as the database can be told."""
         with self._lock:
             self._leases.pop(lease.key, None)
+            if not lease.over:
+                self._given_up.add(lease.key)
+        self.ring()
 
     def run_once(self) -> bool:
         """One beat."""
         with self._lock:
-            leases = list(self._leases.values())
+            leases, given_up = list(self._leases.values()), list(self._given_up)
+        for run_id, attempt in given_up:
+            self.store.give_up(run_id, attempt)
+            self._given_up.discard((run_id, attempt))
         if leases:
             self._renew(leases)
         for lease in leases:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from freshline.errors import CheckError, EngineError, FreshlineError, JobError, Place, WarehouseError
+from freshline.errors import CheckError, EngineError, EngineLostError, FreshlineError, JobError, Place, WarehouseError
 from freshline.model.run import PinnedInput, StagedOutput
 
 MAX_MESSAGE = 16 * 1024 * 1024
@@ -120,7 +120,7 @@ def _ending(status: int) -> str:
     return f"was killed by signal {-status}{why}"
 
 
-_ERRORS: dict[str, type[FreshlineError]] = {"engine": EngineError, "warehouse": WarehouseError}
+_ERRORS: dict[str, type[FreshlineError]] = {kind.code: kind for kind in (EngineError, EngineLostError, WarehouseError)}
 
 
 def error_message(error: FreshlineError) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from freshline.definitions.modules import ProjectFinder
 from freshline.definitions.schema import Step
-from freshline.errors import EngineError, FreshlineError
+from freshline.errors import EngineError, EngineLostError, FreshlineError
 from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
@@ -131,7 +131,7 @@ class Runner:
             return error_message(error)
         match self._engine and self._engine.health():
             case "lost":
-                return error_message(EngineError(f"Spark got lost in the middle of the step: {error}"))
+                return error_message(EngineLostError(f"Spark got lost in the middle of the step: {error}"))
             case "gone":
                 sys.stderr.write(f"Spark ended in the middle of the step: {error}\n")
                 sys.stderr.flush()

@@ -18,7 +18,15 @@ from freshline.bus.opening import open_bus
 from freshline.definitions.manifest import read_manifest
 from freshline.definitions.schema import Workflow
 from freshline.definitions.steps import produced
-from freshline.errors import CheckError, DatabaseError, EngineError, FencedError, FreshlineError, WarehouseError
+from freshline.errors import (
+    CheckError,
+    DatabaseError,
+    EngineError,
+    EngineLostError,
+    FencedError,
+    FreshlineError,
+    WarehouseError,
+)
 from freshline.model.run import ClaimedRun
 from freshline.runs.code import Code
 from freshline.runs.execution import RETRY_S, Execution, clean_up, describe, persist
@@ -209,7 +217,7 @@ class SlotService(Service):
         except EngineError as error:
             # Not the workflow's fault: the run goes back, and this worker takes no Spark runs for a while (R7.1).
             self._worker.note_engine(error)
-            self._give_back(lease)
+            self._give_back(lease, crashed=isinstance(error, EngineLostError))
         except (psycopg.Error, DatabaseError):
             raise  # the database stayed away: the lease ends, and the run is taken over
         except FreshlineError as error:
@@ -219,6 +227,7 @@ class SlotService(Service):
             told = FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}")
             self._failed(lease, told, execution.step)
         else:
+            lease.over = True
             log.info("run_succeeded", assets=published)
             self._clean_up(run, {path for one in self.store.locations(run.id) for path in one.get("paths", ())})
 
@@ -247,9 +256,9 @@ class SlotService(Service):
         elif reason == "shutdown":
             self._give_back(lease)
 
-    def _give_back(self, lease: Lease) -> None:
+    def _give_back(self, lease: Lease, *, crashed: bool = False) -> None:
         run = lease.run
-        self._finish(lease, lambda: self.store.hand_back(run.id, run.attempt))
+        self._finish(lease, lambda: self.store.hand_back(run.id, run.attempt, crashed=crashed))
 
     def _failed(self, lease: Lease, error: FreshlineError, step: str | None = None) -> None:
         run = lease.run
@@ -266,9 +275,14 @@ class SlotService(Service):
         return {str(Path(error.staged).relative_to(settings.warehouse_path))}
 
     def _flush(self, lease: Lease) -> None:
-        self._finish(lease, lambda: self._worker.heart.flush(lease))
+        self._written(lease, lambda: self._worker.heart.flush(lease))
 
     def _finish(self, lease: Lease, write: Callable[[], None]) -> bool:
+        """Whether the end of the run could be written."""
+        lease.over = self._written(lease, write)
+        return lease.over
+
+    def _written(self, lease: Lease, write: Callable[[], None]) -> bool:
         """Whether the run was still ours to write to. Outlasts a database that is away, but not the lease.
 
         If it was not, its files are not ours either: another attempt may be using them.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from freshline.definitions.schema import Produces, Query, Step
 from freshline.definitions.spark import runtime
 from freshline.definitions.steps import view_name
-from freshline.errors import CheckError, EngineError, FreshlineError, JobError
+from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark.connect import Remote, answers
 from freshline.spark.failures import explain, failed
@@ -30,7 +29,6 @@ from freshline.spark.staging import Staging, write
 from freshline.warehouse import files
 
 SETTLE_SECONDS = 0.05
-CANCEL_SECONDS = 0.2
 SHOWN = 500  # characters of what was said when Spark got lost
 
 
@@ -69,8 +67,6 @@ class Engine:
         self._local = local
         self._code = code
         self._stopped = False
-        self._over = threading.Event()  # the current step is
-        self._over.set()
         self._warehouse = Path()
         self._outputs: Mapping[str, Mapping[str, Any]] = {}
         self._views: dict[str, str] = {}
@@ -117,10 +113,9 @@ class Engine:
     ) -> Iterator[Meter]:
         """A step's own views and settings; progress is told while it runs; afterwards nothing of it is left.
 
-        `EngineError`: the cluster or the server got lost meanwhile, whatever the step itself had to say about it.
+        `EngineLostError`: the cluster or the server got lost meanwhile, whatever the step itself had to say about it.
         """
         self._warehouse, self._outputs, self._views, self._queries = warehouse, outputs, {}, {}
-        self._over.clear()
         try:
             self._begin(wishes or Wishes(), say)
             with metered(self._session, say, classic=self._classic) as meter:
@@ -153,14 +148,13 @@ class Engine:
             self._session.addArtifacts(str(self._code), pyfile=True)
 
     def _end(self) -> None:
-        self._over.set()
         with contextlib.suppress(Exception):  # a session that is broken is replaced with its process
             if self._classic:
                 self._root.catalog.clearCache()  # on a server it would be everybody's
             elif self._session is not self._root:
                 self._session.stop()
 
-    def _lost(self, error: Exception) -> EngineError | None:
+    def _lost(self, error: Exception) -> EngineLostError | None:
         """The error to tell instead, if it is not the step that failed but what it ran on (R7.1)."""
         if self._remote is not None:
             self._stopped = self._session.is_stopped
@@ -172,7 +166,7 @@ class Engine:
         else:
             return None
         said = explain(error) or str(error)
-        return EngineError(f"Spark ({where}) got lost in the middle of the step: {self.hide(said)[:SHOWN]}")
+        return EngineLostError(f"Spark ({where}) got lost in the middle of the step: {self.hide(said)[:SHOWN]}")
 
     def _gave_up(self) -> bool:
         """Whether Spark ended itself, as it does when the cluster takes its application away."""
@@ -277,20 +271,11 @@ class Engine:
         return Health.STOPPED if self._stopped else Health.GOOD
 
     def cancel(self) -> None:
-        """End what the current step computes, again and again until it ends; returns at once.
-
-        Once is not enough: what begins a moment later would not be met.
-        """
-        threading.Thread(target=self._cancel, args=(self._over,), name="canceler", daemon=True).start()
-
-    def _cancel(self, over: threading.Event) -> None:
-        while not over.is_set():
-            with contextlib.suppress(Exception):  # the step itself notices that Spark is gone
-                if self._classic:
-                    self._root.sparkContext.cancelAllJobs()
-                else:
-                    self._session.interruptAll()
-            over.wait(CANCEL_SECONDS)
+        """End what the current step computes at this moment; what it begins a moment later is not met."""
+        if self._classic:
+            self._root.sparkContext.cancelAllJobs()
+        else:
+            self._session.interruptAll()
 
     def settle(self) -> None:
         """Return when Spark's cores are free again: tasks of a canceled write go on for a while, and write files."""

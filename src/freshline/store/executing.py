@@ -171,20 +171,28 @@ class Executing:
             row = _fence(connection, run_id, attempt)
             end_canceled(connection, row, attempt, "canceled by a user")
 
-    def hand_back(self, run_id: str, attempt: int) -> None:
-        """The worker leaves: anybody may go on with the run, on the same pins."""
-        ends = (RunStatus.QUEUED, RunStatus.CANCELED)
+    def hand_back(self, run_id: str, attempt: int, *, crashed: bool = False) -> None:
+        """The worker leaves: anybody may go on with the run, on the same pins. `crashed`: the run took Spark along."""
+        ends = (RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else []))
         with self._told(run_id, attempt, *ends), self.database.transaction("hand_back") as connection:
-            row = _fence(connection, run_id, attempt)
-            if not ended_instead(connection, row, attempt):
-                connection.execute(SQL["return_run"], {"run": run_id, "crashes": 0})
+            self._return(connection, _fence(connection, run_id, attempt), attempt, crashed=crashed)
+
+    def give_up(self, run_id: str, attempt: int) -> None:
+        """The lease is over and the worker is not: the run is anybody's, and the loss does not count (R12.2)."""
+        with self.database.transaction("give_up") as connection:
+            row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
+            if row is None:
+                connection.execute(SQL["excuse_run"], {"run": run_id, "attempt": attempt})
+            else:
+                self._return(connection, row, attempt, crashed=False)
 
     def rescue(self, batch: int) -> int:
         """Free the runs of workers that stopped renewing; one that kills its workers again and again has failed."""
         with self.database.transaction("rescue") as connection:
             lost = connection.execute(SQL["lost_runs"], {"batch": batch}).fetchall()
-            for row in lost:
-                self._rescue(connection, row)
+            for one in lost:
+                row = _fence(connection, one["id"], one["attempt"])
+                self._return(connection, row, one["attempt"], crashed=True)
         count("leases_lost", len(lost))
         return len(lost)
 
@@ -215,18 +223,17 @@ class Executing:
             rows = connection.execute(SQL["locations"], {"run": run_id}).fetchall()
         return [row["location"] for row in rows]
 
-    def _rescue(self, connection: Connection, lost: Row) -> None:
-        row = _fence(connection, lost["id"], lost["attempt"])
-        if ended_instead(connection, row, lost["attempt"]):
+    def _return(self, connection: Connection, row: Row, attempt: int, *, crashed: bool) -> None:
+        """The run is queued again, unless it is to end, or has crashed too often (R12.2)."""
+        if ended_instead(connection, row, attempt):
             return
-        if lost["crashes"] + 1 >= self.settings.poison:
-            times = lost["crashes"] + 1
-            text = (
-                f"its worker was lost {times} times while it ran; it is not tried again by itself before the cooldown"
-            )
-            self._fail(connection, row, lost["attempt"], {"code": "poison", "message": text})
+        times = row["crashes"] + crashed
+        if crashed and times >= self.settings.poison:
+            text = f"its worker or its Spark was lost {times} times while it ran"
+            message = f"{text}; it is not tried again by itself before the cooldown"
+            self._fail(connection, row, attempt, {"code": "poison", "message": message})
         else:
-            connection.execute(SQL["return_run"], {"run": lost["id"], "crashes": 1})
+            connection.execute(SQL["return_run"], {"run": row["id"], "crashed": [attempt] if crashed else []})
 
     def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any]) -> None:
         opened = False

@@ -284,7 +284,7 @@ CREATE TABLE public.runs (
     decision_id uuid,
     request_key text,
     attempt integer DEFAULT 0 NOT NULL,
-    crashes integer DEFAULT 0 NOT NULL,
+    crashed integer[] DEFAULT '{}'::integer[] NOT NULL,
     worker_id uuid,
     lease_until timestamp with time zone,
     queued_at timestamp with time zone NOT NULL,
@@ -303,7 +303,6 @@ CREATE TABLE public.runs (
     CONSTRAINT runs_check4 CHECK (((status = 'failed'::text) <= (error IS NOT NULL))),
     CONSTRAINT runs_check5 CHECK (((status = 'succeeded'::text) <= (error IS NULL))),
     CONSTRAINT runs_check6 CHECK (((trigger ->> 'type'::text) = trigger_type)),
-    CONSTRAINT runs_crashes_check CHECK ((crashes >= 0)),
     CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text]))),
     CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
 );

@@ -117,7 +117,7 @@ CREATE TABLE runs (
     decision_id     uuid,
     request_key     text UNIQUE,
     attempt         integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-    crashes         integer NOT NULL DEFAULT 0 CHECK (crashes >= 0),
+    crashed         integer[] NOT NULL DEFAULT '{}',  -- attempts whose worker was lost and has not come back
     worker_id       uuid,
     lease_until     timestamptz,
     queued_at       timestamptz NOT NULL,

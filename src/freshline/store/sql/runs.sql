@@ -114,7 +114,7 @@ RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 -- name: lock_run
 -- purpose: the fence: a write of a run begins by locking it under its token; no row: another attempt owns it
 SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.cause, r.version, r.cancel_at,
-       w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now,
+       w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
        -- Workers take only runs of their own code (R10.3): with a project's old code a run would wait for ever.
        coalesce(r.code_hash <> p.code_hash, false) AS outdated
   FROM runs r JOIN workflows w ON w.id = r.workflow_id JOIN projects p ON p.name = r.project
@@ -274,12 +274,18 @@ UPDATE runs SET status = %(status)s, finished_at = freshline_now(), lease_until 
 
 -- name: return_run
 -- purpose: hand a run back: anybody may go on with it, on the same pins
-UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL, crashes = crashes + %(crashes)s
+UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL,
+                crashed = crashed || %(crashed)s::integer[]
  WHERE id = %(run)s
+
+-- name: excuse_run
+-- purpose: the worker of this attempt was not lost, only its lease (R12.2)
+UPDATE runs SET crashed = array_remove(crashed, %(attempt)s::integer)
+ WHERE id = %(run)s AND status IN ('queued', 'running') AND %(attempt)s = ANY (crashed)
 
 -- name: lost_runs
 -- purpose: runs whose worker did not renew its lease
-SELECT r.id::text, r.attempt, r.crashes FROM runs r
+SELECT r.id::text, r.attempt FROM runs r
  WHERE r.status = 'running' AND r.lease_until < (SELECT freshline_now())
  ORDER BY r.lease_until LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 
