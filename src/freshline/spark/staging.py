@@ -82,9 +82,8 @@ def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = N
     seen = _write(table, staging)
     if doubles is not None:
         merging.refuse_doubles(staging.asset_id, staging.table.keys, doubles)
-    written = _read(table, staging)
     location = _sealed(staging, seen, seen.rows)
-    return _staged(staging, table.schema, seen, location, _check(staging, written, written, seen.rows))
+    return _staged(staging, table.schema, seen, location, _check(table, staging, seen.rows))
 
 
 def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutput:
@@ -92,10 +91,8 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
     added = merging.aligned(table, schema)
     part = _write(added, staging)
     seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
-    written = _read(added, staging)
-    whole = reading.union([reading.load(table.sparkSession, staging.warehouse, head), written])
     location = _sealed(staging, seen, part.rows)
-    results = _check(staging, written, whole, seen.rows)
+    results = _check(added, staging, seen.rows, head)
     return _staged(staging, schema, seen, location, results, appended=head)
 
 
@@ -212,13 +209,13 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     return fingerprint(observation.get, fields)
 
 
-def _read(table: DataFrame, staging: Staging) -> DataFrame:
-    return table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
-
-
-def _check(staging: Staging, written: DataFrame, whole: DataFrame, rows: int) -> list[checks.Result]:
+def _check(table: DataFrame, staging: Staging, rows: int, head: PinnedInput | None = None) -> list[checks.Result]:
+    """Look at what was written, not at what would be computed again; `head`: what it comes to."""
     if staging.produced is None or not staging.produced.checks:
         return []
+    written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+    before = [reading.load(table.sparkSession, staging.warehouse, head)] if head else []
+    whole = reading.union([*before, written])
     try:
         results = checks.run_checks(written, whole, rows, staging.produced.checks)
     except CheckError as error:
