@@ -22,6 +22,7 @@ from freshline.settings import Settings
 from freshline.store import migrate
 from freshline.store.database import Database
 from freshline.store.facade import Store
+from tests.chaos.callers import Callers
 from tests.chaos.fleet import Fleet, seconds_since
 from tests.chaos.history import History
 from tests.chaos.town import CALM, Clients, write_project
@@ -41,6 +42,7 @@ class Verdict:
     kills: int
     runs: Counter[str]
     reports: int
+    answers: Counter[str]
 
     @property
     def clean(self) -> bool:
@@ -54,16 +56,20 @@ def chaos(root: Path, *, minutes: float, seed: int, told: bool = True) -> Verdic
     write_project(root / "project")
     fleet = Fleet(root, rng, say)
     url = fleet.start_servers()
-    clients = Clients(url, root / "project", rng.randint(0, 2**32))
+    callers = Callers(fleet.ports, rng.randint(0, 2**32))
+    clients = Clients(url, root / "project", callers, rng.randint(0, 2**32))
     try:
         _apply(url, root / "project")
-        clients.start()
         fleet.start(url)
+        clients.start()
+        callers.start()
         _rage(fleet, rng, minutes * 60)
         settled_s, history = _calm(fleet, clients, root, url)
+        callers.stop()
         runs = Counter(run["status"] for run in history.runs)
-        found = [*history.violations(clients), *fleet.exits()]
-        return Verdict(found, settled_s, fleet.done, fleet.kills, runs, sum(map(len, clients.reported.values())))
+        found = [*history.violations(clients), *fleet.exits(), *callers.wrong]
+        reports = sum(map(len, clients.reported.values()))
+        return Verdict(found, settled_s, fleet.done, fleet.kills, runs, reports, callers.answers)
     finally:
         clients.close()
         fleet.close()
@@ -114,6 +120,8 @@ def show(verdict: Verdict, seed: int) -> None:
     print(f"{verdict.reports:6}  changes reported")
     for status, count in sorted(verdict.runs.items()):
         print(f"{count:6}  runs {status}")
+    for status, count in sorted(verdict.answers.items()):
+        print(f"{count:6}  answers of the API: {status}")
     print(f"settled {verdict.settled_s:.1f} s after the last fault")
     for violation in verdict.violations[:50]:
         print(f"BROKEN: {violation}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from tests.waiting import wait_until
 
 LEASE_MS = 3_000
 MATERIALIZERS = WORKERS = 3
+APIS = 2
 PAUSE_S = LEASE_MS / 1000 * 1.5
 # A process crash loses nothing that the kernel has; only synchronous commits are in the kernel when they are answered.
 POSTGRES = {"fsync": "off", "full_page_writes": "off", "max_connections": "150"}
@@ -41,7 +43,7 @@ class Member:
 
 @dataclass
 class Fleet:
-    """Three materializers, three workers, a PostgreSQL and a Redis server of its own."""
+    """Three materializers, three workers, two processes of the API, a PostgreSQL and a Redis server of its own."""
 
     root: Path
     rng: random.Random
@@ -54,6 +56,7 @@ class Fleet:
         self.cluster = Cluster(_directory(self.root / "postgres-home"), POSTGRES)
         self.redis = Server(_directory(self.root / "redis"))
         self.logs = _directory(self.root / "logs")
+        self.ports = [_free_port() for _ in range(APIS)]
 
     # --- beginning and end ------------------------------------------------------------------------------------------
 
@@ -77,7 +80,7 @@ class Fleet:
             "ASSET_MATERIALIZER_MAX_BACKOFF_MS": str(MAX_MS),
             "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0",  # the sweep must be needed by nothing
         }
-        for kind, count in (("materializer", MATERIALIZERS), ("worker", WORKERS)):
+        for kind, count in (("materializer", MATERIALIZERS), ("worker", WORKERS), ("api", APIS)):
             self.members += [Member(kind, number, self._spawn(kind, number)) for number in range(count)]
 
     def heal(self) -> None:
@@ -124,6 +127,7 @@ class Fleet:
             "kill a materializer": (30, lambda: self._restart("materializer")),
             "kill a worker": (30, lambda: self._restart("worker")),
             "kill a runner": (25, self._kill_runner),
+            "kill a process of the API": (12, lambda: self._restart("api")),
             "stop a process past its lease": (12, self._pause),
             "end database connections": (15, self._end_backends),
             "restart PostgreSQL at once": (4, self._restart_postgres),
@@ -190,9 +194,10 @@ class Fleet:
     # --- processes --------------------------------------------------------------------------------------------------
 
     def _spawn(self, kind: str, number: int) -> subprocess.Popen[bytes]:
+        port = ["--port", str(self.ports[number])] if kind == "api" else []
         with (self.logs / f"{kind}-{number}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "freshline.cli.main", kind],
+                [sys.executable, "-m", "freshline.cli.main", kind, *port],
                 env=self.environ,
                 cwd=self.root / "project",
                 stdout=log,
@@ -224,6 +229,11 @@ class Fleet:
 def _directory(path: Path) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 def _children(pid: int) -> list[int]:

@@ -18,3 +18,5 @@ def test_nothing_is_lost_or_doubled_whatever_is_killed(tmp_path: Path) -> None:
     assert verdict.violations == []
     assert verdict.kills >= 10
     assert verdict.runs["succeeded"] >= 30
+    assert verdict.answers["200"] >= 100
+    assert verdict.answers["202"] >= 10

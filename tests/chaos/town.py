@@ -18,6 +18,7 @@ from freshline.errors import FreshlineError
 from freshline.settings import Settings
 from freshline.store.database import Database
 from freshline.store.facade import Store
+from tests.chaos.callers import Callers
 from tests.waiting import wait_until
 
 log = structlog.get_logger("chaos")
@@ -83,9 +84,13 @@ def final_versions(sources: dict[str, str]) -> dict[str, str]:
 
 
 class Clients:
-    """Report changes and request runs until told to stop; what was answered must have happened, once."""
+    """Report changes and request runs until told to stop; what was answered must have happened, once.
 
-    def __init__(self, url: str, root: Path, seed: int) -> None:
+    Every second time it is done over HTTP.
+    """
+
+    def __init__(self, url: str, root: Path, callers: Callers, seed: int) -> None:
+        self._callers = callers
         self._database = Database(url, name="chaos")
         self._settings = Settings(project=root, database_url=url)
         self._rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
@@ -127,17 +132,27 @@ class Clients:
 
     def _report(self, source: str, number: int) -> None:
         key, version = f"{source}-{number}", f"v{number}"
-        self._insist(lambda store: store.report(source, version=version, key=key))
+        if self._over_http():
+            self._callers.report(source, version, key)
+        else:
+            self._insist(lambda store: store.report(source, version=version, key=key))
         self.reported[source].append((key, version))
 
     def _request(self, slug: str, number: int) -> None:
         key = f"{slug}-{number}"
+        if self._over_http():
+            if self._callers.run(slug, key):
+                self.requested.append(key)
+            return
         try:
             self._insist(lambda store: store.request_run(slug, key=key))
         except FreshlineError as error:
             log.debug("refused", slug=slug, error=str(error))  # an input is not there yet
         else:
             self.requested.append(key)
+
+    def _over_http(self) -> bool:
+        return self._rng.random() < 0.5
 
     def _insist(self, call: Any) -> None:
         """Again with the same key until there is an answer: a lost answer is not a failure."""

@@ -1,0 +1,94 @@
+"""Those who use Freshline over HTTP while its processes are killed: they ask again until somebody answers.
+
+An API process may be gone, stopped, or without its database; then it refuses, is silent, or says 503. Any other answer
+that is not the expected one is a defect, and is kept.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tests.waiting import wait_until
+
+TIMEOUT_S = 4.0
+LATER = {408, 503}  # it says so itself: ask again
+REFUSED = {409, 422}
+PAGES = (
+    "/assets?limit=100",
+    "/assets/graph",
+    "/assets/report/why",
+    "/assets/weekly/history",
+    "/workflows",
+    "/workflows/flaky/auto-materialize",
+    "/runs?limit=50",
+    "/events?limit=100",
+    "/decisions?limit=50",
+)
+
+
+class Callers:
+    """A client that changes things, and one that only looks, all the time."""
+
+    def __init__(self, ports: Sequence[int], seed: int) -> None:
+        self._ports = ports
+        self._rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="callers", daemon=True)
+        self.answers: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def report(self, asset: str, version: str, key: str) -> None:
+        """Insist on a report."""
+        self._insist(f"/assets/{asset}/produced", {"dataVersion": version}, key)
+
+    def run(self, slug: str, key: str) -> bool:
+        """Insist on a run; False: it was refused."""
+        return self._insist(f"/workflows/{slug}/run", {}, key) not in REFUSED
+
+    def _insist(self, path: str, body: dict[str, Any], key: str) -> int:
+        """The status of the first answer; always with the same key, so that a lost answer does not double anything."""
+        status: int | None = None
+
+        def answered() -> bool:
+            nonlocal status
+            status = self._call("POST", path, body, key)
+            return status is not None
+
+        wait_until(answered, 120, every=0.2, what=f"an answer to {path}")
+        return status or 0
+
+    def _look(self) -> None:
+        while not self._stopping.wait(self._rng.uniform(0, 0.05)):
+            self._call("GET", self._rng.choice(PAGES))
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None) -> int | None:
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key} if key else {}
+        connection = http.client.HTTPConnection("127.0.0.1", self._rng.choice(self._ports), timeout=TIMEOUT_S)
+        try:
+            connection.request(method, f"/api/v1{path}", json.dumps(body) if key else None, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException):
+            self.answers["none"] += 1
+            return None
+        finally:
+            connection.close()
+        self.answers[f"{answer.status}"] += 1
+        if answer.status in LATER:
+            return None
+        if answer.status not in ({200, 202, *REFUSED} if key else {200}):
+            self.wrong.append(f"the API answered {method} {path} with {answer.status}: {text[:300]!r}")
+        return answer.status
