@@ -26,7 +26,7 @@ test: $(STAMP)  ## The gate: all tests but the long ones (under 10 minutes on 2 
 
 full: check  ## Everything: checks, all tests, all mutants (about an hour)
 	$(PYTHON) -m pytest -n 2 --dist loadfile
-	$(PYTHON) -m tests.mutants
+	$(PYTHON) -m tests.mutants --passed
 
 check: $(STAMP)  ## Format, lint, types, layers, dependencies; before every commit
 	.venv/bin/ruff format --check

@@ -1,7 +1,8 @@
 """Planted bugs: each patch beside this file breaks a promise on purpose, and the test that it names must fail.
 
 A patch is a `git diff` after lines like `# caught-by: tests/x.py::test_y` (one or more) and `# breaks: promise 2 ...`.
-Usage: python -m tests.mutants [NAME...]. Exit code 1: a mutant survived, or a patch or its test is broken.
+Usage: python -m tests.mutants [--passed] [NAME...]. Exit code 1: a mutant survived, or a patch or its test is broken.
+`--passed`: the tests are known to pass without a mutant, as `make full` has just seen.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent
+PASSED = "--passed"
 TESTS_FAILED = 1  # pytest's exit code; 2 and above mean that the test could not be run, which proves nothing
 
 
@@ -90,15 +92,13 @@ def verdict(mutant: Mutant) -> str:
     return "caught"
 
 
-def main(names: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run all mutants and print a table."""
-    mutants = load(names)
+    mutants = load([name for name in arguments if name != PASSED])
     if not mutants:
         sys.exit(f"there are no patches in {FOLDER}")
-    tests = sorted({test for mutant in mutants for test in mutant.caught_by})
-    with copy_of_the_project() as copy:
-        if run(tests, copy):
-            sys.exit(f"without any mutant these tests must pass, and they do not: {' '.join(tests)}")
+    if PASSED not in arguments:
+        _pass_without(mutants)
     table = Table("mutant", "breaks", "result", title="Planted bugs")
     results = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -108,6 +108,13 @@ def main(names: Sequence[str]) -> int:
             table.add_row(mutant.name, mutant.breaks, result)
     Console().print(table)
     return 0 if all(result == "caught" for result in results) else 1
+
+
+def _pass_without(mutants: Sequence[Mutant]) -> None:
+    tests = sorted({test for mutant in mutants for test in mutant.caught_by})
+    with copy_of_the_project() as copy:
+        if run(tests, copy):
+            sys.exit(f"without any mutant these tests must pass, and they do not: {' '.join(tests)}")
 
 
 def _read(patch: Path) -> Mutant:
