@@ -16,10 +16,11 @@ from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.errors import FencedError, NotFoundError
-from freshline.model.run import ClaimedRun, PinnedInput, Position, StagedOutput
+from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.model.words import EventType, RunStatus, TriggerType
 from freshline.settings import Settings
 from freshline.store import publication
+from freshline.store.claims import claimed, pinned_input
 from freshline.store.database import Connection, Database, LostConnectionError
 from freshline.store.ending import (
     breaker_event,
@@ -70,7 +71,7 @@ class Executing:
             try:
                 with self.database.transaction("claim_run") as connection:
                     row = connection.execute(SQL["claim_run"], parameters).fetchone()
-                    return _claimed(connection, row, self.settings.lease_ms) if row else None
+                    return claimed(connection, row, self.settings.lease_ms) if row else None
             except psycopg.errors.UniqueViolation:
                 # Another run of the workflow, or in the slot, began in this moment: the index decided (promise 2).
                 continue
@@ -276,79 +277,12 @@ def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
     return row
 
 
-def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
-    return ClaimedRun(
-        id=str(row["id"]),
-        workflow_id=row["workflow_id"],
-        slug=row["slug"],
-        partition_key=row["partition_key"],
-        version=row["version"],
-        attempt=row["attempt"],
-        definition=row["definition"],
-        parameters=row["parameters"],
-        trigger=row["trigger"],
-        **_inputs(connection, row),
-        finished_steps=_finished_steps(connection, row),
-        job_fingerprint=row["job_fingerprint"],
-        code_hash=row["code_hash"],
-        lease_ms=lease_ms,
-        sessions=_sessions(connection, row),
-    )
-
-
-def _inputs(connection: Connection, row: Row) -> dict[str, Any]:
-    """What the run is pinned to, and the current heads of its own outputs, for steps that read or extend those."""
-    pins, partition = row["pins"], row["partition_key"]
-    arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
-    own = connection.execute(SQL["own_heads"], {"workflow": row["workflow_id"], "partition": partition}).fetchall()
-    pinned = connection.execute(SQL["pinned_inputs"], arrays).fetchall()
-    return {
-        "inputs": {one["asset_id"]: pinned_input(one) for one in (*own, *pinned)},
-        "positions": {
-            one["asset_id"]: {asset_id: Position(**at) for asset_id, at in (one["positions"] or {}).items()}
-            for one in own
-        },
-    }
-
-
-def pinned_input(row: Row) -> PinnedInput:
-    """A snapshot to read, with all directories of its table."""
-    parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
-    return PinnedInput(
-        row["asset_id"],
-        row["sequence"],
-        row["data_version"],
-        row["location"],
-        row["payload"],
-        row["table_version"],
-        row["schema"],
-        base_version=row["base_version"],
-        parts=[(version, path) for version, path in parts],
-        rows=row["rows"],
-        bytes=row["bytes"],
-    )
-
-
-def _finished_steps(connection: Connection, row: Row) -> dict[str, tuple[StagedOutput, ...]]:
-    if row["attempt"] == 1:
-        return {}
-    found = connection.execute(SQL["finished_steps"], {"run": row["id"]}).fetchall()
-    return {one["step_id"]: tuple(StagedOutput(**output) for output in one["outputs"]) for one in found}
-
-
 def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Those of this attempt, and of the steps that it took over from earlier ones."""
     if not run.finished_steps:
         return dict(metrics)
     found = connection.execute(SQL["finished_steps"], {"run": run.id}).fetchall()
     return {one["step_id"]: one["metrics"] for one in found if one["metrics"]} | dict(metrics)
-
-
-def _sessions(connection: Connection, row: Row) -> tuple[str, ...]:
-    if row["attempt"] == 1:
-        return ()
-    found = connection.execute(SQL["open_sessions"], {"run": row["id"]}).fetchall()
-    return tuple(one["session"] for one in found)
 
 
 def _publisher(
