@@ -16,7 +16,14 @@ from freshline.store import migrate
 from freshline.store.embedded import EmbeddedServer
 
 TEMPLATE = "freshline_template"
+SLOW = {"process", "spark"}
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests begin first, so that at the end no process waits for the last of them."""
+    slow = {item.path for item in items if SLOW & {mark.name for mark in item.iter_markers()}}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")

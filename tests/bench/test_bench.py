@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / page.NAME
 SPARK = {"spark-small", "spark-large"}
-GATE = {"throughput", "job"}  # the others repeat their parts, and are longer
+GATE = {"throughput"}  # the others repeat their parts, and are longer
 
 
 def measure(name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tests.engines.servers import TOKEN, ConnectServer
 from tests.runs.steps import Bench, source, spark_python, sql
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 JOBS = """
 from pyspark.sql import functions as F

@@ -21,8 +21,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("checks", "engines", "increments", "sqlfiles")
 OWN = {"README.md", "freshline.toml"}  # every example has its own
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
-process = [pytest.mark.spark, pytest.mark.process]
-long = [*process, pytest.mark.full]
+
+long = [pytest.mark.spark, pytest.mark.process, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_the_checks_are_all_there() -> None:
 @pytest.mark.parametrize(
     ("name", "block"),
     [
-        pytest.param("increments", 0, marks=process),
+        pytest.param("increments", 0, marks=long),
         pytest.param("sqlfiles", 0, marks=long),
         pytest.param("checks", 0, marks=long),
         pytest.param("engines", 0, marks=long),

@@ -333,6 +333,7 @@ def test_a_job_that_goes_on_after_its_spark_jobs_were_canceled_is_ended(bench: B
     bench.runner = another(bench)
 
 
+@pytest.mark.full
 def test_a_python_loop_without_spark_ends_with_its_runner(bench: Bench) -> None:
     """There is no Spark job to cancel: the runner is killed after its grace, and so is its JVM."""
     wait_until(lambda: bench.runner.ready, 120, what="a warm runner")
@@ -345,6 +346,7 @@ def test_a_python_loop_without_spark_ends_with_its_runner(bench: Bench) -> None:
     bench.runner = another(bench)
 
 
+@pytest.mark.full
 def test_a_job_that_stops_spark_is_told_and_the_runner_retires(bench: Bench) -> None:
     """The error says what the job did; the runner offers itself for no further step."""
     with pytest.raises(JobFailedError, match=r"do not call spark.stop\(\)"):

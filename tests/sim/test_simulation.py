@@ -11,7 +11,7 @@ from tests.sim.crew import LEASE_MS
 from tests.sim.simulation import Simulation, reset
 
 BLOCK = 10
-GATE = 50
+GATE = 30
 
 
 def simulate(url: str, seeds: range) -> None:
