@@ -21,12 +21,12 @@ def meter_of(spark: SparkSession) -> StageMeter:
     return StageMeter(store)
 
 
-@pytest.mark.spark
 def _is_over(seen: dict[str, int]) -> bool:
     """Between two stages nothing runs either, but not everything is done."""
     return seen["stages"] == 0 and seen["done"] == seen["total"]
 
 
+@pytest.mark.spark
 class TestStages:
     """On a real session."""
 
