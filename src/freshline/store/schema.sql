@@ -512,7 +512,7 @@ CREATE INDEX considerations_blocker ON public.considerations USING btree (blocke
 
 CREATE INDEX considerations_due ON public.considerations USING btree (class, not_before);
 
-CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, partition_key, at DESC);
+CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, partition_key, at DESC, id DESC);
 
 CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC);
 

@@ -372,7 +372,7 @@ CREATE TABLE decisions (
     CHECK ((outcome = 'run') <= (run_id IS NOT NULL)),
     CHECK (last_at >= at)
 );
-CREATE INDEX decisions_history ON decisions (workflow_id, partition_key, at DESC);
+CREATE INDEX decisions_history ON decisions (workflow_id, partition_key, at DESC, id DESC);
 CREATE INDEX decisions_run ON decisions (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX decisions_recent ON decisions (at DESC, id DESC);
 
