@@ -9,17 +9,17 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from freshline.counters import count
 from freshline.errors import DatabaseError
 from freshline.failpoints import hit
+from freshline.journal import Journal
 from freshline.store.pool import Connection, LostConnectionError, Outage, Pool, UnreachableError
 
 __all__ = ["Connection", "Database", "LostConnectionError", "UnreachableError", "masked"]
-log = structlog.get_logger("freshline.store")
+log = Journal("freshline.store")
 
 # A dead peer must not hold locks (R11.3): the server ends what a stopped process has begun.
 SESSION = {
