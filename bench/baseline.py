@@ -17,6 +17,8 @@ from psycopg import sql
 BATCH = 500
 # In an order that foreign keys allow, with the column that tells when a row was written.
 WRITTEN = {"snapshots": "produced_at", "heads": "produced_at", "events": "time", "runs": "queued_at", "decisions": "at"}
+# So that a run is never in a later batch than a decision that names it: each has at least one.
+ORDER = {"runs": "id", "decisions": "run_id, id"}
 KEYS = {
     "heads": ("asset_id", "partition_key"),
     "considerations": ("workflow_id", "partition_key"),
@@ -68,7 +70,8 @@ def written(url: str, since: str) -> list[Rows]:
         considered = connection.execute(CONSIDERED, [since])
         columns = tuple(column.name for column in considered.description or ())
         found = [Rows("considerations", columns, considered.fetchall())]
-        found += [select(connection, table, f"{column} >= %s", since) for table, column in WRITTEN.items()]
+        for table, column in WRITTEN.items():
+            found.append(select(connection, table, f"{column} >= %s ORDER BY {ORDER.get(table, column)}", since))
     return [one for one in found if one.rows]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TypeVar
 
 Root = str | int  # a source, or a workflow that reads nothing
@@ -32,7 +33,9 @@ class Graph:
         self._producers = dict(producers)
         inputs: dict[int, list[str]] = defaultdict(list)
         consumers: dict[str, list[int]] = defaultdict(list)
-        for asset_id, workflow_id in edges:
+        names: dict[str, str] = {asset_id: asset_id for asset_id in self._producers}  # each is kept once
+        for named, workflow_id in edges:
+            asset_id = names.setdefault(named, named)
             if self._producers.get(asset_id) == workflow_id:
                 continue
             inputs[workflow_id].append(asset_id)
@@ -40,7 +43,8 @@ class Graph:
         self._inputs = {workflow_id: tuple(sorted(ids)) for workflow_id, ids in inputs.items()}
         self._consumers = {asset_id: tuple(sorted(ids)) for asset_id, ids in consumers.items()}
         self._levels: dict[int, int] = {}
-        self._roots: dict[str, frozenset[Root]] = {}
+        self._numbers: dict[Root, int] = {}
+        self._roots: dict[str, int] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -75,6 +79,18 @@ class Graph:
             if producer is not None:
                 yield producer
 
+    def ancestors(self, workflows: Iterable[int], most: int) -> set[int] | None:
+        """Every workflow upstream of one of these; None if there are more than `most`."""
+        found: set[int] = set()
+        frontier = list(workflows)
+        while frontier:
+            fresh = set(self.parents(frontier.pop())) - found
+            found |= fresh
+            frontier.extend(fresh)
+            if len(found) > most:
+                return None
+        return found
+
     def level(self, workflow_id: int) -> int:
         """0 for workflows that read only sources, else one more than the highest parent."""
         return fold(workflow_id, self._levels, lambda one: tuple(self.parents(one)), self._level)
@@ -82,11 +98,12 @@ class Graph:
     def _level(self, workflow_id: int) -> int:
         return 1 + max((self._levels[parent] for parent in self.parents(workflow_id)), default=-1)
 
-    def roots(self, asset_id: str) -> frozenset[Root]:
-        """Where the asset's data comes from: sources by name, and workflows that read nothing by number.
+    def roots(self, asset_id: str) -> int:
+        """Where the asset's data comes from, sources and workflows that read nothing, as bits of a number.
 
         Ancestors are closed upwards, so two assets have an ancestor in common exactly when they share a root.
-        Not the outputs of such a workflow: they are of one generation too.
+        Not the outputs of such a workflow: they are of one generation too. Sets would take gigabytes where everything
+        stems from thousands of sources.
         """
         return fold(asset_id, self._roots, self._read_for, self._own_roots)
 
@@ -94,15 +111,16 @@ class Graph:
         producer = self._producers.get(asset_id)
         return self.inputs(producer) if producer is not None else ()
 
-    def _own_roots(self, asset_id: str) -> frozenset[Root]:
+    def _own_roots(self, asset_id: str) -> int:
         above = self._read_for(asset_id)
         if not above:
-            return frozenset({self._producers.get(asset_id, asset_id)})
-        return frozenset().union(*(self._roots[upper] for upper in above))
+            root = self._producers.get(asset_id, asset_id)
+            return 1 << self._numbers.setdefault(root, len(self._numbers))
+        return reduce(or_, (self._roots[upper] for upper in above))
 
-    def origins(self, workflow_id: int) -> frozenset[Root]:
+    def origins(self, workflow_id: int) -> int:
         """The roots of everything that the workflow reads."""
-        return frozenset().union(*(self.roots(asset_id) for asset_id in self.inputs(workflow_id)))
+        return reduce(or_, (self.roots(asset_id) for asset_id in self.inputs(workflow_id)), 0)
 
     def descendants(self, *assets: str) -> list[int]:
         """Every workflow downstream of one of the assets, nearest levels first."""

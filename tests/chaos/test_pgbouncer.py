@@ -106,12 +106,21 @@ def test_every_transaction_has_its_limits_and_leaves_none_behind(lab: Lab, poole
     """R11.3: a stopped process cannot hold locks here either, and who uses the session next is not limited by us."""
     names = [name for name in SESSION if name != "timezone"]
     ask = "SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in names)
-    wanted = {"statement_timeout": "1min", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "5s"}
-    for block in (lab.database.transaction("sweep"), lab.database.reading(), lab.database.connection()):
+    limits = {"statement_timeout": "1min", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "5s"}
+    hot = limits | {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+    whole = hot | {"enable_seqscan": "on"}  # reads whole tables (ADR 0011)
+    for block, wanted in (
+        (lab.database.transaction("absorb"), hot),
+        (lab.database.transaction("sweep", whole=True), whole),
+        (lab.database.reading(), whole),
+        (lab.database.connection(), hot),
+    ):
         with block as connection:
             assert connection.execute(ask).fetchone() == wanted
     with psycopg.connect(pooled, autocommit=True) as other:
-        assert set(other.execute(ask).fetchone() or ()) == {"0"}
+        left = dict(zip(names, other.execute(ask).fetchone() or (), strict=True))
+    assert {left[name] for name in limits} == {"0"}
+    assert (left["plan_cache_mode"], left["enable_seqscan"]) == ("auto", "on")
 
 
 def test_many_threads_share_few_sessions(lab: Lab) -> None:

@@ -34,6 +34,20 @@ def test_help_and_status_help_import_neither_spark_nor_driver() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("applied")
+def test_status_imports_the_driver_and_little_else() -> None:
+    """Starting fast: who only looks pays neither for models of definitions, nor for logging, nor for any engine."""
+    code = (
+        "import sys; from freshline.cli.main import cli\n"
+        "cli.main(['status'], standalone_mode=False)\n"
+        "heavy = {'deltalake', 'duckdb', 'fastapi', 'pydantic', 'pyspark', 'redis', 'sqlglot', 'structlog'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "shop.daily" in done.stdout
+
+
 def test_the_version_is_the_packages(freshline: Freshline) -> None:
     """`--version` names the program and its version."""
     assert freshline("--version").stdout.startswith("freshline 0.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from freshline.errors import UsageError
+from freshline.journal import configure_later
 from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class App:
         """The database, to look at only: quicker to open than the store."""
         from freshline.store.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
 
-        with open_reader(self._ready(settings)) as reader:
+        chosen = self._checked(settings)
+        configure_later(lambda: _configure_logs(chosen))
+        with open_reader(chosen) as reader:
             yield reader
 
     @contextmanager
@@ -54,17 +57,22 @@ class App:
         """The open store."""
         from freshline.store.opening import open_store  # noqa: PLC0415 - `--help` must not pay for the driver
 
-        with open_store(self._ready(settings)) as store:
+        chosen = self._checked(settings)
+        _configure_logs(chosen)
+        with open_store(chosen) as store:
             yield store
 
-    def _ready(self, settings: Settings | None) -> Settings:
-        from freshline.cli import logs  # noqa: PLC0415 - `--help` must not pay for it
-
+    def _checked(self, settings: Settings | None) -> Settings:
         chosen = settings or self.settings
         _require_project(chosen)
         require_readable(chosen)
-        logs.configure(chosen)
         return chosen
+
+
+def _configure_logs(settings: Settings) -> None:
+    from freshline.cli import logs  # noqa: PLC0415 - who only looks need not pay for it
+
+    logs.configure(settings)
 
 
 def require_readable(settings: Settings) -> None:

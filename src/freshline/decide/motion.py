@@ -63,8 +63,7 @@ class Walk:
     def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
         origins = self._graph.origins(ancestor)
         return any(
-            not self._descends(asset_id, ancestor) and not origins.isdisjoint(self._graph.roots(asset_id))
-            for asset_id in changed
+            not self._descends(asset_id, ancestor) and origins & self._graph.roots(asset_id) for asset_id in changed
         )
 
     def _descends(self, asset_id: str, ancestor: int) -> bool:

@@ -33,7 +33,10 @@ class Materializer:
         self.store = store
         self.bus = open_bus(settings)
         self.presence = Presence(store, "materializer", info=self._info)
-        absorber, reconciler, expiry, scribe = Absorber(store), Reconciler(store), Expiry(store), Scribe(store)
+        absorber, expiry, scribe = Absorber(store), Expiry(store), Scribe(store)
+        # In a burst two of them take turns: while one waits for the database, the other decides.
+        second = Reconciler(store)
+        reconciler = Reconciler(store, more=second.ring)
         bells = {
             "events": _both(absorber.ring, scribe.ring),
             "considerations": reconciler.ring,
@@ -43,6 +46,7 @@ class Materializer:
             self.presence,
             absorber,
             reconciler,
+            second,
             expiry,
             Rescuer(store),
             *(_exchange(store, self.bus, bells) if self.bus else [Relay(store)]),

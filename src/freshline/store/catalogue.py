@@ -34,9 +34,9 @@ def read_graph(connection: Connection) -> Graph:
     assert row is not None  # noqa: S101 - an aggregate always returns a row
     return Graph(
         epoch=row["epoch"],
-        slugs={int(key): slug for key, slug in (row["slugs"] or {}).items()},
-        producers=row["producers"] or {},
-        edges=[(asset_id, workflow_id) for asset_id, workflow_id in row["edges"] or ()],
+        slugs=dict(zip(row["workflows"] or (), row["slugs"] or (), strict=True)),
+        producers=dict(zip(row["made"] or (), row["makers"] or (), strict=True)),
+        edges=zip(row["read"] or (), row["readers"] or (), strict=True),
     )
 
 

@@ -9,17 +9,17 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from freshline.counters import count
 from freshline.errors import DatabaseError
 from freshline.failpoints import hit
+from freshline.journal import Journal
 from freshline.store.pool import Connection, LostConnectionError, Outage, Pool, UnreachableError
 
 __all__ = ["Connection", "Database", "LostConnectionError", "UnreachableError", "masked"]
-log = structlog.get_logger("freshline.store")
+log = Journal("freshline.store")
 
 # A dead peer must not hold locks (R11.3): the server ends what a stopped process has begun.
 SESSION = {
@@ -27,6 +27,11 @@ SESSION = {
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "5s",
     "timezone": "UTC",
+    # Queues go from empty to full between two rounds of autovacuum, so statistics lie. Plans must not depend on them:
+    # one plan for a statement, whatever its values, and never by reading a table from end to end (ADR 0011).
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "jit": "off",
 }
 # And a dead server must not hold up a process for longer than this, whether it waits for an answer or for a connection.
 KEEPALIVE = {
@@ -39,6 +44,8 @@ KEEPALIVE = {
 }
 PATIENCE_S = 10.0
 CHANNEL = "freshline"
+WHOLE = {"enable_seqscan": "on"}
+SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on"
 LOCAL = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
 
 
@@ -82,14 +89,17 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self, name: str) -> Iterator[Connection]:
-        """One transaction: committed when the block ends, rolled back when it raises."""
+    def transaction(self, name: str, *, whole: bool = False) -> Iterator[Connection]:
+        """One transaction: committed when the block ends, rolled back when it raises.
+
+        `whole`: it reads whole tables, which the others must not.
+        """
         started = time.monotonic()
         committing = False
         with self._checkout() as connection:
             try:
                 with connection.transaction():
-                    self._begin(connection)
+                    self._begin(connection, whole=whole)
                     yield connection
                     hit(f"{name}:before", connection)
                     committing = True
@@ -105,15 +115,15 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A read-only transaction that sees one snapshot of the database."""
         with self._checkout() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            self._begin(connection)
+            connection.execute(SNAPSHOT)
+            self._begin(connection, whole=not self.keeps_sessions)
             yield connection
 
     @contextmanager
     def rehearsing(self) -> Iterator[Connection]:
         """A transaction that shows what its writes would lead to and is always rolled back: nothing of it stays."""
         with self._checkout() as connection, connection.transaction(force_rollback=True):
-            self._begin(connection)
+            self._begin(connection, whole=True)
             yield connection
 
     @contextmanager
@@ -197,9 +207,11 @@ class Database:
         more = {"options": options} if session else {}
         return make_conninfo(self.url, application_name=self._name, **more, **KEEPALIVE)
 
-    def _begin(self, connection: Connection) -> None:
+    def _begin(self, connection: Connection, *, whole: bool = False) -> None:
         """What a transaction cannot take from its session."""
         settings = {} if self.keeps_sessions else dict(SESSION)
+        if whole:
+            settings |= WHOLE
         if self.clock is not None:
             settings["freshline.now"] = self.clock().isoformat()
         if settings:

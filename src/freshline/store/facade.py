@@ -82,7 +82,7 @@ class Store(Materializing, Executing, Versioning, Mending, Access):
 
     def apply(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """Store the project's definitions and retire what it no longer has, in one transaction (R10.2)."""
-        with self.database.transaction("apply") as connection:
+        with self.database.transaction("apply", whole=True) as connection:
             plan = _apply(connection, project, baseline=baseline)
         self.database.ring("events", "considerations", "runs")
         return plan

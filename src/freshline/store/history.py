@@ -16,6 +16,7 @@ LOCK = 0x66726573_03
 AHEAD = 4
 PREFIX = "events_week_"
 WEEK = timedelta(days=7)
+VACUUM = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02"  # as events_default
 
 
 def lock(connection: Connection) -> bool:
@@ -31,7 +32,9 @@ def make_partitions(connection: Connection) -> None:
         begins = _monday(_now(connection)) + ahead * WEEK
         name = f"{PREFIX}{begins:%Y_%m_%d}"
         if name not in known:
-            statement = sql.SQL("CREATE TABLE {} PARTITION OF events FOR VALUES FROM ({}) TO ({})")
+            statement = sql.SQL(
+                "CREATE TABLE {} PARTITION OF events FOR VALUES FROM ({}) TO ({}) WITH (" + VACUUM + ")"
+            )
             bounds = (sql.Literal(_midnight(begins)), sql.Literal(_midnight(begins + WEEK)))
             connection.execute(statement.format(sql.Identifier(name), *bounds))
 

@@ -30,6 +30,8 @@ SQL = load("materializer")
 BUS = load("bus")
 RELAY_LOCK = 0x66726573_02
 INTAKE_LOCK = 0x66726573_04
+# A batch with more ancestors than this asks for whatever moves: less work than to look at each.
+MOST_ABOVE = 2_000
 Judge = Callable[[Graph, Moment], Verdicts]
 
 
@@ -39,6 +41,10 @@ class BatchError(Exception):
     def __init__(self, keys: Sequence[Key], cause: Exception | str) -> None:
         super().__init__(str(cause))
         self.keys = keys
+
+
+class _OutdatedGraphError(Exception):
+    """Definitions were applied since the graph was read: nothing is decided before it is read anew (R6.2)."""
 
 
 class Materializing:
@@ -63,6 +69,13 @@ class Materializing:
 
         None: nothing is due. `only`: just these, for a batch that is being halved.
         """
+        while True:
+            try:
+                return self._reconcile(judge, batch, only)
+            except _OutdatedGraphError:
+                self._reload()
+
+    def _reconcile(self, judge: Judge, batch: int, only: Sequence[Key] | None) -> Verdicts | None:
         keys: dict[Key, int] = {}
         try:
             with self.database.transaction("reconcile") as connection:
@@ -83,19 +96,27 @@ class Materializing:
         """A stored state that cannot be read, or not be decided, must not hold up the rest of the batch (R11.3)."""
         try:
             return judge(*self._look(connection, keys))
-        except psycopg.Error:
+        except (psycopg.Error, _OutdatedGraphError):
             raise
         except Exception as error:
             raise BatchError(list(keys), f"{type(error).__name__}: {error}") from error
 
     def _look(self, connection: Connection, keys: Mapping[Key, int]) -> tuple[Graph, Moment]:
-        """The graph and a state of the same epoch; definitions that were applied meanwhile mean another look."""
+        """The graph and a state of the same epoch."""
         graph = self._graph
-        while True:
-            moment = states.read(connection, keys)
-            if graph is not None and graph.epoch == moment.epoch:
-                return graph, moment
+        if graph is None:
+            raise _OutdatedGraphError
+        above = graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ABOVE)
+        moment = states.read(connection, keys, None if above is None else sorted(above))
+        if graph.epoch != moment.epoch:
+            raise _OutdatedGraphError
+        return graph, moment
+
+    def _reload(self) -> Graph:
+        """In a transaction of its own: a large graph takes longer to read than claimed rows may be idle (R11.3)."""
+        with self.database.reading() as connection:
             graph = self._graph = catalogue.read_graph(connection)
+        return graph
 
     def outline(self) -> dict[str, Any]:
         """What this process works with, for `doctor` to compare: the epoch, the graph's digest, how many heads it sees.
@@ -105,9 +126,9 @@ class Materializing:
         with self.database.reading() as connection:
             row = connection.execute(SQL["outline"]).fetchone()
             assert row is not None  # noqa: S101 - the migration inserted it
-            graph = self._graph
-            if graph is None or graph.epoch != row["epoch"]:
-                graph = self._graph = catalogue.read_graph(connection)
+        graph = self._graph
+        if graph is None or graph.epoch != row["epoch"]:
+            graph = self._reload()
         return {"epoch": graph.epoch, "graph": graph.digest, "heads": row["heads"]}
 
     def mark_failed(self, key: Key, error: str) -> None:
@@ -137,7 +158,7 @@ class Materializing:
 
     def sweep(self) -> int:
         """Note what is stale and forgotten: a safety net that finds nothing in a healthy system."""
-        with self.database.transaction("sweep") as connection:
+        with self.database.transaction("sweep", whole=True) as connection:
             found = connection.execute(SQL["forgotten"], {"limit": None}).fetchall()
             if not found:
                 return 0

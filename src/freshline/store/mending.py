@@ -20,7 +20,7 @@ class Mending:
 
         Whatever is right stays as it is, so any number of calls is as good as one.
         """
-        with self.database.transaction("mend") as connection:
+        with self.database.transaction("mend", whole=True) as connection:
             connection.execute(CATALOGUE["lock_catalogue"], {"key": catalogue.LOCK})
             _release(connection)
             _set_timers(connection)

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 import psycopg
-import structlog
 from psycopg.rows import DictRow
 
 from freshline.errors import DatabaseError
+from freshline.journal import Journal
 
-log = structlog.get_logger("freshline.store")
+log = Journal("freshline.store")
 
 Connection: TypeAlias = psycopg.Connection[DictRow]
 IDLE_S = 600.0

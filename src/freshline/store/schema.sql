@@ -49,7 +49,8 @@ CREATE TABLE public.snapshots (
     CONSTRAINT snapshots_check2 CHECK ((base_version <= table_version)),
     CONSTRAINT snapshots_check3 CHECK (((removed_at IS NULL) OR (gone_at IS NOT NULL))),
     CONSTRAINT snapshots_sequence_check CHECK ((sequence > 0))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE FUNCTION public.freshline_parts(snapshot public.snapshots) RETURNS jsonb
     LANGUAGE sql STABLE
@@ -121,7 +122,8 @@ CREATE TABLE public.considerations (
     CONSTRAINT considerations_check2 CHECK (((blocker_id IS NULL) = (priority IS NULL))),
     CONSTRAINT considerations_class_check CHECK ((class = ANY (ARRAY[0, 1, 2]))),
     CONSTRAINT considerations_looks_check CHECK ((looks >= 0))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='500');
 
 CREATE TABLE public.decisions (
     id uuid NOT NULL,
@@ -140,7 +142,8 @@ CREATE TABLE public.decisions (
     CONSTRAINT decisions_check1 CHECK ((last_at >= at)),
     CONSTRAINT decisions_count_check CHECK ((count > 0)),
     CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE TABLE public.edges (
     asset_id text NOT NULL,
@@ -173,7 +176,8 @@ CREATE TABLE public.events_default (
     type text CONSTRAINT events_type_not_null NOT NULL,
     subject text CONSTRAINT events_subject_not_null NOT NULL,
     data jsonb CONSTRAINT events_data_not_null NOT NULL
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE TABLE public.freshline_migrations (
     version integer NOT NULL,
@@ -193,7 +197,8 @@ CREATE TABLE public.heads (
     produced_at timestamp with time zone NOT NULL,
     report_sequence bigint,
     CONSTRAINT heads_check CHECK ((last_sequence >= sequence))
-);
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 
 CREATE TABLE public.inbox (
     event_id uuid NOT NULL,
@@ -205,7 +210,8 @@ CREATE TABLE public.inbox (
     CONSTRAINT inbox_check CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text])) = (asset_id IS NOT NULL))),
     CONSTRAINT inbox_check1 CHECK (((kind = ANY (ARRAY['ended'::text, 'touched'::text])) = (workflow_id IS NOT NULL))),
     CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 CREATE TABLE public.installation (
     one boolean DEFAULT true NOT NULL,
@@ -305,7 +311,8 @@ CREATE TABLE public.runs (
     CONSTRAINT runs_check6 CHECK (((trigger ->> 'type'::text) = trigger_type)),
     CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text]))),
     CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE TABLE public.table_commits (
     asset_id text NOT NULL,
@@ -369,7 +376,8 @@ CREATE TABLE public.workflow_partitions (
     CONSTRAINT workflow_partitions_check1 CHECK (((failures = 0) <= (eligible_at IS NULL))),
     CONSTRAINT workflow_partitions_check2 CHECK (((breaker_at IS NOT NULL) <= (failures > 0))),
     CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0))
-);
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 
 CREATE TABLE public.workflow_versions (
     workflow_id bigint NOT NULL,
@@ -511,7 +519,7 @@ CREATE INDEX considerations_blocker ON public.considerations USING btree (blocke
 
 CREATE INDEX considerations_due ON public.considerations USING btree (class, not_before);
 
-CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, partition_key, at DESC);
+CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, partition_key, at DESC, id DESC);
 
 CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC);
 

@@ -54,14 +54,21 @@ class Moment:
     loaded: Sequence[Loaded]
 
 
-def read(connection: Connection, keys: Mapping[Key, int]) -> Moment:
-    """The state of these workflow partitions; the values are how often each was looked at."""
-    return parse(fetch(connection, keys), keys)
+def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Moment:
+    """The state of these workflow partitions; the values are how often each was looked at.
+
+    `above`: their ancestors, whose motion is all that a decision asks for (R4.2, R4.3). None: whatever moves.
+    """
+    return parse(fetch(connection, keys, above), keys)
 
 
-def fetch(connection: Connection, keys: Mapping[Key, int]) -> Mapping[str, Any]:
+def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Mapping[str, Any]:
     """The same as the database tells it, for `parse`: the transaction can end before that."""
-    arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
+    arrays = {
+        "workflows": [workflow for workflow, _ in keys],
+        "partitions": [partition for _, partition in keys],
+        "above": None if above is None else list(above),
+    }
     row = connection.execute(SQL["load_states"], arrays).fetchone()
     assert row is not None  # noqa: S101 - an aggregate always returns a row
     return row

@@ -7,7 +7,6 @@ numbers whose bits are workflows and sources, made once for a catalogue.
 from __future__ import annotations
 
 from freshline.decide.motion import Moving, Walk
-from freshline.graph import Root
 from freshline.world.catalogue import Catalogue
 
 
@@ -66,14 +65,9 @@ class _Reach:
             for parent in graph.parents(workflow_id):
                 bits |= self.bit[parent] | self.above[parent]
             self.above[workflow_id] = bits
-        number: dict[Root, int] = {}
-        self.roots = {asset_id: _bits(graph.roots(asset_id), number) for asset_id in catalogue.assets}
-        self.origins = {workflow_id: _bits(graph.origins(workflow_id), number) for workflow_id in self.workflow}
+        self.roots = {asset_id: graph.roots(asset_id) for asset_id in catalogue.assets}
+        self.origins = {workflow_id: graph.origins(workflow_id) for workflow_id in self.workflow}
 
     def __deepcopy__(self, _memo: object) -> _Reach:
         """It follows from the catalogue, which never changes."""
         return self
-
-
-def _bits(roots: frozenset[Root], number: dict[Root, int]) -> int:
-    return sum(1 << number.setdefault(root, len(number)) for root in roots)

@@ -372,7 +372,7 @@ CREATE TABLE decisions (
     CHECK ((outcome = 'run') <= (run_id IS NOT NULL)),
     CHECK (last_at >= at)
 );
-CREATE INDEX decisions_history ON decisions (workflow_id, partition_key, at DESC);
+CREATE INDEX decisions_history ON decisions (workflow_id, partition_key, at DESC, id DESC);
 CREATE INDEX decisions_run ON decisions (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX decisions_recent ON decisions (at DESC, id DESC);
 
@@ -415,3 +415,15 @@ CREATE TABLE audit (
     after           jsonb
 );
 CREATE INDEX audit_recent ON audit (at DESC, id DESC);
+
+-- What is rewritten in place has room for it, so that no index is touched; queues are vacuumed after so many changes and not
+-- after a share of a size that is nothing one moment; and logs that only grow long before a fifth of them is new.
+ALTER TABLE heads SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE workflow_partitions SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE inbox SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE considerations SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+                                autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500);
+ALTER TABLE runs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE decisions SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE snapshots SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+ALTER TABLE events_default SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);

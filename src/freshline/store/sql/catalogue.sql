@@ -11,11 +11,11 @@ SELECT epoch, warehouse_id::text FROM installation
 UPDATE installation SET epoch = epoch + 1, epoch_at = freshline_now()
 
 -- name: graph
--- purpose: the topology of all workflows that are not retired, in one statement
-SELECT (SELECT epoch FROM installation) AS epoch,
-       (SELECT jsonb_object_agg(id, slug) FROM workflows WHERE retired_at IS NULL) AS slugs,
-       (SELECT jsonb_object_agg(id, producer_id) FROM assets WHERE producer_id IS NOT NULL) AS producers,
-       (SELECT jsonb_agg(jsonb_build_array(asset_id, workflow_id)) FROM edges) AS edges
+-- purpose: the topology of all workflows that are not retired, in one statement; columns, as rows would take twice as long
+SELECT (SELECT epoch FROM installation) AS epoch, w.workflows, w.slugs, a.made, a.makers, e.read, e.readers
+  FROM (SELECT json_agg(id) AS workflows, json_agg(slug) AS slugs FROM workflows WHERE retired_at IS NULL) w,
+       (SELECT json_agg(id) AS made, json_agg(producer_id) AS makers FROM assets WHERE producer_id IS NOT NULL) a,
+       (SELECT json_agg(asset_id) AS read, json_agg(workflow_id) AS readers FROM edges) e
 
 -- name: stored_workflows
 -- purpose: every workflow with its current version, to compare a project with

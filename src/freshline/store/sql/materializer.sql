@@ -83,20 +83,31 @@ SELECT workflow_id, partition_key, looks, hold FROM considerations
  ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED
 
 -- name: load_states
--- purpose: ONE statement after the claim: what is in motion anywhere, and all facts about the batch (R6.2)
+-- purpose: ONE statement after the claim: what is in motion above the batch, and all facts about it (R6.2)
 WITH moment AS MATERIALIZED (
     SELECT freshline_now() AS now
 ), batch AS MATERIALIZED (
     SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS b (workflow_id, partition_key)
+), above AS MATERIALIZED (
+    SELECT * FROM unnest(%(above)s::bigint[]) AS a (workflow_id)
+), considered AS (
+    -- Without a list of ancestors everything that moves anywhere; of each pair only one is carried out.
+    SELECT c.* FROM considerations c WHERE %(above)s::bigint[] IS NULL
+    UNION ALL
+    SELECT c.* FROM above a, LATERAL (SELECT * FROM considerations WHERE workflow_id = a.workflow_id OFFSET 0) c
 ), motion AS (
     SELECT workflow_id, status AS kind, NULL::timestamptz AS until, false AS cannot_run
-      FROM runs WHERE status IN ('queued', 'running')
+      FROM runs WHERE status IN ('queued', 'running') AND %(above)s::bigint[] IS NULL
+    UNION ALL
+    SELECT a.workflow_id, r.status, NULL, false
+      FROM above a, LATERAL (SELECT status FROM runs WHERE workflow_id = a.workflow_id
+                                AND status IN ('queued', 'running') OFFSET 0) r
     UNION ALL
     SELECT c.workflow_id,
            CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
            CASE WHEN c.not_before <= m.now THEN NULL ELSE c.blocks_until END,
            c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream'
-      FROM considerations c, moment m
+      FROM considered c, moment m
      WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
     UNION ALL
     SELECT e.workflow_id, 'unabsorbed', NULL, false
@@ -111,9 +122,9 @@ WITH moment AS MATERIALIZED (
     UNION ALL
     SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id), 'timer', NULL, false
       FROM timers t WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'expiry'
-), inputs AS (
+), inputs AS ( -- json, not jsonb: it is built to be sent, and so in half the time
     SELECT b.workflow_id, b.partition_key,
-           jsonb_agg(jsonb_build_object(
+           json_agg(json_build_object(
                'asset_id', e.asset_id,
                'sequence', h.sequence,
                'data_version', h.data_version,
@@ -128,9 +139,9 @@ WITH moment AS MATERIALIZED (
       LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, b.partition_key)
       LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
       LEFT JOIN LATERAL (
-          SELECT jsonb_build_object(
+          SELECT json_build_object(
                      'first_at', min(x.produced_at), 'last_at', max(x.produced_at),
-                     'event_ids', jsonb_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
+                     'event_ids', json_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
             FROM ((SELECT produced_at, event_id FROM snapshots x
                     WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
                       AND x.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0)
@@ -147,7 +158,7 @@ WITH moment AS MATERIALIZED (
      GROUP BY b.workflow_id, b.partition_key
 ), outputs AS (
     SELECT b.workflow_id, b.partition_key,
-           jsonb_agg(jsonb_build_object(
+           json_agg(json_build_object(
                'asset_id', a.id,
                'sequence', h.sequence,
                'data_version', h.data_version,
@@ -162,14 +173,14 @@ WITH moment AS MATERIALIZED (
       LEFT JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, b.partition_key, 'expiry')
      GROUP BY b.workflow_id, b.partition_key
 ), states AS (
-    SELECT jsonb_build_object(
+    SELECT json_build_object(
                'workflow_id', w.id, 'slug', w.slug, 'partition_key', b.partition_key, 'version', w.version,
                'project', w.project, 'policy', w.policy, 'job_fingerprint', w.job_fingerprint,
                'applied_at', w.applied_at, 'paused_at', w.paused_at, 'paused_until', w.paused_until,
                'retired', w.retired_at IS NOT NULL, 'code_hash', v.code_hash, 'needs_spark', v.needs_spark,
                'inputs', coalesce(i.list, '[]'), 'outputs', coalesce(o.list, '[]'),
-               'partition', to_jsonb(p) - 'vector', 'active', to_jsonb(r),
-               'last_decision', to_jsonb(d),
+               'partition', to_jsonb(p) - 'vector', 'active', to_json(r),
+               'last_decision', to_json(d),
                'waiting', (SELECT min(c.priority) FROM considerations c WHERE c.blocker_id = w.id)) AS state
       FROM batch b
       JOIN workflows w ON w.id = b.workflow_id
@@ -193,9 +204,9 @@ WITH moment AS MATERIALIZED (
 )
 SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT now FROM moment) AS now,
-       (SELECT jsonb_agg(jsonb_build_array(workflow_id, kind, until, cannot_run))
+       (SELECT json_agg(json_build_array(workflow_id, kind, until, cannot_run))
           FROM motion WHERE workflow_id IS NOT NULL) AS motion,
-       (SELECT jsonb_agg(state) FROM states) AS states
+       (SELECT json_agg(state) FROM states) AS states
 
 -- name: outline
 -- purpose: which definitions are applied and how much there is, for a process to say that it sees the same as others

@@ -31,9 +31,10 @@ WITH room AS MATERIALIZED (
                  OR w.max_concurrency > (SELECT count(*) FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running'))
           ORDER BY r.urgency, r.id LIMIT %(first)s) q
 ), candidate AS MATERIALIZED (
-    SELECT r.id, r.workflow_id, f.slot
-      FROM first f JOIN runs r ON r.id = f.id
-     WHERE r.status = 'queued'
+    -- By their ids: a join could read the whole queue.
+    SELECT r.id, r.workflow_id, (SELECT f.slot FROM first f WHERE f.id = r.id) AS slot
+      FROM runs r
+     WHERE r.id = ANY (ARRAY(SELECT f.id FROM first f)) AND r.status = 'queued'
      ORDER BY r.urgency, r.id LIMIT 1
        FOR UPDATE OF r SKIP LOCKED
 ), claimed AS (
