@@ -17,7 +17,7 @@ from freshline.store import declared
 from freshline.store.database import Database
 from freshline.store.fates import of_event
 from freshline.store.lineage import Lineage
-from freshline.store.look import Json, Look, plain, uuid
+from freshline.store.look import Json, Look, plain, unknown, uuid
 from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
@@ -252,6 +252,20 @@ class Reader:
         """Who changed what."""
         with self._look() as look:
             return look.all("audit", limit=limit, after=uuid(after, "the id of a change") if after else None)
+
+    def webhooks(self, name: str | None = None) -> list[Json]:
+        """Who is told about events, by name, and how that goes; never a secret."""
+        with self._look() as look:
+            found = look.all("webhooks", name=name)
+            if name is not None and not found:
+                raise unknown("webhook", name, (row["name"] for row in look.raw("webhook_names")))
+            return found
+
+    def deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[Json]:
+        """What a webhook did not take, by position: letters that wait to be tried again, and dead ones."""
+        self.webhooks(webhook)
+        with self._look() as look:
+            return look.all("deliveries", webhook=webhook, limit=limit, after=after)
 
     def find(self, name: str) -> Json:
         """The asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""

@@ -374,6 +374,29 @@ WHERE (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHE
 ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 
+-- name: webhooks
+-- purpose: who is told about events, and how that goes; never a secret, and no query of an address, which may be one
+SELECT w.id, w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.created_at AS "createdAt",
+       w.paused_at IS NOT NULL AS paused, w.position, w.delivered, w.delivered_at AS "deliveredAt", w.failures, w.trouble,
+       CASE WHEN w.failures > 0 THEN w.eligible_at END AS "nextAttemptAt",
+       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NULL) AS waiting,
+       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS dead
+FROM webhooks w WHERE %(name)s::text IS NULL OR w.name = %(name)s ORDER BY w.name
+
+-- name: webhook_names
+-- purpose: for did-you-mean
+SELECT name FROM webhooks ORDER BY name
+
+-- name: deliveries
+-- purpose: what a webhook did not take, in the order of events
+SELECT d.event_id AS "eventId", d.position, CASE WHEN d.dead_at IS NULL THEN 'waiting' ELSE 'dead' END AS state,
+       d.attempts, d.tried_at AS "triedAt", CASE WHEN d.dead_at IS NULL THEN d.eligible_at END AS "nextAttemptAt",
+       d.dead_at AS "deadAt", d.trouble
+FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id
+WHERE w.name = %(webhook)s AND (%(after)s::bigint IS NULL OR d.position > %(after)s)
+ORDER BY d.position
+LIMIT %(limit)s
+
 -- name: assets_of
 -- purpose: the assets that a workflow produces
 SELECT a.id FROM assets a JOIN workflows w ON w.id = a.producer_id WHERE w.slug = %(slug)s ORDER BY a.id
