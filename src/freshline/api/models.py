@@ -155,13 +155,18 @@ class LogLine(Told):
 
 
 class Event(Told):
-    """A fact."""
+    """A fact, as a CloudEvent 1.0."""
 
+    model_config = ConfigDict(extra="allow")  # the attributes of CloudEvents are lower case
+
+    specversion: Literal["1.0"]
     id: str
-    position: int | None
+    source: str
     type: str
-    time: datetime
     subject: str
+    time: datetime
+    datacontenttype: Literal["application/json"]
+    position: int | None
     data: Json
 
 

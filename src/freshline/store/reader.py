@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from freshline.errors import NotFoundError
+from freshline.model.event import cloud_event
 from freshline.store import declared
 from freshline.store.database import Database
 from freshline.store.fates import of_event
 from freshline.store.lineage import Lineage
-from freshline.store.look import Json, Look, plain, unknown, uuid
+from freshline.store.look import Json, Look, unknown, uuid
 from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
@@ -99,19 +100,21 @@ class Reader:
         with self._look() as look:
             cursor = look.event(after) if after else {"time": None, "id": None}
             place = {"after_time": cursor["time"], "after_id": cursor["id"]}
-            return look.all("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
+            found = look.raw("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
+            return list(map(cloud_event, found))
 
     def event(self, text: str, limit: int = 100) -> Json:
         """One event by its id or position, with its fate for the first so many workflows that it concerns (R5.5)."""
         with self._look() as look:
             found = look.event(text)
             fates = of_event(look.connection, found, limit)
-        return {key: plain(value) for key, value in found.items()} | fates
+        return cloud_event(found) | fates
 
     def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
         """Up to 1,000 stamped events after a position, oldest first: a follower that reads on misses none."""
         with self._look() as look:
-            return look.all("events_since", position=position, subject=subject, **_type(type))
+            found = look.raw("events_since", position=position, subject=subject, **_type(type))
+            return list(map(cloud_event, found))
 
     def position(self, after: str | None = None) -> int:
         """The position of the event that `after` names, else of the newest one; 0 before the first."""

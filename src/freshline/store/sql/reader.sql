@@ -43,7 +43,8 @@ SELECT id FROM runs WHERE replace(id::text, '-', '') LIKE '%%' || %(suffix)s ORD
 
 -- name: events
 -- purpose: one page of events, newest first; `after` is the event that the previous page ended with
-SELECT id, position, type, time, subject, data
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
 WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
   AND (%(subject)s::text IS NULL OR subject = %(subject)s)
@@ -55,22 +56,29 @@ LIMIT %(limit)s
 
 -- name: event_near
 -- purpose: one event by its id, looked for at the time at which the id was made, in milliseconds
-SELECT id, position, type, time, subject, data FROM events
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM events
 WHERE id = %(id)s
   AND time BETWEEN to_timestamp(%(made)s / 1000.0) - interval '1 minute'
                AND to_timestamp(%(made)s / 1000.0) + interval '1 minute'
 
 -- name: event_by_id
 -- purpose: one event by its id, wherever it is
-SELECT id, position, type, time, subject, data FROM events WHERE id = %(id)s
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM events WHERE id = %(id)s
 
 -- name: event_by_position
 -- purpose: one event by its position
-SELECT id, position, type, time, subject, data FROM events WHERE position = %(position)s
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM events WHERE position = %(position)s
 
 -- name: events_since
 -- purpose: stamped events after a position, oldest first: positions are in commit order, so a follower misses none
-SELECT id, position, type, time, subject, data
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
 WHERE position > %(position)s
   AND (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
@@ -225,13 +233,16 @@ SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS 
        (SELECT count(*) FROM events WHERE position IS NULL) AS unstamped,
        (SELECT count(*) FROM timers WHERE due_at <= freshline_now()) AS "timersDue",
        p.failing, p.breakers, p.avoided,
-       (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused
+       (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused,
+       (SELECT count(*) FROM webhooks WHERE failures > 0) AS "hooksFailing",
+       d.waiting AS "lettersWaiting", d.dead AS "lettersDead"
 FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTER (WHERE status = 'running') AS running,
              extract(epoch FROM freshline_now() - min(queued_at) FILTER (WHERE status = 'queued'))::float8 AS queued_age
       FROM runs WHERE status IN ('queued', 'running')) r,
      (SELECT count(*) AS unabsorbed, extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox) i,
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(not_before))::float8 AS age
       FROM considerations WHERE not_before <= freshline_now()) k,
+     (SELECT count(*) FILTER (WHERE dead_at IS NULL) AS waiting, count(dead_at) AS dead FROM deliveries) d,
      (SELECT count(*) FILTER (WHERE failures > 0) AS failing, count(breaker_at) AS breakers,
              coalesce(sum(avoided), 0)::bigint AS avoided
       FROM workflow_partitions) p

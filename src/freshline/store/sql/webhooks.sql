@@ -77,8 +77,8 @@ WITH next AS MATERIALIZED (
     SELECT n.*, n.type LIKE ANY (%(types)s) AND CASE
                WHEN '%%' = ANY (%(assets)s::text[]) THEN true
                WHEN n.data ? 'assetId' THEN n.data ->> 'assetId' LIKE ANY (%(assets)s)
-               ELSE EXISTS (SELECT FROM assets a WHERE a.producer_id = (n.data ->> 'workflowId')::bigint
-                                                   AND a.id LIKE ANY (%(assets)s)) END AS wanted
+               ELSE EXISTS (SELECT FROM workflows w JOIN assets a ON a.producer_id = w.id
+                             WHERE w.slug = n.data ->> 'workflowSlug' AND a.id LIKE ANY (%(assets)s)) END AS wanted
       FROM next n
 )
 SELECT j.id::text, j.position, j.type, j.subject, j.time, CASE WHEN j.wanted THEN j.data END AS data, j.wanted,
