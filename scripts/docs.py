@@ -111,8 +111,8 @@ An integer of CloudEvents ends at 2,147,483,647: a reader that checks that will 
 | surface | what is promised |
 |---|---|
 | `GET /api/v1/events`, `freshline events` | every event that is kept (`FRESHLINE_KEEP_DAYS`), newest first |
-    place = {"source": "/freshline/6f9d2a3e-5b1c-4c7e-9a51-0d2f3b4c5d6e", "time": datetime(2026, 1, 5, tzinfo=UTC)}
-twice, however often a reader comes back with the last position that it has |
+| the same as a [stream](api.md#events-as-they-happen), `freshline events --follow` | by position, none missing \
+and none twice, however often a reader comes back with the last position that it has |
 | [webhooks](webhooks.md) | what a webhook asks for, at least once or a dead letter that is shown; by position where \
 nothing fails |
 | [Redis](redis.md), the stream `freshline:events` | every event at least once, first occurrences by position, as long \
