@@ -14,7 +14,7 @@ from freshline.api.facts import FACTS, schema
 from freshline.api.stream import message as server_sent
 from freshline.model.event import cloud_event
 from freshline.model.words import EventType
-from freshline.services.deliverer import content
+from freshline.services.deliverer import signed
 from freshline.services.publisher import message as redis_message
 from tests.docs.pages import ROOT, Page, code
 from tests.lab import Lab, laboratory, workflow
@@ -91,7 +91,7 @@ def test_every_surface_tells_the_same(events: list[dict[str, Any]]) -> None:
     for one in events:
         row = {**one, "time": datetime.fromisoformat(one["time"])}
         assert cloud_event(row) == one
-        assert json.loads(content(b"x", row)[0]) == one
+        assert json.loads(signed(b"x", row)[0]) == one
         assert json.loads(server_sent(one).partition("data: ")[2]) == one
         text = redis_message({**row, "data": json.dumps(one["data"])})
         assert {**text, "position": int(text["position"]), "data": json.loads(text["data"])} == one

@@ -61,9 +61,12 @@ class WebhookAsked(Asked):
 
     url: str = Field(min_length=1, max_length=2000, description="Where they are sent, by https.")
     name: str | None = Field(default=None, min_length=1, max_length=100, description="None: the host of the URL.")
-    types: list[str] = Field(default=["*"], min_length=1, max_length=50, description="Patterns; `*` is anything.")
+    kind: Literal["cloudevents", "openlineage"] = Field(default="cloudevents", description="What is sent.")
+    types: list[str] | None = Field(default=None, min_length=1, max_length=50, description="Patterns. None: all.")
     assets: list[str] = Field(default=["*"], min_length=1, max_length=50, description="Patterns of asset ids.")
-    secret: str | None = Field(default=None, max_length=200, description="`whsec_` and Base64. None: a new one.")
+    secret: str | None = Field(
+        default=None, max_length=1000, description="`whsec_` and Base64, or the API key. None: a new one, or none."
+    )
     after: int | None = Field(default=None, ge=0, lt=2**63, description="Begin after this position. None: now.")
 
 

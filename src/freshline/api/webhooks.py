@@ -13,10 +13,10 @@ from freshline.api.models import Json
 from freshline.api.pages import Limit, page
 from freshline.api.workflows import Key, Stored
 from freshline.bus.address import check_url
-from freshline.bus.signature import new_secret, read_secret
+from freshline.bus.signature import new_secret, read_key, read_secret
 from freshline.store.audit import acting
 from freshline.store.facade import Store
-from freshline.store.webhooks import Webhook
+from freshline.store.webhooks import EVERYTHING, RUNS, Webhook
 
 router = APIRouter(tags=["webhooks"])
 Name = Annotated[str, Path(max_length=200)]
@@ -33,17 +33,20 @@ def list_webhooks(_: Reading, store: Stored) -> Json:
 def add_webhook(actor: Administrating, store: Stored, asked: models.WebhookAsked, key: Key = None) -> Json:
     """Send events to a URL. A secret that is not given is made, and told this once: a repetition has none."""
     check_url(asked.url, store.settings.webhook_allow_private)
-    secret = asked.secret or new_secret()
+    signs = asked.kind == "cloudevents"
+    secret = new_secret() if signs and asked.secret is None else None
+    given = asked.secret or secret or ""
     made = Webhook(
         name=asked.name or urlsplit(asked.url).hostname or "",
         url=asked.url,
-        secret=read_secret(secret),
-        types=tuple(asked.types),
+        secret=read_secret(given) if signs else read_key(given),
+        kind=asked.kind,
+        types=tuple(asked.types or (EVERYTHING if signs else RUNS)),
         assets=tuple(asked.assets),
     )
     with acting(actor):
         new = store.add_webhook(made, key=key, after=asked.after)
-    return {**_one(store, made.name), "secret": secret if new and asked.secret is None else None}
+    return {**_one(store, made.name), "secret": secret if new else None}
 
 
 @router.get("/webhooks/{name}", response_model=models.Webhook)

@@ -13,6 +13,7 @@ from freshline.errors import UsageError
 PREFIX = "whsec_"
 BYTES = 32
 SHORTEST, LONGEST = 24, 64
+LONGEST_KEY = 1_000
 ALLOWED = f"{PREFIX} and the Base64 of {SHORTEST} to {LONGEST} random bytes"
 
 
@@ -30,6 +31,13 @@ def read_secret(text: str) -> bytes:
     if not text.startswith(PREFIX) or not SHORTEST <= len(found) <= LONGEST:
         raise UsageError(f"the secret of a webhook has another form; allowed is {ALLOWED}")
     return found
+
+
+def read_key(text: str) -> bytes:
+    """The API key of a receiver that takes no signatures; it becomes a header, so it must fit into one."""
+    if not text.isascii() or not text.isprintable() or len(text) > LONGEST_KEY:
+        raise UsageError(f"the API key has another form; allowed are up to {LONGEST_KEY} printable ASCII characters")
+    return text.encode()
 
 
 def headers(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

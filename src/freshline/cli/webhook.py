@@ -14,6 +14,7 @@ from freshline.cli.words import moment
 from freshline.errors import UsageError
 from freshline.store.audit import Actor, acting
 
+KINDS = ("cloudevents", "openlineage")
 COMMAND_LINE = Actor("command line")
 
 
@@ -35,6 +36,7 @@ def webhook() -> None:
         "freshline webhook add https://hooks.example/freshline",
         "freshline webhook add https://hooks.example/x --name failures --type 'workflow.run.failed' --asset 'sales.*'",
         "freshline webhook add https://hooks.example/x --secret-env HOOK_SECRET --after 0",
+        "freshline webhook add https://lineage.example/api/v1/lineage --kind openlineage --secret-env LINEAGE_KEY",
     ],
 )
 @click.argument("url")
@@ -43,7 +45,8 @@ def webhook() -> None:
     "--type", "types", multiple=True, metavar="PATTERN", help="Events of this type; * is anything. Repeatable."
 )
 @click.option("--asset", "assets", multiple=True, metavar="PATTERN", help="Events about this asset, or what makes it.")
-@click.option("--secret-env", metavar="VARIABLE", help="Take the secret from this variable. Default: a new one.")
+@click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True, help="What is sent.")
+@click.option("--secret-env", metavar="VARIABLE", help="Take the secret, or the API key, from this variable.")
 @click.option("--after", metavar="POSITION", type=click.IntRange(0, 2**63 - 1), help="Begin after this event; 0: all.")
 @json_option
 @pass_app
@@ -54,6 +57,7 @@ def add(
     name: str | None,
     types: tuple[str, ...],
     assets: tuple[str, ...],
+    kind: str,
     secret_env: str | None,
     after: int | None,
     as_json: bool,
@@ -63,20 +67,28 @@ def add(
     Deliveries are CloudEvents in JSON, signed in the manner of Standard Webhooks; a running materializer sends them.
     """
     from freshline.bus.address import check_url  # noqa: PLC0415 - imported on demand
-    from freshline.bus.signature import new_secret, read_secret  # noqa: PLC0415
-    from freshline.store.webhooks import EVERYTHING, Webhook  # noqa: PLC0415
+    from freshline.bus.signature import new_secret, read_key, read_secret  # noqa: PLC0415
+    from freshline.store.webhooks import EVERYTHING, RUNS, Webhook  # noqa: PLC0415
 
     check_url(url, app.settings.webhook_allow_private)
-    secret = _from_environment(secret_env) if secret_env else new_secret()
+    given = _from_environment(secret_env) if secret_env else None
+    secret = new_secret() if given is None and kind == "cloudevents" else None
     called = name or urlsplit(url).hostname or ""
-    made = Webhook(called, url, read_secret(secret), types=types or EVERYTHING, assets=assets or EVERYTHING)
+    made = Webhook(
+        called,
+        url,
+        read_secret(given or secret or "") if kind == "cloudevents" else read_key(given or ""),
+        kind,
+        types or (EVERYTHING if kind == "cloudevents" else RUNS),
+        assets or EVERYTHING,
+    )
     with app.store() as store, acting(COMMAND_LINE):
         store.add_webhook(made, after=after)
         (shown,) = store.reader.webhooks(called)
     if as_json:
-        output.print_json({**shown, "secret": None if secret_env else secret})
+        output.print_json({**shown, "secret": secret})
         return
-    if not secret_env:
+    if secret:
         click.echo(secret)
         output.say("keep the secret, it is not shown again: receivers verify signatures with it")
     output.say(f"'{called}' gets {', '.join(shown['types'])} about {', '.join(shown['assets'])}")

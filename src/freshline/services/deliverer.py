@@ -15,18 +15,20 @@ from typing import Any
 
 import structlog
 
-from freshline.bus import signature
+from freshline.bus import openlineage, signature
 from freshline.bus.address import AddressError
 from freshline.bus.post import InterruptedPostError, Post, PostError
 from freshline.counters import count
-from freshline.errors import FencedError
+from freshline.errors import FencedError, UsageError
 from freshline.model.event import MEDIA, cloud_event
 from freshline.services.service import Service
 from freshline.store.delivering import PATIENCE, Batch, Letter, Outcome
 from freshline.store.facade import Store
 from freshline.store.ids import new_id
+from freshline.store.reader import Reader
 
 log = structlog.get_logger("freshline.webhooks")
+Event = Mapping[str, Any]
 TEST = "freshline.webhook.test"
 LANES = 4  # so many slow receivers of one process at once delay nobody else
 TURN_S = 2.0  # then it is another webhook's turn
@@ -80,7 +82,7 @@ class Deliverer(Service):
             if self._stopping.is_set() or time.monotonic() > ends:
                 break
             try:
-                outcome = send(batch, letter, post)
+                outcome = send(self.store, batch, letter, post)
             except InterruptedPostError:
                 break
             outcomes.append(outcome)
@@ -92,12 +94,14 @@ class Deliverer(Service):
         return outcomes
 
 
-def send(batch: Batch, letter: Letter, post: Post) -> Outcome:
-    """Try one letter."""
+def send(store: Store, batch: Batch, letter: Letter, post: Post) -> Outcome:
+    """Try one letter. Where an event has nothing to tell in the webhook's language, that is all there is to do."""
     if letter.event is None:
         return Outcome(letter, "the event is not kept any more", final=True)
+    written = content(store.reader, batch.kind, batch.secret, letter.event)
     try:
-        post.send(*content(batch.secret, letter.event))
+        if written is not None:
+            post.send(*written)
     except InterruptedPostError:
         raise
     except (PostError, AddressError) as error:
@@ -105,16 +109,34 @@ def send(batch: Batch, letter: Letter, post: Post) -> Outcome:
     return Outcome(letter)
 
 
-def content(secret: bytes, event: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
-    """The body and the headers of a letter: a CloudEvent in JSON, signed."""
-    body = json.dumps(cloud_event(event), ensure_ascii=False, separators=(",", ":")).encode()
-    signed = signature.headers(secret, str(event["id"]), int(time.time()), body)
-    return body, {"Content-Type": f"{MEDIA}; charset=utf-8", **signed}
+def content(reader: Reader, kind: str, secret: bytes, event: Event) -> tuple[bytes, dict[str, str]] | None:
+    """The body and the headers of a letter; None: there is nothing to tell."""
+    if kind != "openlineage":
+        return signed(secret, event)
+    run_id = event["data"].get("runId")
+    made = openlineage.run_event(event, reader.lineage(run_id) if run_id else None)
+    if made is None:
+        return None
+    key = {"Authorization": f"Bearer {secret.decode()}"} if secret else {}
+    return _json(made), {"Content-Type": "application/json", **key}
+
+
+def signed(secret: bytes, event: Event) -> tuple[bytes, dict[str, str]]:
+    """A CloudEvent in JSON, signed."""
+    body = _json(cloud_event(event))
+    proof = signature.headers(secret, str(event["id"]), int(time.time()), body)
+    return body, {"Content-Type": f"{MEDIA}; charset=utf-8", **proof}
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def try_out(store: Store, name: str) -> int:
     """Send a test event to a webhook by hand, and return the status of the answer."""
     target = store.webhook_target(name)
+    if target["kind"] != "cloudevents":
+        raise UsageError(f"webhook '{name}' takes runs as {target['kind']}; a test would be a run that never was")
     settings = store.settings
     event = {
         "id": new_id(),
@@ -126,4 +148,4 @@ def try_out(store: Store, name: str) -> int:
         "data": {"webhook": name},
     }
     post = Post(target["url"], allowed=settings.webhook_allow_private, timeout_s=settings.webhook_timeout_ms / 1000)
-    return post.send(*content(target["secret"], event))
+    return post.send(*signed(target["secret"], event))

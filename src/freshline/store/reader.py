@@ -70,6 +70,15 @@ class Reader:
             found = look.run_id(run_id)
             return _runs(look, ids=[found], limit=1)[0] | {"outputs": look.all("run_outputs", id=found)}
 
+    def lineage(self, run_id: str) -> Json | None:
+        """`{queued_at, inputs, outputs}` of a run, as the database has them; None if it is not kept any more."""
+        with self._look() as look:
+            found = look.raw("lineage_run", id=run_id)
+            if not found:
+                return None
+            outputs = look.raw("lineage_outputs", id=run_id, workflow=found[0]["workflow_id"])
+            return {**found[0], "inputs": look.raw("lineage_inputs", id=run_id), "outputs": outputs}
+
     def find_run(self, text: str) -> str:
         """The full id of the run that `text` names: an id, or a unique suffix of at least six hex digits."""
         with self._look() as look:

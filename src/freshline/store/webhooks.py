@@ -22,6 +22,7 @@ from freshline.store.queries import load
 
 SQL = load("webhooks")
 EVERYTHING = ("*",)
+RUNS = ("workflow.run.*",)
 MOST_PATTERNS = 50
 MOST_WEBHOOKS = 1_000
 _PATTERN = re.compile(r"[A-Za-z0-9._:*-]{1,200}")

@@ -37,6 +37,25 @@ FROM snapshots
 WHERE run_id = %(id)s
 ORDER BY asset_id
 
+-- name: lineage_run
+-- purpose: when a run was asked for
+SELECT queued_at, workflow_id FROM runs WHERE id = %(id)s
+
+-- name: lineage_inputs
+-- purpose: the data that a run reads, as it was pinned
+SELECT p.key AS asset_id, p.value ->> 'dataVersion' AS data_version, s.schema
+FROM runs r CROSS JOIN jsonb_each(r.pins) p
+LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_key
+                     AND s.sequence = (p.value ->> 'sequence')::bigint
+WHERE r.id = %(id)s ORDER BY p.key
+
+-- name: lineage_outputs
+-- purpose: what the workflow of a run makes, with what this run made of it
+SELECT coalesce(s.asset_id, a.id) AS asset_id, s.data_version, s.schema, s.rows, s.bytes, s.checks
+FROM (SELECT id FROM assets WHERE producer_id = %(workflow)s) a
+FULL JOIN (SELECT * FROM snapshots WHERE run_id = %(id)s) s ON s.asset_id = a.id
+ORDER BY 1
+
 -- name: run_ids_by_suffix
 -- purpose: runs whose id ends with these hex digits; three are enough to say that it is not unique
 SELECT id FROM runs WHERE replace(id::text, '-', '') LIKE '%%' || %(suffix)s ORDER BY queued_at DESC LIMIT 3
