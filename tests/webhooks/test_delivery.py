@@ -143,8 +143,8 @@ def test_a_receiver_that_fails_and_recovers_gets_everything(lab: Lab, receiver: 
     receiver.answer = 204
     lab.advance(minutes=1)
     deliver(lab)
-    assert sorted(receiver.ids) == sorted(made)
-    assert receiver.ids[PATIENCE:] == made[PATIENCE:], "what was not tried meanwhile comes in order"
+    aside, probe, rest = made[: PATIENCE + 1], made[PATIENCE + 1], made[PATIENCE + 2 :]
+    assert receiver.ids == [probe, *aside, *rest], "what was set aside meanwhile comes first, then the rest in order"
     assert (hook(lab)["failures"], hook(lab)["trouble"], hook(lab)["waiting"]) == (0, None, 0)
 
 
@@ -169,6 +169,32 @@ def test_an_event_that_is_not_taken_holds_up_no_other(lab: Lab, receiver: Receiv
     deliver(lab)
     assert receiver.ids == [*others, bad]
     assert lab.store.reader.deliveries("hook") == []
+
+
+def test_many_events_that_are_not_taken_hold_up_no_other(lab: Lab, receiver: Receiver) -> None:
+    """More of them in a row than make a receiver look away: it is judged by new events too, so these arrive."""
+    add(lab, receiver)
+    bad = set(report(lab, 3 * PATIENCE))
+    receiver.answer = lambda _, event: 400 if event["id"] in bad else 204
+    good = report(lab, 20)
+    for _ in range(40):
+        deliver(lab)
+        lab.advance(seconds=30)
+    assert receiver.ids == good
+
+
+def test_letters_of_a_receiver_that_never_comes_back_are_dead_in_the_end(lab: Lab, receiver: Receiver) -> None:
+    """Although only new events are tried meanwhile: what waits grows too old."""
+    add(lab, receiver)
+    receiver.answer = 503
+    for _ in range(40):
+        report(lab, 3)
+        deliver(lab)
+        lab.advance(hours=1)
+    states = [one["state"] for one in lab.store.reader.deliveries("hook")]
+    assert states == sorted(states), "the older ones are dead"
+    assert {"dead", "waiting"} == set(states)
+    assert len(receiver.asked) < 60
 
 
 def test_the_budget_ends_by_age_too(lab: Lab, receiver: Receiver) -> None:

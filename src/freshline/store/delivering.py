@@ -96,6 +96,8 @@ class Delivering:
                 raise FencedError(f"webhook '{batch.name}' was claimed by another process meanwhile")
             connection.execute(SQL["taken"], {"id": batch.webhook_id, "positions": taken})
             dead = self._refused(connection, batch, failed)
+            if failures >= PATIENCE:
+                dead += connection.execute(SQL["outlived"], {"id": batch.webhook_id, "age": self._age}).rowcount
             if taken and worst >= PATIENCE:
                 connection.execute(SQL["recovered"], {"id": batch.webhook_id})
             state = {"failures": failures, "trouble": trouble, "delivered": len(taken)}
@@ -104,14 +106,15 @@ class Delivering:
         count("deliveries", len(failed) - dead, result="failed")
         count("deliveries", dead, result="dead")
 
+    @property
+    def _age(self) -> timedelta:
+        return timedelta(milliseconds=self.settings.webhook_max_age_ms)
+
     def _refused(self, connection: Connection, batch: Batch, failed: Sequence[Row]) -> int:
         """How many of them have no budget left."""
         if not failed:
             return 0
-        budget = {
-            "attempts": self.settings.webhook_attempts,
-            "age": timedelta(milliseconds=self.settings.webhook_max_age_ms),
-        }
+        budget = {"attempts": self.settings.webhook_attempts, "age": self._age}
         values = {"id": batch.webhook_id, "failed": Jsonb(failed), "base_ms": BASE_MS, "longest_ms": LONGEST_MS}
         return sum(row["dead"] for row in connection.execute(SQL["refused"], {**values, **budget}))
 
@@ -122,12 +125,18 @@ def prune(connection: Connection, days: int) -> None:
 
 
 def _batch(connection: Connection, row: Row) -> Batch:
-    """First what waits, then what follows: after an outage events come in their order again."""
+    """First what waits, then what follows. A receiver that seems to be away gets one letter, new if possible.
+
+    Or letters that it will never take would be all that it is judged by.
+    """
     waiting = connection.execute(SQL["waiting"], {"id": row["id"], "batch": BATCH}).fetchall()
     asked = {"types": _like(row["types"]), "assets": _like(row["assets"])}
     next_ = connection.execute(SQL["following"], {"after": row["position"], "window": WINDOW, **asked}).fetchall()
     wanted = [one for one in next_ if one["wanted"]]
     taken = wanted[: BATCH - len(waiting)]
+    if row["failures"] >= PATIENCE:
+        taken = wanted[:1]
+        waiting = [] if taken else waiting[:1]
     end = row["position"] if not next_ else next_[-1]["position"]
     if len(taken) < len(wanted):
         end = taken[-1]["position"] if taken else row["position"]

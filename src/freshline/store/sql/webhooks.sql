@@ -108,8 +108,13 @@ ON CONFLICT (webhook_id, position) DO UPDATE
 RETURNING dead_at IS NOT NULL AS dead
 
 -- name: recovered
--- purpose: the receiver is back: what waits is tried before anything new
-UPDATE deliveries SET eligible_at = freshline_now() WHERE webhook_id = %(id)s AND dead_at IS NULL
+-- purpose: the receiver is back: what failed while it was away is tried before anything new; not what it refuses again and again
+UPDATE deliveries SET eligible_at = freshline_now() WHERE webhook_id = %(id)s AND dead_at IS NULL AND attempts = 1
+
+-- name: outlived
+-- purpose: letters that grew too old while the receiver was away, and nothing but new ones was tried
+UPDATE deliveries SET dead_at = freshline_now()
+ WHERE webhook_id = %(id)s AND dead_at IS NULL AND since <= freshline_now() - %(age)s
 
 -- name: release
 -- purpose: up to here everything is delivered or noted; others may claim it, after a pause if it fails again and again
