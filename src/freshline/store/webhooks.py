@@ -62,12 +62,18 @@ class Webhooks:
                 _refuse_many(connection)
                 with audit.changing(connection, "add_webhook", webhook.name, "webhook_state", webhook.id):
                     connection.execute(SQL["add_webhook"], _values(webhook, key, after))
-        except psycopg.errors.UniqueViolation as error:
-            if key is not None and error.diag.constraint_name == "webhooks_request_key_key":
-                return self.add_webhook(webhook, key=key, after=after)  # somebody else was first with this key
+        except psycopg.errors.UniqueViolation:
+            if self._was_added(key):  # somebody else was first with this key
+                return self.add_webhook(webhook, key=key, after=after)
             hint = f"choose another name, or remove that one with `freshline webhook remove {webhook.name}`"
             raise ConflictError(f"there is a webhook '{webhook.name}' already", hint=hint) from None
         return True
+
+    def _was_added(self, key: str | None) -> bool:
+        if key is None:
+            return False
+        with self.database.reading() as connection:
+            return connection.execute(SQL["added"], {"key": key}).fetchone() is not None
 
     def remove_webhook(self, name: str) -> None:
         """Nobody is told any more; what waited to be sent is forgotten."""
