@@ -83,3 +83,14 @@ def test_a_private_address_is_refused_at_once(freshline: Freshline) -> None:
     refused = freshline("webhook", "add", "https://192.168.0.1/", code=2).stderr
     assert "is not public" in refused
     assert "FRESHLINE_WEBHOOK_ALLOW_PRIVATE" in refused
+
+
+def test_lineage_takes_a_key_and_no_secret(freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is made, a given one is not shown, and only runs are asked for."""
+    monkeypatch.setenv("LINEAGE_KEY", "canary-4711")
+    words = ("webhook", "add", "https://lineage.example/", "--kind", "openlineage")
+    made = freshline.json(*words, "--secret-env", "LINEAGE_KEY")
+    assert (made["kind"], made["types"], made["secret"]) == ("openlineage", ["workflow.run.*"], None)
+    assert "whsec_" not in freshline(*words, "--name", "open").output
+    assert "canary" not in freshline("webhook", "list", "--json").output + str(made)
+    assert "a run that never was" in freshline("webhook", "test", "open", code=2).stderr
