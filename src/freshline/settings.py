@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from freshline.errors import UsageError
 
+Network = IPv4Network | IPv6Network
 INLINE = "inline"
 REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
 BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
@@ -45,6 +47,10 @@ class Settings:
     api_auth: str = "loopback"
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0  # 0: not served
+    webhook_attempts: int = 30
+    webhook_max_age_ms: int = 86_400_000
+    webhook_timeout_ms: int = 10_000
+    webhook_allow_private: tuple[Network, ...] = ()
     log_format: str = "console"
     log_level: str = "info"
 
@@ -92,6 +98,10 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
         metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
         metrics_port=_number(env, "FRESHLINE_METRICS_PORT", 0, low=0, high=65_535),
+        webhook_attempts=_number(env, "FRESHLINE_WEBHOOK_ATTEMPTS", 30, low=1, high=1_000),
+        webhook_max_age_ms=_number(env, "FRESHLINE_WEBHOOK_MAX_AGE_MS", 86_400_000, low=0),
+        webhook_timeout_ms=_number(env, "FRESHLINE_WEBHOOK_TIMEOUT_MS", 10_000, low=100, high=30_000),
+        webhook_allow_private=_networks(env, "FRESHLINE_WEBHOOK_ALLOW_PRIVATE"),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
         log_level=_choice(env, "FRESHLINE_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
     )
@@ -115,6 +125,18 @@ def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str,
     if value not in allowed:
         raise UsageError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")
     return value
+
+
+def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    """Networks, or single addresses, with commas between them."""
+    found = []
+    for text in filter(None, (part.strip() for part in (env.get(name) or "").split(","))):
+        try:
+            found.append(ip_network(text))
+        except ValueError:
+            allowed = "networks and addresses such as 10.0.0.0/8,127.0.0.1,fd00::/8"
+            raise UsageError(f"{name} has {text!r}; allowed are {allowed}") from None
+    return tuple(found)
 
 
 def _spark_remote(value: str | None) -> str | None:

@@ -29,6 +29,11 @@ class Operation:
         return self.path.format(**names)
 
 
+def body(operation: Operation) -> dict[str, Any]:
+    """Something that it takes."""
+    return {"url": "https://hooks.example/more"} if operation.path.endswith("/webhooks") else {}
+
+
 def operations(document: dict[str, Any]) -> list[Operation]:
     """Every one that is described."""
     return [

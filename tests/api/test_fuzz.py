@@ -27,7 +27,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-KNOWN = {"slug": ["b", "c"], "assetId": ["a", "b"], "runId": [], "eventId": []}
+KNOWN = {"name": ["hook"], "slug": ["b", "c"], "assetId": ["a", "b"], "runId": [], "eventId": []}
 
 
 def texts(name: str, schema: dict[str, Any]) -> st.SearchStrategy[str]:

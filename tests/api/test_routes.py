@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from freshline.errors import ConflictError
 from freshline.store.look import Look
+from freshline.store.webhooks import Webhook
 from tests.api.conftest import HOUR, Api
 from tests.api.documents import operations, undocumented
 
@@ -16,7 +19,9 @@ def names(api: Api) -> dict[str, str]:
     """Something that exists for every parameter of a path."""
     run = api.lab.runs("b")[0]["id"]
     event = api.lab.events("asset.produced")[0]["id"]
-    return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event)}
+    with suppress(ConflictError):
+        api.lab.store.add_webhook(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
+    return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook"}
 
 
 def test_every_route_to_look_at_answers_with_what_is_documented(api: Api) -> None:

@@ -72,7 +72,7 @@ def test_a_message_is_a_cloud_event(lab: Lab, server: Server, bus: Bus) -> None:
         "source": f"/freshline/{lab.store.warehouse_id}",
         "type": "asset.produced",
         "subject": "a",
-        "time": "2026-01-05T09:00:00Z",
+        "time": "2026-01-05T09:00:00.000000Z",
         "datacontenttype": "application/json",
         "position": str(event["position"]),
     }

@@ -53,6 +53,9 @@ class TestRuns:
         assert len(freshline.json("runs", "--workflow", "w", "--limit", "100000")) == 3
 
 
+EVENT = {"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "position", "data"}
+
+
 class TestEvents:
     """`freshline events`."""
 
@@ -63,7 +66,7 @@ class TestEvents:
         rows.event("workflow.run.queued", "make-clean")
         found = freshline.json("events", "--type", "asset")
         assert ids(found) == [event]
-        assert set(found[0]) == {"id", "position", "type", "time", "subject", "data"}
+        assert set(found[0]) == EVENT
         text = freshline("events").stdout
         for part in ("asset.produced", "shop.clean", "v7 (unchanged)", "run 000000aa", "workflow.run.queued"):
             assert part in text

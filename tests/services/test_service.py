@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from freshline.services.absorber import Absorber
+from freshline.services.deliverer import Deliverer
 from freshline.services.doorbell import Doorbell
 from freshline.services.expiry import Expiry
 from freshline.services.materializer import Materializer
@@ -27,6 +28,7 @@ from tests.waiting import wait_until
 
 SERVICES: dict[str, Callable[[Store], Any]] = {
     "absorber": Absorber,
+    "deliverer": Deliverer,
     "doorbell": lambda store: Doorbell(store.database, {}),
     "expiry": Expiry,
     "materializer": lambda store: Materializer(store, store.settings),

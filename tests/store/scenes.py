@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,8 +13,11 @@ from typing import Any
 
 import freshline
 from freshline import failpoints
+from freshline.errors import NotFoundError
 from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.store.delivering import Batch, Letter, Outcome
 from freshline.store.ids import new_id
+from freshline.store.webhooks import Webhook
 from tests.lab import Lab, workflow
 
 HOUR = 3_600_000
@@ -193,6 +197,59 @@ def tokened(scene: Scene) -> None:
     make_token(scene)
 
 
+def add_hook(scene: Scene) -> None:
+    """Somebody wants to be told."""
+    hook = Webhook("hook", "https://hooks.example/", b"x" * 32, id=scene.ids[0])
+    scene.lab.store.add_webhook(hook, key="k", after=0)
+
+
+def hooked(scene: Scene) -> None:
+    """There is a webhook, and events for it."""
+    positioned(scene)
+    add_hook(scene)
+
+
+def hushed(scene: Scene) -> None:
+    """It is paused."""
+    hooked(scene)
+    scene.lab.store.pause_webhook("hook")
+
+
+def claim_hook(scene: Scene) -> Batch | None:
+    """A deliverer takes its turn."""
+    return scene.lab.store.claim_webhook(lease_ms=60_000)
+
+
+def claimed(scene: Scene) -> None:
+    """A deliverer has something to send."""
+    hooked(scene)
+    claim_hook(scene)
+
+
+FIRST = "SELECT id::text, time, position FROM events ORDER BY position LIMIT 1"
+
+
+def record(scene: Scene, *, final: bool = False) -> None:
+    """What the first claim has led to: the first event was not taken, the others were not tried."""
+    (event,) = scene.lab.rows(FIRST)
+    (hook,) = scene.lab.rows("SELECT id::text, url FROM webhooks")
+    letter = Letter(event["position"], event["id"], event["time"], event)
+    batch = Batch(hook["id"], "hook", "cloudevents", hook["url"], b"", claim=1, letters=(letter, letter))
+    scene.lab.store.record_deliveries(batch, [Outcome(letter, "planted", final=final)])
+
+
+def died(scene: Scene) -> None:
+    """There is a dead letter."""
+    claimed(scene)
+    record(scene, final=True)
+
+
+def remove_hook(scene: Scene) -> None:
+    """A second time finds it gone."""
+    with suppress(NotFoundError):
+        scene.lab.store.remove_webhook("hook")
+
+
 def key_of(lab: Lab, slug: str) -> tuple[int, str]:
     """The key of its consideration."""
     return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
@@ -208,6 +265,35 @@ def changed_world(scene: Scene) -> None:
 LINES = [{"step_id": "work", "stream": "log", "text": "hello"}]
 ERROR = {"code": "job", "message": "boom"}
 CASES = {
+    "add_webhook": Case(add_hook, lambda s: s.count("webhooks") == 1, positioned),
+    "remove_webhook": Case(
+        remove_hook,
+        lambda s: s.count("webhooks") == 0 and s.count("deliveries") == 0,
+        died,
+    ),
+    "pause_webhook": Case(
+        lambda s: s.lab.store.pause_webhook("hook"),
+        lambda s: s.count("webhooks WHERE paused_at IS NOT NULL") == 1,
+        hooked,
+    ),
+    "resume_webhook": Case(
+        lambda s: s.lab.store.resume_webhook("hook"), lambda s: s.count("webhooks WHERE paused_at IS NULL") == 1, hushed
+    ),
+    "redeliver_webhook": Case(
+        lambda s: s.lab.store.redeliver_webhook("hook"),
+        lambda s: s.count("deliveries WHERE dead_at IS NULL AND attempts = 0") == 1,
+        died,
+    ),
+    "claim_webhook": Case(
+        claim_hook,
+        lambda s: s.count("webhooks WHERE claim = 1 AND lease_until IS NOT NULL AND position = 0") == 1,
+        hooked,
+    ),
+    "record_deliveries": Case(
+        record,
+        lambda s: s.count("webhooks w JOIN deliveries d ON d.webhook_id = w.id AND d.position = w.position") == 1,
+        claimed,
+    ),
     "absorb": Case(
         lambda s: s.lab.store.absorb(10),
         lambda s: s.count("inbox") == 0 and s.count("considerations") == 1,

@@ -56,15 +56,22 @@ TOUCHES = {
 }
 # These touch rows that only their own kind does, one process at a time or by the key of a process.
 ALONE = {
+    "add_webhook",
+    "claim_webhook",
     "create_token",
     "leave_worker",
     "log_table",
     "mark_versions",
+    "pause_webhook",
     "prune",
     "publish_events",
+    "record_deliveries",
+    "redeliver_webhook",
     "register_worker",
     "relog_table",
     "remove_versions",
+    "remove_webhook",
+    "resume_webhook",
     "revoke_token",
     "stamp_positions",
     "use_token",

@@ -37,6 +37,9 @@ GAUGES = (
     ("failing", "workflows_failing", "Workflows whose last automatic run failed."),
     ("breakers", "breakers_open", "Workflows whose breaker is open."),
     ("paused", "workflows_paused", "Workflows that are paused."),
+    ("hooksFailing", "webhooks_failing", "Webhooks whose last delivery failed."),
+    ("lettersWaiting", "webhook_letters_waiting", "Events that a webhook did not take and that are tried again."),
+    ("lettersDead", "webhook_letters_dead", "Events that a webhook did not take within its budget."),
     ("avoided", "runs_avoided", "Runs that were not needed, since ever, as an input came out the same."),
 )
 LABELLED = (

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "api": ("api", "api", "Serve the HTTP API."),
     "workers": ("listings", "workers", "List the processes that are there."),
     "token": ("token", "token", "Make, list and revoke tokens of the HTTP API."),
+    "webhook": ("webhook", "webhook", "Tell others about events over HTTP."),
     "db": ("db", "db", "Upgrade, look at or stop the database."),
     "doctor": ("doctor", "doctor", "Check that all is well, and repair what can be repaired."),
     "status": ("status", "status", "How fresh everything is."),

@@ -30,7 +30,8 @@ COMMAND_LINE = Actor("command line")
 def token() -> None:
     """Make, list and revoke the tokens of the HTTP API.
 
-    Scopes: `read` looks, `operate` also reports, runs, cancels and pauses, `admin` also sees the audit.
+    Scopes: `read` looks, `operate` also reports, runs, cancels and pauses, `admin` also sees the audit and changes
+    webhooks.
     """
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshline.bus.opening import open_bus
 from freshline.services.absorber import Absorber
+from freshline.services.deliverer import LANES, Deliverer
 from freshline.services.doorbell import Doorbell
 from freshline.services.expiry import Expiry
 from freshline.services.presence import Presence
@@ -38,7 +39,7 @@ class Materializer:
         second = Reconciler(store)
         reconciler = Reconciler(store, more=second.ring)
         bells = {
-            "events": _both(absorber.ring, scribe.ring),
+            "events": _all(absorber.ring, scribe.ring),
             "considerations": reconciler.ring,
             "timers": expiry.ring,
         }
@@ -49,7 +50,7 @@ class Materializer:
             second,
             expiry,
             Rescuer(store),
-            *(_exchange(store, self.bus, bells) if self.bus else [Relay(store)]),
+            *_outward(store, self.bus, bells),
             Sweeper(store),
             Pruner(store),
             scribe,
@@ -75,21 +76,25 @@ class Materializer:
         return {**self.store.outline(), **({"bus": self.bus.trouble or "ok"} if self.bus else {})}
 
 
-def _exchange(store: Store, bus: Bus, bells: dict[str, Callable[[], None]]) -> list[Service]:
-    """The services that speak with Redis. Each has a thread of its own: what waits for Redis holds up nobody."""
+def _outward(store: Store, bus: Bus | None, bells: dict[str, Callable[[], None]]) -> list[Service]:
+    """The services that tell others. Each has a thread of its own: what waits for others holds up nobody."""
+    lanes = [Deliverer(store) for _ in range(LANES)]
+    tell = _all(*(lane.ring for lane in lanes))
+    if bus is None:
+        return [Relay(store, stamped=tell), *lanes]
     from freshline.services.intake import Intake  # noqa: PLC0415 - they need the package redis, an extra
     from freshline.services.publisher import Publisher  # noqa: PLC0415
 
     publisher = Publisher(store, bus)
-    relay = Relay(store, stamped=publisher.ring)
+    relay = Relay(store, stamped=_all(tell, publisher.ring))
     # Others follow the stream, so events are stamped at once and not at the next poll.
-    bells["events"] = _both(bells["events"], relay.ring)
-    return [relay, publisher, Intake(store, bus)]
+    bells["events"] = _all(bells["events"], relay.ring)
+    return [relay, publisher, Intake(store, bus), *lanes]
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+def _all(*rings: Callable[[], None]) -> Callable[[], None]:
     def ring() -> None:
-        first()
-        second()
+        for one in rings:
+            one()
 
     return ring

@@ -7,12 +7,12 @@ back what Redis loses after it took it; `freshline events --follow --after POSIT
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from freshline.bus.keys import EVENTS
 from freshline.bus.link import Bus
 from freshline.errors import BusError
+from freshline.model.event import cloud_event
 from freshline.services.service import Service
 from freshline.store.facade import Store
 
@@ -29,7 +29,6 @@ class Publisher(Service):
         super().__init__(store)
         self._greeting = bus.line("a ping")
         self._line = bus.line("events")
-        self._source: str | None = None
 
     def run_once(self) -> bool:
         """One batch; True: there was one, and there may be more."""
@@ -45,29 +44,12 @@ class Publisher(Service):
 
     def _send(self, events: Sequence[Mapping[str, Any]]) -> None:
         """All or none: an event that Redis refuses must not be overtaken by the next one."""
-        source = self._source_name()
         with self._line.used() as redis, redis.pipeline(transaction=True) as pipeline:
             for event in events:
-                pipeline.xadd(EVENTS, message(event, source), maxlen=self.store.settings.bus_length, approximate=True)
+                pipeline.xadd(EVENTS, message(event), maxlen=self.store.settings.bus_length, approximate=True)
             pipeline.execute()
 
-    def _source_name(self) -> str:
-        if self._source is None:
-            self._source = f"/freshline/{self.store.warehouse_id}"
-        return self._source
 
-
-def message(event: Mapping[str, Any], source: str) -> dict[str, str]:
-    """The event as a CloudEvent 1.0; `position` is an extension attribute."""
-    time: datetime = event["time"]
-    return {
-        "specversion": "1.0",
-        "id": event["id"],
-        "source": source,
-        "type": event["type"],
-        "subject": event["subject"],
-        "time": time.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        "datacontenttype": "application/json",
-        "data": event["data"],
-        "position": str(event["position"]),
-    }
+def message(event: Mapping[str, Any]) -> dict[str, str]:
+    """The event as a CloudEvent 1.0, one text per attribute; its data is JSON."""
+    return {name: str(value) for name, value in cloud_event(event).items()}

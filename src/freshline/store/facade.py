@@ -2,7 +2,8 @@
 
 Here are the operators' transactions (apply, report, expire, request_run, cancel, pause, resume, reset); those of the
 materializer are in `materializing`, those of run workers in `executing`, those about versions of tables in
-`versioning`, the doctor's in `mending`, those about tokens in `access`, and all reading is in `reader`.
+`versioning`, the doctor's in `mending`, those about tokens in `access`, those about webhooks in `webhooks` and
+`delivering`, and all reading is in `reader`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from freshline.settings import Settings
 from freshline.store import audit, catalogue, migrate, publication
 from freshline.store.access import Access
 from freshline.store.database import Connection, Database, LostConnectionError, UnreachableError
+from freshline.store.delivering import Delivering
 from freshline.store.ending import end_canceled
 from freshline.store.executing import Executing
 from freshline.store.ids import new_id
@@ -38,6 +40,7 @@ from freshline.store.planning import ApplyPlan, make_plan, proposed_graph
 from freshline.store.queries import load
 from freshline.store.reader import Reader
 from freshline.store.versioning import Versioning
+from freshline.store.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from freshline.world.planning import Plan
@@ -54,7 +57,7 @@ TRIES = 5
 T = TypeVar("T")
 
 
-class Store(Materializing, Executing, Versioning, Mending, Access):
+class Store(Materializing, Executing, Versioning, Mending, Access, Webhooks, Delivering):
     """Everything that changes the state of an installation."""
 
     def __init__(self, database: Database, settings: Settings) -> None:

@@ -18,7 +18,7 @@ from freshline.decide.times import next_point
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.model.words import EventType, Outcome, Reason
-from freshline.store import access, catalogue, history, publication, states
+from freshline.store import access, catalogue, delivering, history, publication, states
 from freshline.store.database import Connection, Database
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -214,6 +214,7 @@ class Materializing:
             row = connection.execute(SQL["prune"], {"days": days, "batch": batch}).fetchone()
             connection.execute(load("catalogue")["forget_workers"])
             access.prune(connection, days, batch)
+            delivering.prune(connection, days)
         return dict(row or {})
 
 

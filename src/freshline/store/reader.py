@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from freshline.errors import NotFoundError
+from freshline.model.event import cloud_event
 from freshline.store import declared
 from freshline.store.database import Database
 from freshline.store.fates import of_event
 from freshline.store.lineage import Lineage
-from freshline.store.look import Json, Look, plain, uuid
+from freshline.store.look import Json, Look, unknown, uuid
 from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
@@ -69,6 +70,15 @@ class Reader:
             found = look.run_id(run_id)
             return _runs(look, ids=[found], limit=1)[0] | {"outputs": look.all("run_outputs", id=found)}
 
+    def lineage(self, run_id: str) -> Json | None:
+        """`{queued_at, inputs, outputs}` of a run, as the database has them; None if it is not kept any more."""
+        with self._look() as look:
+            found = look.raw("lineage_run", id=run_id)
+            if not found:
+                return None
+            outputs = look.raw("lineage_outputs", id=run_id, workflow=found[0]["workflow_id"])
+            return {**found[0], "inputs": look.raw("lineage_inputs", id=run_id), "outputs": outputs}
+
     def find_run(self, text: str) -> str:
         """The full id of the run that `text` names: an id, or a unique suffix of at least six hex digits."""
         with self._look() as look:
@@ -99,19 +109,21 @@ class Reader:
         with self._look() as look:
             cursor = look.event(after) if after else {"time": None, "id": None}
             place = {"after_time": cursor["time"], "after_id": cursor["id"]}
-            return look.all("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
+            found = look.raw("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
+            return list(map(cloud_event, found))
 
     def event(self, text: str, limit: int = 100) -> Json:
         """One event by its id or position, with its fate for the first so many workflows that it concerns (R5.5)."""
         with self._look() as look:
             found = look.event(text)
             fates = of_event(look.connection, found, limit)
-        return {key: plain(value) for key, value in found.items()} | fates
+        return cloud_event(found) | fates
 
     def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
         """Up to 1,000 stamped events after a position, oldest first: a follower that reads on misses none."""
         with self._look() as look:
-            return look.all("events_since", position=position, subject=subject, **_type(type))
+            found = look.raw("events_since", position=position, subject=subject, **_type(type))
+            return list(map(cloud_event, found))
 
     def position(self, after: str | None = None) -> int:
         """The position of the event that `after` names, else of the newest one; 0 before the first."""
@@ -252,6 +264,20 @@ class Reader:
         """Who changed what."""
         with self._look() as look:
             return look.all("audit", limit=limit, after=uuid(after, "the id of a change") if after else None)
+
+    def webhooks(self, name: str | None = None) -> list[Json]:
+        """Who is told about events, by name, and how that goes; never a secret."""
+        with self._look() as look:
+            found = look.all("webhooks", name=name)
+            if name is not None and not found:
+                raise unknown("webhook", name, (row["name"] for row in look.raw("webhook_names")))
+            return found
+
+    def deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[Json]:
+        """What a webhook did not take, by position: letters that wait to be tried again, and dead ones."""
+        self.webhooks(webhook)
+        with self._look() as look:
+            return look.all("deliveries", webhook=webhook, limit=limit, after=after)
 
     def find(self, name: str) -> Json:
         """The asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""

@@ -1,3 +1,9 @@
+CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longest_ms bigint) RETURNS interval
+    LANGUAGE sql PARALLEL SAFE
+    AS $$
+    SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
+$$;
+
 CREATE FUNCTION public.freshline_id() RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -144,6 +150,19 @@ CREATE TABLE public.decisions (
     CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
+
+CREATE TABLE public.deliveries (
+    webhook_id uuid NOT NULL,
+    "position" bigint NOT NULL,
+    event_id uuid NOT NULL,
+    since timestamp with time zone NOT NULL,
+    attempts integer NOT NULL,
+    tried_at timestamp with time zone NOT NULL,
+    eligible_at timestamp with time zone NOT NULL,
+    dead_at timestamp with time zone,
+    trouble text NOT NULL,
+    CONSTRAINT deliveries_attempts_check CHECK ((attempts >= 0))
+);
 
 CREATE TABLE public.edges (
     asset_id text NOT NULL,
@@ -341,6 +360,37 @@ CREATE TABLE public.timers (
     CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text])))
 );
 
+CREATE TABLE public.webhooks (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    url text NOT NULL,
+    types text[] NOT NULL,
+    assets text[] NOT NULL,
+    secret bytea NOT NULL,
+    request_key text,
+    created_at timestamp with time zone NOT NULL,
+    paused_at timestamp with time zone,
+    "position" bigint NOT NULL,
+    claim bigint DEFAULT 0 NOT NULL,
+    claimed_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    eligible_at timestamp with time zone NOT NULL,
+    delivered bigint DEFAULT 0 NOT NULL,
+    delivered_at timestamp with time zone,
+    trouble text,
+    CONSTRAINT webhooks_assets_check CHECK ((cardinality(assets) > 0)),
+    CONSTRAINT webhooks_check CHECK (((kind <> 'cloudevents'::text) OR ((length(secret) >= 24) AND (length(secret) <= 64)))),
+    CONSTRAINT webhooks_check1 CHECK (((lease_until IS NULL) OR (claimed_at IS NOT NULL))),
+    CONSTRAINT webhooks_check2 CHECK (((failures > 0) = (trouble IS NOT NULL))),
+    CONSTRAINT webhooks_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT webhooks_kind_check CHECK ((kind = ANY (ARRAY['cloudevents'::text, 'openlineage'::text]))),
+    CONSTRAINT webhooks_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT webhooks_position_check CHECK (("position" >= 0)),
+    CONSTRAINT webhooks_types_check CHECK ((cardinality(types) > 0))
+);
+
 CREATE TABLE public.workers (
     id uuid NOT NULL,
     kind text NOT NULL,
@@ -444,6 +494,9 @@ ALTER TABLE ONLY public.considerations
 ALTER TABLE ONLY public.decisions
     ADD CONSTRAINT decisions_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (webhook_id, "position");
+
 ALTER TABLE ONLY public.edges
     ADD CONSTRAINT edges_pkey PRIMARY KEY (asset_id, workflow_id);
 
@@ -492,6 +545,15 @@ ALTER TABLE ONLY public.table_commits
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_pkey PRIMARY KEY (asset_id, partition_key, kind);
 
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.webhooks
+    ADD CONSTRAINT webhooks_request_key_key UNIQUE (request_key);
+
 ALTER TABLE ONLY public.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
 
@@ -524,6 +586,10 @@ CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, par
 CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC);
 
 CREATE INDEX decisions_run ON public.decisions USING btree (run_id) WHERE (run_id IS NOT NULL);
+
+CREATE INDEX deliveries_dead ON public.deliveries USING btree (dead_at) WHERE (dead_at IS NOT NULL);
+
+CREATE INDEX deliveries_waiting ON public.deliveries USING btree (webhook_id, "position") WHERE (dead_at IS NULL);
 
 CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
 
@@ -601,6 +667,9 @@ ALTER TABLE ONLY public.decisions
 
 ALTER TABLE ONLY public.decisions
     ADD CONSTRAINT decisions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.edges
     ADD CONSTRAINT edges_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);

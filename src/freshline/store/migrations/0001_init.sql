@@ -16,6 +16,12 @@ CREATE FUNCTION freshline_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE 
         'hex')::uuid
 $$;
 
+-- How long to wait after so many failures: doubling up to a limit, a quarter more or less so that many do not come at once.
+CREATE FUNCTION freshline_backoff(failures integer, base_ms bigint, longest_ms bigint) RETURNS interval
+LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+    SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
+$$;
+
 CREATE TABLE installation (
     one             boolean PRIMARY KEY DEFAULT true CHECK (one),
     warehouse_id    uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -415,6 +421,49 @@ CREATE TABLE audit (
     after           jsonb
 );
 CREATE INDEX audit_recent ON audit (at DESC, id DESC);
+
+-- Who is told about events over HTTP. Up to `position` every event that it asks for was delivered, or is in `deliveries`.
+-- The secret signs what is sent and leaves the database for nothing else.
+CREATE TABLE webhooks (
+    id              uuid PRIMARY KEY,
+    name            text NOT NULL UNIQUE CHECK (name <> ''),
+    kind            text NOT NULL CHECK (kind IN ('cloudevents', 'openlineage')),
+    url             text NOT NULL,
+    types           text[] NOT NULL CHECK (cardinality(types) > 0),
+    assets          text[] NOT NULL CHECK (cardinality(assets) > 0),
+    secret          bytea NOT NULL,
+    request_key     text UNIQUE,
+    created_at      timestamptz NOT NULL,
+    paused_at       timestamptz,
+    position        bigint NOT NULL CHECK (position >= 0),
+    claim           bigint NOT NULL DEFAULT 0, -- the fencing token: grows with every claim
+    claimed_at      timestamptz,
+    lease_until     timestamptz,
+    failures        integer NOT NULL DEFAULT 0 CHECK (failures >= 0), -- in a row
+    eligible_at     timestamptz NOT NULL,
+    delivered       bigint NOT NULL DEFAULT 0,
+    delivered_at    timestamptz,
+    trouble         text,
+    CHECK (kind <> 'cloudevents' OR length(secret) BETWEEN 24 AND 64),
+    CHECK (lease_until IS NULL OR claimed_at IS NOT NULL),
+    CHECK ((failures > 0) = (trouble IS NOT NULL))
+);
+
+-- Events that a webhook did not take: to be tried again, or dead after the budget. `since`: when the budget began.
+CREATE TABLE deliveries (
+    webhook_id      uuid NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+    position        bigint NOT NULL,
+    event_id        uuid NOT NULL,
+    since           timestamptz NOT NULL,
+    attempts        integer NOT NULL CHECK (attempts >= 0),
+    tried_at        timestamptz NOT NULL,
+    eligible_at     timestamptz NOT NULL,
+    dead_at         timestamptz,
+    trouble         text NOT NULL,
+    PRIMARY KEY (webhook_id, position)
+);
+CREATE INDEX deliveries_waiting ON deliveries (webhook_id, position) WHERE dead_at IS NULL;
+CREATE INDEX deliveries_dead ON deliveries (dead_at) WHERE dead_at IS NOT NULL;
 
 -- What is rewritten in place has room for it, so that no index is touched; queues are vacuumed after so many changes and not
 -- after a share of a size that is nothing one moment; and logs that only grow long before a fifth of them is new.

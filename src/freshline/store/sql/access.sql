@@ -49,6 +49,11 @@ SELECT last_sequence AS version, data_version AS "dataVersion" FROM heads WHERE 
 SELECT due_at AS "dueAt", reason, expired_at AS "expiredAt" FROM timers
  WHERE asset_id = %(id)s AND partition_key = '' AND kind = 'expiry'
 
+-- name: webhook_state
+-- purpose: what the audit tells about a webhook; a query in its address may be a secret
+SELECT name, kind, regexp_replace(url, '\?.*', '?…') AS url, types, assets, paused_at AS "pausedAt"
+  FROM webhooks WHERE id = %(id)s
+
 -- name: audit
 -- purpose: who changed what
 INSERT INTO audit (id, at, who, token_id, what, subject, before, after)

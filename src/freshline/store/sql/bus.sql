@@ -4,7 +4,9 @@ SELECT position FROM bus_cursor FOR UPDATE SKIP LOCKED
 
 -- name: unpublished
 -- purpose: the next events for the bus in their order: at most a batch, and not many bytes, but always one
-SELECT id::text, position, type, subject, time, data FROM (
+SELECT id::text, position, type, subject, time, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM (
     SELECT id, position, type, subject, time, data,
            sum(octet_length(data)) OVER (ORDER BY position) - octet_length(data) AS bytes_before
     FROM (

@@ -37,13 +37,33 @@ FROM snapshots
 WHERE run_id = %(id)s
 ORDER BY asset_id
 
+-- name: lineage_run
+-- purpose: when a run was asked for
+SELECT queued_at, workflow_id FROM runs WHERE id = %(id)s
+
+-- name: lineage_inputs
+-- purpose: the data that a run reads, as it was pinned
+SELECT p.key AS asset_id, p.value ->> 'dataVersion' AS data_version, s.schema
+FROM runs r CROSS JOIN jsonb_each(r.pins) p
+LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_key
+                     AND s.sequence = (p.value ->> 'sequence')::bigint
+WHERE r.id = %(id)s ORDER BY p.key
+
+-- name: lineage_outputs
+-- purpose: what the workflow of a run makes, with what this run made of it
+SELECT coalesce(s.asset_id, a.id) AS asset_id, s.data_version, s.schema, s.rows, s.bytes, s.checks
+FROM (SELECT id FROM assets WHERE producer_id = %(workflow)s) a
+FULL JOIN (SELECT * FROM snapshots WHERE run_id = %(id)s) s ON s.asset_id = a.id
+ORDER BY 1
+
 -- name: run_ids_by_suffix
 -- purpose: runs whose id ends with these hex digits; three are enough to say that it is not unique
 SELECT id FROM runs WHERE replace(id::text, '-', '') LIKE '%%' || %(suffix)s ORDER BY queued_at DESC LIMIT 3
 
 -- name: events
 -- purpose: one page of events, newest first; `after` is the event that the previous page ended with
-SELECT id, position, type, time, subject, data
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
 WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
   AND (%(subject)s::text IS NULL OR subject = %(subject)s)
@@ -55,22 +75,29 @@ LIMIT %(limit)s
 
 -- name: event_near
 -- purpose: one event by its id, looked for at the time at which the id was made, in milliseconds
-SELECT id, position, type, time, subject, data FROM events
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM events
 WHERE id = %(id)s
   AND time BETWEEN to_timestamp(%(made)s / 1000.0) - interval '1 minute'
                AND to_timestamp(%(made)s / 1000.0) + interval '1 minute'
 
 -- name: event_by_id
 -- purpose: one event by its id, wherever it is
-SELECT id, position, type, time, subject, data FROM events WHERE id = %(id)s
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM events WHERE id = %(id)s
 
 -- name: event_by_position
 -- purpose: one event by its position
-SELECT id, position, type, time, subject, data FROM events WHERE position = %(position)s
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM events WHERE position = %(position)s
 
 -- name: events_since
 -- purpose: stamped events after a position, oldest first: positions are in commit order, so a follower misses none
-SELECT id, position, type, time, subject, data
+SELECT id, position, type, time, subject, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
 WHERE position > %(position)s
   AND (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
@@ -225,13 +252,16 @@ SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS 
        (SELECT count(*) FROM events WHERE position IS NULL) AS unstamped,
        (SELECT count(*) FROM timers WHERE due_at <= freshline_now()) AS "timersDue",
        p.failing, p.breakers, p.avoided,
-       (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused
+       (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused,
+       (SELECT count(*) FROM webhooks WHERE failures > 0) AS "hooksFailing",
+       d.waiting AS "lettersWaiting", d.dead AS "lettersDead"
 FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTER (WHERE status = 'running') AS running,
              extract(epoch FROM freshline_now() - min(queued_at) FILTER (WHERE status = 'queued'))::float8 AS queued_age
       FROM runs WHERE status IN ('queued', 'running')) r,
      (SELECT count(*) AS unabsorbed, extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox) i,
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(not_before))::float8 AS age
       FROM considerations WHERE not_before <= freshline_now()) k,
+     (SELECT count(*) FILTER (WHERE dead_at IS NULL) AS waiting, count(dead_at) AS dead FROM deliveries) d,
      (SELECT count(*) FILTER (WHERE failures > 0) AS failing, count(breaker_at) AS breakers,
              coalesce(sum(avoided), 0)::bigint AS avoided
       FROM workflow_partitions) p
@@ -372,6 +402,29 @@ SELECT id, at, who, token_id AS "tokenId", what, subject, before, after
 FROM audit
 WHERE (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHERE a.id = %(after)s))
 ORDER BY at DESC, id DESC
+LIMIT %(limit)s
+
+-- name: webhooks
+-- purpose: who is told about events, and how that goes; never a secret, and no query of an address, which may be one
+SELECT w.id, w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.created_at AS "createdAt",
+       w.paused_at IS NOT NULL AS paused, w.position, w.delivered, w.delivered_at AS "deliveredAt", w.failures, w.trouble,
+       CASE WHEN w.failures > 0 THEN w.eligible_at END AS "nextAttemptAt",
+       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NULL) AS waiting,
+       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS dead
+FROM webhooks w WHERE %(name)s::text IS NULL OR w.name = %(name)s ORDER BY w.name
+
+-- name: webhook_names
+-- purpose: for did-you-mean
+SELECT name FROM webhooks ORDER BY name
+
+-- name: deliveries
+-- purpose: what a webhook did not take, in the order of events
+SELECT d.event_id AS "eventId", d.position, CASE WHEN d.dead_at IS NULL THEN 'waiting' ELSE 'dead' END AS state,
+       d.attempts, d.tried_at AS "triedAt", CASE WHEN d.dead_at IS NULL THEN d.eligible_at END AS "nextAttemptAt",
+       d.dead_at AS "deadAt", d.trouble
+FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id
+WHERE w.name = %(webhook)s AND (%(after)s::bigint IS NULL OR d.position > %(after)s)
+ORDER BY d.position
 LIMIT %(limit)s
 
 -- name: assets_of

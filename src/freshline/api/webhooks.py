@@ -1,0 +1,99 @@
+"""`/webhooks`: who is told about events over HTTP. To look needs `read`, to change anything `admin`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Path, Query
+
+from freshline.api import models
+from freshline.api.guard import Administrating, Reading
+from freshline.api.models import Json
+from freshline.api.pages import Limit, page
+from freshline.api.workflows import Key, Stored
+from freshline.bus.address import check_url
+from freshline.bus.signature import new_secret, read_key, read_secret
+from freshline.store.audit import acting
+from freshline.store.facade import Store
+from freshline.store.webhooks import EVERYTHING, RUNS, Webhook
+
+router = APIRouter(tags=["webhooks"])
+Name = Annotated[str, Path(max_length=200)]
+Position = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the part before.")]
+
+
+@router.get("/webhooks", response_model=models.Page[models.Webhook])
+def list_webhooks(_: Reading, store: Stored) -> Json:
+    """All of them by name, and how their deliveries go."""
+    return {"items": store.reader.webhooks(), "next": None}
+
+
+@router.post("/webhooks", response_model=models.WebhookMade, status_code=201)
+def add_webhook(actor: Administrating, store: Stored, asked: models.WebhookAsked, key: Key = None) -> Json:
+    """Send events to a URL. A secret that is not given is made, and told this once: a repetition has none."""
+    check_url(asked.url, store.settings.webhook_allow_private)
+    signs = asked.kind == "cloudevents"
+    secret = new_secret() if signs and asked.secret is None else None
+    given = asked.secret or secret or ""
+    made = Webhook(
+        name=asked.name or urlsplit(asked.url).hostname or "",
+        url=asked.url,
+        secret=read_secret(given) if signs else read_key(given),
+        kind=asked.kind,
+        types=tuple(asked.types or (EVERYTHING if signs else RUNS)),
+        assets=tuple(asked.assets),
+    )
+    with acting(actor):
+        new = store.add_webhook(made, key=key, after=asked.after)
+    return {**_one(store, made.name), "secret": secret if new else None}
+
+
+@router.get("/webhooks/{name}", response_model=models.Webhook)
+def show_webhook(_: Reading, store: Stored, name: Name) -> Json:
+    """One webhook, and how its deliveries go."""
+    return _one(store, name)
+
+
+@router.get("/webhooks/{name}/deliveries", response_model=models.Page[models.Delivery])
+def list_deliveries(_: Reading, store: Stored, name: Name, limit: Limit = 50, after: Position = None) -> Json:
+    """What it did not take, in the order of events: letters that wait to be tried again, and dead ones."""
+    return page(limit, lambda most: store.reader.deliveries(name, most, after), "position")
+
+
+@router.post("/webhooks/{name}/redeliver", response_model=models.Redelivered, status_code=202)
+def redeliver_webhook(
+    actor: Administrating, store: Stored, name: Name, asked: models.RedeliverAsked | None = None
+) -> Json:
+    """Send dead letters again, all or that about one event, with a new budget."""
+    with acting(actor):
+        number = store.redeliver_webhook(name, asked.event_id if asked else None)
+    return {"name": name, "redelivered": number}
+
+
+@router.post("/webhooks/{name}/pause", response_model=models.Webhook)
+def pause_webhook(actor: Administrating, store: Stored, name: Name, _: models.Nothing | None = None) -> Json:
+    """Send nothing until it is resumed; events wait."""
+    with acting(actor):
+        store.pause_webhook(name)
+    return _one(store, name)
+
+
+@router.post("/webhooks/{name}/resume", response_model=models.Webhook)
+def resume_webhook(actor: Administrating, store: Stored, name: Name, _: models.Nothing | None = None) -> Json:
+    """End a pause, and the wait after failures."""
+    with acting(actor):
+        store.resume_webhook(name)
+    return _one(store, name)
+
+
+@router.delete("/webhooks/{name}", status_code=204)
+def remove_webhook(actor: Administrating, store: Stored, name: Name) -> None:
+    """Send nothing any more, and forget what waited."""
+    with acting(actor):
+        store.remove_webhook(name)
+
+
+def _one(store: Store, name: str) -> Json:
+    (found,) = store.reader.webhooks(name)
+    return found

@@ -1,0 +1,108 @@
+"""Where webhooks may go: a name is resolved once, every address of it is checked, and only those are connected to.
+
+Without permission none may be private, loopback, link-local, multicast or reserved in any way, however it is written:
+whoever may add a webhook must not reach through us what only we can reach.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from freshline.errors import UsageError
+from freshline.settings import Network
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+FORM = "https://host[:port][/path][?query]"
+LONGEST = 2_000
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+PORTS = {"https": 443, "http": 80}
+
+
+class AddressError(UsageError):
+    """An address to which nothing is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place that was checked: `addresses` are all that its name had at that moment."""
+
+    host: str
+    port: int
+    path: str
+    secure: bool
+    addresses: tuple[str, ...]
+
+
+def check_url(url: str, allowed: Sequence[Network]) -> None:
+    """Refuse what can never be delivered to, without asking the network. No part of a query is told."""
+    parts = _parts(url)
+    literal = _literal(parts.hostname or "")
+    if literal is not None:
+        _check(literal, parts.scheme, allowed)
+    elif parts.scheme == "http" and not allowed:
+        raise AddressError(f"the address of a webhook begins with http://; allowed is {FORM}", hint=_HINT)
+
+
+def resolve(url: str, allowed: Sequence[Network]) -> Target:
+    """The target, if every address of its name may be connected to."""
+    parts = _parts(url)
+    host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise AddressError(f"the name {host} does not resolve") from None
+    addresses = tuple(dict.fromkeys(str(one[4][0]) for one in found))
+    for address in addresses:
+        _check(ipaddress.ip_address(address), parts.scheme, allowed)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(host, port, path, parts.scheme == "https", addresses)
+
+
+def is_public(address: Address) -> bool:
+    """Whether everybody reaches the same place under this address. What carries an IPv4 address counts as that."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(inner)
+        if address.teredo is not None or address.is_site_local:
+            return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+_HINT = "FRESHLINE_WEBHOOK_ALLOW_PRIVATE names the private networks that webhooks may go to"
+
+
+def _check(address: Address, scheme: str, allowed: Sequence[Network]) -> None:
+    plain = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped else address
+    if is_public(address):
+        if scheme == "http":
+            raise AddressError(f"webhooks go to {address} by https:// only")
+    elif not any(plain.version == one.version and plain in one for one in allowed):
+        raise AddressError(f"the address {address} is not public, and webhooks may not go there", hint=_HINT)
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme in PORTS and bool(parts.hostname) and not parts.fragment and "@" not in parts.netloc
+        right = right and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or not url.isascii() or not url.isprintable() or " " in url or len(url) > LONGEST:
+        raise AddressError(
+            f"the address of a webhook has another form; allowed is {FORM}, without a user or a password"
+        )
+    return parts
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
