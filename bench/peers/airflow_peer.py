@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def running(
         for name in SERVICES:
             stack.enter_context(process.service([program, name], environ, home / f"{name}.log"))
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
-        client = stack.enter_context(_client(port))
+        client = _connected(port)
         found = System(QUERIES, connection, client.report, home / "notes", settings.interval)
         system.until(lambda: found.count(PARSED) >= len(layout.consumes), "Airflow's DAG processor", START_S)
         system.until(lambda: found.count(ACTIVE) >= layout.assets, "Airflow's assets", START_S)
@@ -84,16 +84,14 @@ def running(
 
 
 class Client:
-    """A connection to the REST API that stays open."""
+    """Speaks to the REST API, on a connection for each request: the server hangs up on those that rest."""
 
     def __init__(self, port: int) -> None:
-        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._port = port
+        self._headers = {"Content-Type": "application/json"}
         self._assets: dict[str, int] = {}
-        self._token = json.loads(self._ask("GET", "/auth/token"))["access_token"]
-
-    def close(self) -> None:
-        """Hang up."""
-        self._http.close()
+        token = json.loads(self._ask("GET", "/auth/token"))["access_token"]
+        self._headers["Authorization"] = f"Bearer {token}"
 
     def learn(self, connection: psycopg.Connection[tuple[str, int]]) -> None:
         """The ids of assets, which the API wants."""
@@ -104,24 +102,13 @@ class Client:
         self._ask("POST", "/api/v2/assets/events", json.dumps({"asset_id": self._assets[source]}))
 
     def _ask(self, method: str, path: str, body: str | None = None) -> str:
-        headers = {"Content-Type": "application/json"}
-        if self._assets:
-            headers["Authorization"] = f"Bearer {self._token}"
-        self._http.request(method, path, body, headers)
-        answer = self._http.getresponse()
-        text = answer.read().decode()
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)) as connection:
+            connection.request(method, path, body, self._headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
         if answer.status not in {200, CREATED}:
             raise system.TooSlow(f"Airflow answered {method} {path} with {answer.status}: {text[:200]}")
         return text
-
-
-@contextmanager
-def _client(port: int) -> Iterator[Client]:
-    client = _connected(port)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def _connected(port: int) -> Client:

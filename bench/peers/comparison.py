@@ -7,13 +7,15 @@ their own; one that cannot be is left out, and that is said.
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version as installed
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,13 @@ from bench.server import Server, started
 from bench.suite import ROOT, machine
 
 CACHE = ROOT / ".freshline" / "peers"
-LIMIT_S = 600.0  # no part begins later; each wait inside a part has a limit of its own
+LIMIT_S = 480.0  # no part begins later; each wait inside a part has a limit of its own
 SMALL, LARGE = 100, 1_000
 Start = Callable[..., AbstractContextManager[System]]
 Measure = Callable[[System], dict[str, Any]]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Column:
     """One system with one way to set it up, and what was found."""
 
@@ -47,60 +49,71 @@ class Column:
         return {"system": self.system, "version": self.version, "settings": self.settings, **self.found}
 
 
-@dataclass(slots=True)
-class Comparison:
-    """What is measured on one server until the time is up."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A system that is started once with a graph of this size, and what is measured of it then."""
 
-    server: Server
-    quick: bool
-    deadline: float
-    columns: list[Column] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    column: Column
+    start: Start
+    assets: int
+    measures: Mapping[str, Measure]
 
-    def measure(self, column: Column, start: Start, assets: int, *parts: tuple[str, Measure]) -> None:
-        """Start a system with a graph of this size, and take these measurements; a problem ends only this."""
-        what = f"{column.system}, {column.settings}, {assets} assets"
-        if time.monotonic() > self.deadline:
-            self.notes.append(f"Not measured, as the time was up: {what}.")
-            return
-        home = self.server.home / f"peer-{len(list(self.server.home.iterdir()))}"
+    def __str__(self) -> str:
+        return f"{self.column.system}, {self.column.settings}, {self.assets} assets"
+
+    def run(self, server: Server) -> str | None:
+        """None, or a sentence that says why it was not measured: a problem with one part ends only that part."""
+        home = Path(tempfile.mkdtemp(dir=server.home)) / "home"
         try:
-            with phase(what), start(self.server, home, chains(assets)) as system:
-                for name, part in parts:
-                    column.found[name] = part(system)
+            with phase(str(self)), self.start(server, home, chains(self.assets)) as system:
+                for name, measure in self.measures.items():
+                    self.column.found[name] = measure(system)
         except (TooSlow, psycopg.Error, subprocess.SubprocessError, OSError) as error:
-            self.notes.append(f"Not measured: {what}: {error}.")
-
-    def column(self, system: str, version: str, settings: str) -> Column:
-        """A further one."""
-        self.columns.append(Column(system, version, settings))
-        return self.columns[-1]
+            return f"Not measured: {self}: {error}."
+        return None
 
 
 def compare(options: Options, cache: Path, only: Sequence[str] = ()) -> dict[str, Any]:
     """The whole comparison. `only`: these peers and no others."""
     began = time.perf_counter()
-    homes, missing = environments(cache, only or tuple(PEERS))
+    homes, notes = environments(cache, only or tuple(PEERS))
+    theirs = [PEERS[name](home, quick=options.quick) for name, home in homes.items()]
+    parts = [*_freshline(quick=options.quick), *in_turns(theirs)]
     with started() as server:
-        comparison = Comparison(server, options.quick, time.monotonic() + LIMIT_S, notes=missing)
-        _freshline(comparison)
-        for name, home in homes.items():
-            PEERS[name](comparison, home)
+        notes += _measure(parts, server)
         settings = server.settings
+    columns = list(dict.fromkeys(part.column for group in (parts[:1], *theirs) for part in group))
     return {
         "name": "peers",
-        "ratio": ratio(comparison.columns),
+        "ratio": ratio(columns),
         "goal": None,
         "met": None,
         "unit": "s",
-        "columns": [column.as_json() for column in comparison.columns],
-        "notes": comparison.notes,
+        "columns": [column.as_json() for column in columns],
+        "notes": notes,
         "server": settings,
         "machine": machine(),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": options.quick,
         "seconds": round(time.perf_counter() - began, 1),
     }
+
+
+def in_turns(groups: Sequence[Sequence[Part]]) -> Iterator[Part]:
+    """The first part of each peer, then the second: what is left out when the time is up is the least important."""
+    for parts in zip_longest(*groups):
+        yield from (part for part in parts if part is not None)
+
+
+def _measure(parts: Sequence[Part], server: Server) -> Iterator[str]:
+    """Sentences about what was not measured."""
+    deadline = time.monotonic() + LIMIT_S
+    for part in parts:
+        if time.monotonic() > deadline:
+            yield f"Not measured, as the time was up: {part}."
+        elif problem := part.run(server):
+            say(f"  {problem}")
+            yield problem
 
 
 def environments(cache: Path, names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
@@ -123,57 +136,53 @@ def ratio(columns: Sequence[Column]) -> float | None:
     return round(min(mine) / min(others), DIGITS) if mine and others else None
 
 
-def _freshline(comparison: Comparison) -> None:
-    column = comparison.column("Freshline", installed("freshline"), "defaults")
-    samples, rounds = (2, 1) if comparison.quick else (10, 2)
-    parts: list[tuple[str, Measure]] = [
-        ("idle", partial(idle, samples=samples)),
-        ("during", partial(during, rounds=rounds)),
+def _freshline(*, quick: bool) -> list[Part]:
+    column = Column("Freshline", installed("freshline"), "defaults")
+    samples, rounds = (2, 1) if quick else (10, 2)
+    chain = partial(idle, samples=samples)
+    return [
+        Part(column, ours.running, SMALL, {"idle": chain, "during": partial(during, rounds=rounds)}),
+        Part(column, ours.running, LARGE, {"large": chain}),
     ]
-    comparison.measure(column, ours.running, SMALL, *parts)
-    comparison.measure(column, ours.running, LARGE, ("large", partial(idle, samples=samples)))
 
 
-def _dagster(comparison: Comparison, home: Path) -> None:
+def _dagster(home: Path, *, quick: bool) -> list[Part]:
     version = environment.version("dagster", "dagster")
-    samples, rounds = (1, 1) if comparison.quick else (5, 2)
+    samples, rounds = (1, 1) if quick else (5, 2)
+    best, own, default = (
+        (Column("Dagster", version, one.words), partial(dagster_peer.running, environment=home, settings=one))
+        for one in (dagster_peer.BEST, dagster_peer.REQUESTED, dagster_peer.DEFAULT)
+    )
 
     def ticking(system: System) -> dict[str, Any]:
         return {**idle(system, samples), "ticks": dagster_peer.ticks(system)}
 
-    best = comparison.column("Dagster", version, dagster_peer.BEST.words)
-    start = partial(dagster_peer.running, environment=home)
-    comparison.measure(best, start, SMALL, ("idle", ticking), ("during", partial(during, rounds=rounds)))
-    comparison.measure(best, start, LARGE, ("large", ticking))
-    if not comparison.quick:
-        own = comparison.column("Dagster", version, dagster_peer.REQUESTED.words)
-        start = partial(dagster_peer.running, environment=home, settings=dagster_peer.REQUESTED)
-        comparison.measure(own, start, SMALL, ("during", partial(during, rounds=1)))
-        default = comparison.column("Dagster", version, dagster_peer.DEFAULT.words)
-        start = partial(dagster_peer.running, environment=home, settings=dagster_peer.DEFAULT)
-        comparison.measure(default, start, SMALL, ("idle", partial(idle, samples=3, warm=0)))
-
-
-def _airflow(comparison: Comparison, home: Path) -> None:
-    version = environment.version("airflow", "apache-airflow")
-    samples, rounds = (1, 1) if comparison.quick else (6, 2)
-    best = comparison.column("Airflow", version, airflow_peer.BEST.words)
-    start = partial(airflow_peer.running, environment=home)
-    parts: list[tuple[str, Measure]] = [
-        ("idle", partial(idle, samples=samples)),
-        ("during", partial(during, rounds=rounds)),
+    parts = [
+        Part(*best, SMALL, {"idle": ticking, "during": partial(during, rounds=rounds)}),
+        Part(*best, LARGE, {"large": ticking}),
+        Part(*own, SMALL, {"during": partial(during, rounds=1)}),
+        Part(*default, SMALL, {"idle": partial(idle, samples=3, warm=0)}),
     ]
-    comparison.measure(best, start, SMALL, *parts)
-    comparison.measure(best, start, LARGE, ("large", partial(idle, samples=samples)))
-    if not comparison.quick:
-        default = comparison.column("Airflow", version, airflow_peer.DEFAULT.words)
-        start = partial(airflow_peer.running, environment=home, settings=airflow_peer.DEFAULT)
-        comparison.measure(
-            default, start, SMALL, ("idle", partial(idle, samples=4)), ("during", partial(during, rounds=1))
-        )
+    return parts[:2] if quick else parts
 
 
-PEERS: dict[str, Callable[[Comparison, Path], None]] = {"dagster": _dagster, "airflow": _airflow}
+def _airflow(home: Path, *, quick: bool) -> list[Part]:
+    version = environment.version("airflow", "apache-airflow")
+    samples, rounds = (1, 1) if quick else (6, 2)
+    best, default = (
+        (Column("Airflow", version, one.words), partial(airflow_peer.running, environment=home, settings=one))
+        for one in (airflow_peer.BEST, airflow_peer.DEFAULT)
+    )
+    chain = partial(idle, samples=samples)
+    parts = [
+        Part(*best, SMALL, {"idle": chain, "during": partial(during, rounds=rounds)}),
+        Part(*best, LARGE, {"large": chain}),
+        Part(*default, SMALL, {"idle": partial(idle, samples=4), "during": partial(during, rounds=1)}),
+    ]
+    return parts[:2] if quick else parts
+
+
+PEERS: dict[str, Callable[..., list[Part]]] = {"dagster": _dagster, "airflow": _airflow}
 
 
 def write(document: dict[str, Any], root: Path = ROOT) -> Iterator[str]:
