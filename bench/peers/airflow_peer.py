@@ -11,7 +11,6 @@ import json
 import secrets
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +27,6 @@ DEFINITIONS = Path(__file__).with_name("definitions")
 PACKAGES = ("apache-airflow",)
 SERVICES = ("api-server", "scheduler", "dag-processor")
 CREATED = 201
-START_S = 240
 QUERIES = Queries(
     runs="SELECT count(*) FROM dag_run",
     active="SELECT count(*) FROM dag_run WHERE state IN ('queued', 'running')",
@@ -72,13 +70,20 @@ def running(
     program = environment / "bin" / "airflow"
     subprocess.run([program, "db", "migrate"], env=environ, check=True, capture_output=True)
     with ExitStack() as stack:
-        for name in SERVICES:
-            stack.enter_context(process.service([program, name], environ, home / f"{name}.log"))
+        logs = {name: home / f"{name}.log" for name in SERVICES}
+        services = [
+            (stack.enter_context(process.service([program, name], environ, log)), log) for name, log in logs.items()
+        ]
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
-        client = _connected(port)
+        client = Client(port)
         found = System(QUERIES, connection, client.report, home / "notes", settings.interval)
-        system.until(lambda: found.count(PARSED) >= len(layout.consumes), "Airflow's DAG processor", START_S)
-        system.until(lambda: found.count(ACTIVE) >= layout.assets, "Airflow's assets", START_S)
+
+        def there() -> bool:
+            alive = all(process.alive(*one) for one in services)
+            return alive and found.count(PARSED) >= len(layout.consumes) and found.count(ACTIVE) >= layout.assets
+
+        system.ready(there, "Airflow's DAGs and assets")
+        system.ready(client.connect, "Airflow's API server")
         client.learn(connection)
         yield found
 
@@ -90,8 +95,15 @@ class Client:
         self._port = port
         self._headers = {"Content-Type": "application/json"}
         self._assets: dict[str, int] = {}
-        token = json.loads(self._ask("GET", "/auth/token"))["access_token"]
+
+    def connect(self) -> bool:
+        """Get a token; False: the server does not listen yet."""
+        try:
+            token = json.loads(self._ask("GET", "/auth/token"))["access_token"]
+        except ConnectionError:
+            return False
         self._headers["Authorization"] = f"Bearer {token}"
+        return True
 
     def learn(self, connection: psycopg.Connection[tuple[str, int]]) -> None:
         """The ids of assets, which the API wants."""
@@ -109,17 +121,6 @@ class Client:
         if answer.status not in {200, CREATED}:
             raise system.TooSlow(f"Airflow answered {method} {path} with {answer.status}: {text[:200]}")
         return text
-
-
-def _connected(port: int) -> Client:
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            return Client(port)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise system.TooSlow(f"Airflow's API server did not answer within {START_S} s") from None
-            time.sleep(0.2)
 
 
 def _environ(home: Path, url: str, port: int) -> dict[str, str]:

@@ -24,6 +24,7 @@ import psycopg
 from bench.measure import DIGITS, Options, phase, say
 from bench.peers import airflow_peer, dagster_peer, environment, ours, table
 from bench.peers.environment import Unavailable
+from bench.peers.process import Ended
 from bench.peers.system import System, TooSlow, chains, during, idle
 from bench.server import Server, started
 from bench.suite import ROOT, machine
@@ -68,7 +69,7 @@ class Part:
             with phase(str(self)), self.start(server, home, chains(self.assets)) as system:
                 for name, measure in self.measures.items():
                     self.column.found[name] = measure(system)
-        except (TooSlow, psycopg.Error, subprocess.SubprocessError, OSError) as error:
+        except (TooSlow, Ended, psycopg.Error, subprocess.SubprocessError, OSError) as error:
             return f"Not measured: {self}: {error}."
         return None
 

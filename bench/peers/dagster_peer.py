@@ -33,21 +33,24 @@ QUERIES = Queries(
 )
 TICKS = "SELECT status, tick_body FROM job_ticks WHERE status IN ('SUCCESS', 'SKIPPED') ORDER BY id"
 TICKED = "SELECT count(*) FROM job_ticks WHERE status IN ('SUCCESS', 'SKIPPED')"
-FIRST_TICKS = 2  # the first ones look at everything
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How it is set up. `interval`: how often it looks in fact; `handled`: when an update counts as dealt with."""
+    """How it is set up. `interval`: how often it looks in fact; `handled`: when an update counts as dealt with.
+
+    `first`: so many evaluations look at everything, and are waited for.
+    """
 
     words: str
     sensor: str
     interval: float
     coordinator: str
     handled: str = ""
+    first: int = 2
 
 
-DEFAULT = Settings("defaults", "", 30.0, "")
+DEFAULT = Settings("defaults", "", 30.0, "", first=1)
 BEST = Settings("best", "1", 5.0, "DefaultRunCoordinator")
 REQUESTED = Settings("best, own condition", "1", 5.0, "DefaultRunCoordinator", "requested")
 
@@ -56,7 +59,7 @@ REQUESTED = Settings("best, own condition", "1", 5.0, "DefaultRunCoordinator", "
 def running(
     server: Server, home: Path, layout: Layout, environment: Path, settings: Settings = BEST
 ) -> Iterator[System]:
-    """The whole of it, ready: every asset is known to be made, and the daemon has looked twice."""
+    """The whole of it, ready: every asset is known to be made, and the daemon has looked."""
     home.mkdir(parents=True)
     url, notes, program = server.empty(), home / "notes", environment / "bin"
     (home / "dagster.yaml").write_text(configuration(url, settings.coordinator), encoding="utf-8")
@@ -77,10 +80,10 @@ def running(
     with process.running(reporter, environ, log) as client:
         _hear(client, "ready")
         _report(client, [*layout.sources, *layout.consumes])
-        with process.service(daemon, environ, log), psycopg.connect(url, autocommit=True) as connection:
+        with process.service(daemon, environ, log) as one, psycopg.connect(url, autocommit=True) as connection:
             found = System(QUERIES, connection, lambda source: _report(client, [source]), notes)
             found.interval, found.calm = settings.interval, 2 * settings.interval + 3
-            system.until(lambda: found.count(TICKED) >= FIRST_TICKS, "Dagster's daemon", 180)
+            system.ready(lambda: process.alive(one, log) and found.count(TICKED) >= settings.first, "Dagster's daemon")
             yield found
 
 
@@ -94,7 +97,7 @@ def configuration(url: str, coordinator: str) -> str:
 
 def ticks(found: System) -> dict[str, Any]:
     """How long its evaluations took by its own account: those that asked for runs, and those that found nothing."""
-    return summary(found.connection.execute(TICKS).fetchall()[FIRST_TICKS:])
+    return summary(found.connection.execute(TICKS).fetchall()[BEST.first :])
 
 
 def summary(rows: Sequence[Sequence[str]]) -> dict[str, Any]:

@@ -64,6 +64,18 @@ def end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
         return
 
 
+class Ended(Exception):
+    """A process that should be there is not; the text says what it said last."""
+
+
+def alive(process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Whoever waits for a process asks this too, so as not to wait for one that is gone."""
+    if process.poll() is None:
+        return True
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
+    raise Ended(f"the process of {log.name} ended with status {process.returncode} and said {lines[-1][:200]!r}")
+
+
 def plain(**ours: str) -> dict[str, str]:
     """The environment without what configures Freshline, its checkout or a peer of somebody else."""
     foreign = ("FRESHLINE_", "ASSET_", "AIRFLOW", "DAGSTER", "PYTHON", "VIRTUAL_ENV")

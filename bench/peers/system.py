@@ -19,6 +19,7 @@ SLOW, SLOW_SOURCE = "slow", "slow_source"
 SLOW_S = 3.0
 POLL_S = 0.005
 TIMEOUT_S = 90.0
+START_S, START_POLL_S = 180.0, 0.2
 BURST = 3
 
 
@@ -75,17 +76,22 @@ class System:
         return int(row[0]) if row else 0
 
 
+def ready(condition: Callable[[], object], what: str) -> None:
+    """Wait until a system has started, and leave the machine to it meanwhile."""
+    until(condition, what, START_S, every=START_POLL_S)
+
+
 class TooSlow(Exception):
     """It did not happen in time; the text is a whole sentence."""
 
 
-def until(condition: Callable[[], object], what: str, timeout: float = TIMEOUT_S) -> float:
-    """The moment at which it is true. All systems are looked at equally often."""
+def until(condition: Callable[[], object], what: str, timeout: float = TIMEOUT_S, every: float = POLL_S) -> float:
+    """The moment at which it is true. What is measured is looked at equally often in all systems."""
     deadline = time.perf_counter() + timeout
     while not condition():
         if time.perf_counter() > deadline:
             raise TooSlow(f"waited {timeout:g} s for {what}")
-        time.sleep(POLL_S)
+        time.sleep(every)
     return time.perf_counter()
 
 

@@ -6,14 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bench import __main__ as bench
-from bench.peers import comparison, dagster_peer, environment, process, system, table
+from bench.peers import comparison, dagster_peer, environment, ours, process, system, table
 from bench.peers.comparison import Column
 from bench.peers.environment import Unavailable
+from bench.peers.process import Ended
 from bench.peers.system import Execution, Interrupted
 from tests.waiting import wait_until
 
@@ -214,6 +216,38 @@ def test_what_a_peer_started_ends_with_it(tmp_path: Path) -> None:
     pid = int((tmp_path / "child").read_text())
     assert started.returncode is not None
     wait_until(lambda: not _alive(pid))
+
+
+@pytest.mark.process
+def test_a_peer_that_ends_too_early_is_told_with_its_last_words(tmp_path: Path) -> None:
+    """Nobody waits minutes for a process that is gone."""
+    log = tmp_path / "daemon.log"
+    with process.service([sys.executable, "-c", "import sys; sys.exit('no such table')"], process.plain(), log) as one:
+        one.wait(30)
+        with pytest.raises(Ended, match=r"daemon.log ended with status 1 and said 'no such table'"):
+            process.alive(one, log)
+
+
+def test_what_one_part_cannot_measure_the_others_still_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peers take turns, most important first; a problem or the end of the time leaves a sentence in the notes."""
+    ran: list[str] = []
+
+    def part(name: str, problem: str | None = None) -> Any:
+        def run(server: Any) -> str | None:
+            ran.append(name)
+            return problem
+
+        return SimpleNamespace(run=run)
+
+    groups = [[part("a1"), part("a2", "Not measured: a2.")], [part("b1"), part("b2"), part("b3")]]
+    parts = list(comparison.in_turns(groups))
+    assert list(comparison._measure(parts, None)) == ["Not measured: a2."]  # type: ignore[arg-type]
+    assert ran == ["a1", "b1", "a2", "b2", "b3"]
+    monkeypatch.setattr(comparison, "LIMIT_S", -1.0)
+    late = comparison.Part(Column("Dagster", "1", "best"), ours.running, 100, {})
+    assert list(comparison._measure([late], None)) == [  # type: ignore[arg-type]
+        "Not measured, as the time was up: Dagster, best, 100 assets."
+    ]
 
 
 def _alive(pid: int) -> bool:
