@@ -145,14 +145,17 @@ def test_the_page_stays_if_the_comparison_is_not_whole(tmp_path: Path, change: d
 
 
 def test_the_ratio_is_of_the_fastest_peer() -> None:
-    """Ours against the best of theirs; without theirs there is none."""
+    """Ours against the best of theirs, told as other benchmarks do; without theirs there is none."""
     columns = [
-        Column(name, "1", "best", {"idle": {"created": {"median": median}}})
+        Column(name, "1", "best", {"idle": {"created": TIMES | {"median": median}}})
         for name, median in (("Freshline", 0.5), ("Dagster", 4.0), ("Airflow", 2.0))
     ]
-    assert comparison.ratio(columns) == 0.25
-    assert comparison.ratio(columns[:1]) is None
-    assert comparison.ratio([*columns[:1], Column("Dagster", "1", "best")]) is None
+    found = comparison.sides(columns)
+    assert found["ratio"] == found["claims"][0]["value"] == 0.25
+    assert (found["measured"]["median"], found["baseline"]["median"]) == (0.5, 2.0)
+    for alone in (columns[:1], [*columns[:1], Column("Dagster", "1", "best")]):
+        assert comparison.sides(alone)["ratio"] is None
+        assert comparison.sides(alone)["claims"] == []
 
 
 def test_an_environment_that_cannot_be_made_is_told_in_a_sentence(
