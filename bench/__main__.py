@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 import time
+from pathlib import Path
 
 import structlog
 
@@ -30,6 +31,7 @@ NAMES = {
     "wave": "bench.wave",
     "startup": "bench.startup",
 }
+PEERS = "peers"  # not of `all`: it downloads what it compares with
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +41,12 @@ def main(arguments: list[str]) -> int:
     if options.name is None:
         for name, module in NAMES.items():
             say(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")
+        say(f"{PEERS:12} {(importlib.import_module('bench.peers.comparison').__doc__ or '').splitlines()[0]}")
         return 0
+    # Baselines run in this process: what a transaction logs for a developer is not what is measured.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    if options.name == PEERS:
+        return _compare(options)
     if options.name == "all":
         from bench.suite import ROOT, run_all  # noqa: PLC0415 - it starts the others
 
@@ -49,8 +56,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(options: argparse.Namespace) -> None:
-    # Baselines run in this process: what a transaction logs for a developer is not what is measured.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     module = importlib.import_module(NAMES[options.name])
     say(f"{options.name}: {(module.__doc__ or '').splitlines()[0]}")
     chosen = Options(quick=options.quick, pairs=options.pairs, rows=options.rows)
@@ -62,15 +67,30 @@ def _measure(options: argparse.Namespace) -> None:
         say(json.dumps(result))
 
 
+def _compare(options: argparse.Namespace) -> int:
+    from bench.peers import comparison, table  # noqa: PLC0415 - needed for this alone
+
+    say(f"{PEERS}: {(comparison.__doc__ or '').splitlines()[0]}")
+    found = comparison.compare(Options(quick=options.quick), options.cache or comparison.CACHE, options.only)
+    for line in (*table.show(found), *comparison.write(found)):
+        say(line)
+    if options.json:
+        say(json.dumps(found))
+    return 0
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("name", nargs="?", choices=[*NAMES, "all"], metavar="NAME", help=", ".join([*NAMES, "all"]))
+    names = [*NAMES, "all", PEERS]
+    parser.add_argument("name", nargs="?", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
     parser.add_argument(
         "--quick", action="store_true", help="tiny sizes, to see that it works; the figures mean nothing"
     )
     parser.add_argument("--pairs", type=_positive, help="how many pairs are measured (default: at least 5)")
     parser.add_argument("--rows", type=_positive, help="rows of spark-large (default 20,000,000)")
+    parser.add_argument("--cache", type=Path, help="peers: where their environments are kept (.freshline/peers)")
+    parser.add_argument("--only", action="append", default=[], choices=["dagster", "airflow"], help="peers: this one")
     return parser.parse_args(arguments)
 
 

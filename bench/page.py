@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,16 @@ END = "<!-- end of results -->"
 
 def write(document: Mapping[str, Any], path: Path) -> None:
     """Replace what stands between the markers."""
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path} has lost its markers; it needs the lines {BEGIN} and {END}")
-    block = "\n".join(lines(document))
-    path.write_text(f"{before}{BEGIN}\n\n{block}\n\n{END}{after}", encoding="utf-8")
+    put(path, BEGIN, END, lines(document))
+
+
+def put(path: Path, begin: str, end: str, block: Iterable[str]) -> None:
+    """Replace what stands between two markers of a page."""
+    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{path} has lost its markers; it needs the lines {begin} and {end}")
+    path.write_text("\n".join([f"{before}{begin}", "", *block, "", f"{end}{after}"]), encoding="utf-8")
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:

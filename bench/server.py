@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import sql
@@ -56,6 +57,12 @@ class Server:
             source = str(psycopg.conninfo.conninfo_to_dict(template)["dbname"])
             self._administer("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, source)
         return make_conninfo(self.url, dbname=name)
+
+    def empty(self) -> str:
+        """The URL of a new database with nothing in it: for somebody else's tables."""
+        name = f"bench_{next(self._numbers)}"
+        self._administer("CREATE DATABASE {}", name)
+        return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
     def drop(self, url: str) -> None:
         """Remove a database, whoever is connected."""

@@ -1,0 +1,200 @@
+"""Dagster and Airflow beside Freshline: the same graph, the same PostgreSQL, one after another (needs downloads).
+
+Each peer has its best documented settings, and beside them its defaults. They are installed into environments of
+their own; one that cannot be is left out, and that is said.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version as installed
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from bench.measure import DIGITS, Claim, Options, phase, say
+from bench.peers import airflow_peer, dagster_peer, environment, ours, table
+from bench.peers.environment import Unavailable
+from bench.peers.process import Ended
+from bench.peers.system import System, TooSlow, chains, during, idle
+from bench.server import Server, started
+from bench.suite import ROOT, machine
+
+CACHE = ROOT / ".freshline" / "peers"
+LIMIT_S = 480.0  # no part begins later; each wait inside a part has a limit of its own
+SMALL, LARGE = 100, 1_000
+CLAIM = "report to run created, against the fastest peer"
+Start = Callable[..., AbstractContextManager[System]]
+Measure = Callable[[System], dict[str, Any]]
+
+
+@dataclass(eq=False, slots=True)
+class Column:
+    """One system with one way to set it up, and what was found."""
+
+    system: str
+    version: str
+    settings: str
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"system": self.system, "version": self.version, "settings": self.settings, **self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A system that is started once with a graph of this size, and what is measured of it then."""
+
+    column: Column
+    start: Start
+    assets: int
+    measures: Mapping[str, Measure]
+
+    def __str__(self) -> str:
+        return f"{self.column.system}, {self.column.settings}, {self.assets} assets"
+
+    def run(self, server: Server) -> str | None:
+        """None, or a sentence that says why it was not measured: a problem with one part ends only that part."""
+        home = Path(tempfile.mkdtemp(dir=server.home)) / "home"
+        try:
+            with phase(str(self)), self.start(server, home, chains(self.assets)) as system:
+                for name, measure in self.measures.items():
+                    self.column.found[name] = measure(system)
+        except (TooSlow, Ended, psycopg.Error, subprocess.SubprocessError, OSError) as error:
+            return f"Not measured: {self}: {error}."
+        return None
+
+
+def compare(options: Options, cache: Path, only: Sequence[str] = ()) -> dict[str, Any]:
+    """The whole comparison. `only`: these peers and no others."""
+    began = time.perf_counter()
+    homes, notes = environments(cache, only or tuple(PEERS))
+    theirs = [PEERS[name](home, quick=options.quick) for name, home in homes.items()]
+    parts = [*_freshline(quick=options.quick), *in_turns(theirs)]
+    with started() as server:
+        notes += _measure(parts, server)
+        settings = server.settings
+    columns = list(dict.fromkeys(part.column for group in (parts[:1], *theirs) for part in group))
+    return {
+        "name": "peers",
+        **sides(columns),
+        "unit": "s",
+        "columns": [column.as_json() for column in columns],
+        "notes": notes,
+        "server": settings,
+        "machine": machine(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "quick": options.quick,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def in_turns(groups: Sequence[Sequence[Part]]) -> Iterator[Part]:
+    """The first part of each peer, then the second: what is left out when the time is up is the least important."""
+    for parts in zip_longest(*groups):
+        yield from (part for part in parts if part is not None)
+
+
+def _measure(parts: Sequence[Part], server: Server) -> Iterator[str]:
+    """Sentences about what was not measured."""
+    deadline = time.monotonic() + LIMIT_S
+    for part in parts:
+        if time.monotonic() > deadline:
+            yield f"Not measured, as the time was up: {part}."
+        elif problem := part.run(server):
+            say(f"  {problem}")
+            yield problem
+
+
+def environments(cache: Path, names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
+    """Those that can be made, and a sentence for each that cannot."""
+    homes, missing = {}, []
+    for name in names:
+        try:
+            homes[name] = environment.environment(name, cache)
+        except Unavailable as problem:
+            say(f"  {problem}")
+            missing.append(f"{problem}.")
+    return homes, missing
+
+
+def sides(columns: Sequence[Column]) -> dict[str, Any]:
+    """Report to run created, 100 assets: Freshline against the fastest of the others, as other benchmarks tell it.
+
+    The ratio is None where there is no other.
+    """
+    found = [(one.system == "Freshline", one.found["idle"]["created"]) for one in columns if "idle" in one.found]
+    mine, others = ([times for ours, times in found if ours is side] for side in (True, False))
+    measured, baseline = (min(times, key=lambda one: one["median"], default=None) for times in (mine, others))
+    ratio = measured["median"] / baseline["median"] if measured and baseline else None
+    claims = [Claim(CLAIM, ratio).as_json()] if ratio is not None else []
+    told = None if ratio is None else round(ratio, DIGITS)
+    return {"ratio": told, "goal": None, "met": None, "measured": measured, "baseline": baseline, "claims": claims}
+
+
+def _freshline(*, quick: bool) -> list[Part]:
+    column = Column("Freshline", installed("freshline"), "defaults")
+    samples, rounds = (2, 1) if quick else (10, 2)
+    chain = partial(idle, samples=samples)
+    return [
+        Part(column, ours.running, SMALL, {"idle": chain, "during": partial(during, rounds=rounds)}),
+        Part(column, ours.running, LARGE, {"large": chain}),
+    ]
+
+
+def _dagster(home: Path, *, quick: bool) -> list[Part]:
+    version = environment.version("dagster", "dagster")
+    samples, rounds = (1, 1) if quick else (5, 2)
+    best, own, default = (
+        (Column("Dagster", version, one.words), partial(dagster_peer.running, environment=home, settings=one))
+        for one in (dagster_peer.BEST, dagster_peer.REQUESTED, dagster_peer.DEFAULT)
+    )
+
+    def ticking(system: System) -> dict[str, Any]:
+        return {**idle(system, samples), "ticks": dagster_peer.ticks(system)}
+
+    parts = [
+        Part(*best, SMALL, {"idle": ticking, "during": partial(during, rounds=rounds)}),
+        Part(*best, LARGE, {"large": ticking}),
+        Part(*own, SMALL, {"during": partial(during, rounds=1)}),
+        Part(*default, SMALL, {"idle": partial(idle, samples=3, warm=0)}),
+    ]
+    return parts[:2] if quick else parts
+
+
+def _airflow(home: Path, *, quick: bool) -> list[Part]:
+    version = environment.version("airflow", "apache-airflow")
+    samples, rounds = (1, 1) if quick else (6, 2)
+    best, default = (
+        (Column("Airflow", version, one.words), partial(airflow_peer.running, environment=home, settings=one))
+        for one in (airflow_peer.BEST, airflow_peer.DEFAULT)
+    )
+    chain = partial(idle, samples=samples)
+    parts = [
+        Part(*best, SMALL, {"idle": chain, "during": partial(during, rounds=rounds)}),
+        Part(*best, LARGE, {"large": chain}),
+        Part(*default, SMALL, {"idle": partial(idle, samples=4), "during": partial(during, rounds=1)}),
+    ]
+    return parts[:2] if quick else parts
+
+
+PEERS: dict[str, Callable[..., list[Part]]] = {"dagster": _dagster, "airflow": _airflow}
+
+
+def write(document: dict[str, Any], root: Path = ROOT) -> Iterator[str]:
+    """The page, unless the figures mean nothing or a peer is missing."""
+    if document["quick"] or document["ratio"] is None:
+        yield f"{table.NAME} stays as it is: this was not a whole comparison"
+        return
+    table.write(document, root / table.NAME)
+    yield f"wrote {table.NAME}"
