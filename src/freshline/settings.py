@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from freshline.errors import UsageError
 
 INLINE = "inline"
+API_FORM = "http://host[:port] or https://host[:port], without a user; the token is FRESHLINE_API_TOKEN"
 REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
 BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
 
@@ -43,6 +44,10 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_auth: str = "loopback"
+    api_url: str | None = None  # None: commands work on the database
+    api_token: str | None = field(default=None, repr=False)
+    ready_lag_ms: int = 60_000  # 0: not looked at
+    actor: str | None = None  # None: the user and the host
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0  # 0: not served
     log_format: str = "console"
@@ -90,6 +95,10 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_host=env.get("FRESHLINE_API_HOST") or "127.0.0.1",
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
+        api_url=_api_url(env.get("FRESHLINE_API_URL")),
+        api_token=env.get("FRESHLINE_API_TOKEN") or None,
+        ready_lag_ms=_number(env, "FRESHLINE_READY_LAG_MS", 60_000, low=0),
+        actor=env.get("FRESHLINE_ACTOR") or None,
         metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
         metrics_port=_number(env, "FRESHLINE_METRICS_PORT", 0, low=0, high=65_535),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
@@ -115,6 +124,21 @@ def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str,
     if value not in allowed:
         raise UsageError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")
     return value
+
+
+def _api_url(value: str | None) -> str | None:
+    """The address of an API, without its last slash. What is wrong is told without it: it may carry a password."""
+    if not value:
+        return None
+    try:
+        address = urlsplit(value)
+        right = address.scheme in {"http", "https"} and address.hostname and "@" not in address.netloc
+        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+    except ValueError:
+        right = False
+    if not right or address.query or address.fragment:
+        raise UsageError(f"FRESHLINE_API_URL is no address of an API; allowed is {API_FORM}")
+    return value.rstrip("/").removesuffix("/api/v1")
 
 
 def _spark_remote(value: str | None) -> str | None:

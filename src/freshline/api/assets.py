@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from freshline.api import models
 from freshline.api.guard import Operating, Reading
@@ -13,11 +13,10 @@ from freshline.api.pages import After, Limit, Name, page, tagged
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Key, Stored
 from freshline.store.audit import acting
-from freshline.world import planning
-from freshline.world.restoring import restore
 
 router = APIRouter(tags=["assets"])
 AssetId = Annotated[str, Path(max_length=200)]
+Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the current one.")]
 
 
 @router.get("/assets", response_model=models.Page[models.Asset])
@@ -45,6 +44,12 @@ def list_history(_: Reading, store: Stored, assetId: AssetId, limit: Limit = 50,
     return page(limit, lambda most: store.reader.snapshots(assetId, most, before=before), "version")
 
 
+@router.get("/assets/{assetId}/snapshot", response_model=models.Snapshot)
+def show_snapshot(_: Reading, store: Stored, assetId: AssetId, version: Version = None) -> Json:  # noqa: N803
+    """One of its snapshots: where its data is, what it was made from, and how its checks went."""
+    return store.reader.snapshot(assetId, version)
+
+
 @router.get("/assets/{assetId}/partitions", response_model=models.Page[models.AssetState])
 def list_partitions(_: Reading, store: Stored, assetId: AssetId) -> Json:  # noqa: N803
     """Its partitions; an asset without partitions has one, whose key is empty."""
@@ -62,9 +67,7 @@ def list_reasons(_: Reading, store: Stored, assetId: AssetId, limit: Limit = 10,
 @router.get("/assets/{assetId}/plan", response_model=models.Planned)
 def show_plan(_: Reading, store: Stored, assetId: AssetId) -> Json:  # noqa: N803
     """What would run, in which order, if it changed now; what would be held, and where it would stop."""
-    facts = store.reader.below(assetId)
-    made = planning.plan(restore(facts, store.settings), assetId) if facts.known else planning.Plan()
-    return {"asset": assetId, **made.as_json()}
+    return store.reader.plan(assetId, store.settings)
 
 
 @router.post("/assets/{assetId}/produced", response_model=models.Reported, status_code=202)

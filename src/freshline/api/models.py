@@ -285,6 +285,34 @@ class WorkflowState(Told):
     avoided: int
 
 
+class Pool(Told):
+    """How full a pool is."""
+
+    name: str
+    project: str
+    slots: int
+    running: int
+    queued: int
+
+
+class Status(Told):
+    """How everything stands, or one asset or workflow and its own. `notes`: what keeps everything from moving."""
+
+    at: datetime
+    assets: list[AssetState]
+    workflows: list[WorkflowState]
+    pools: list[Pool]
+    notes: list[str]
+
+
+class About(Told):
+    """What answers here: its version, the database's clock, and the position of the newest event."""
+
+    version: str
+    at: datetime
+    position: int
+
+
 class Workflow(Told):
     """A workflow's current definition, as declared."""
 
@@ -428,8 +456,17 @@ class Change(Told):
     after: Json | None
 
 
+class HealthCheck(Told):
+    """One thing that has to be so."""
+
+    name: str
+    ok: bool
+    detail: str | None
+
+
 class Health(Told):
-    """Whether a process is there, and whether it can work."""
+    """Whether a process is there, and whether it can work. Checks after one that fails are not made."""
 
     status: Literal["ok", "unavailable"]
+    checks: list[HealthCheck] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)

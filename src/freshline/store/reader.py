@@ -22,6 +22,7 @@ from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
 if TYPE_CHECKING:
+    from freshline.settings import Settings
     from freshline.world.restoring import Facts
 
 MAX_LIMIT = 100_000
@@ -170,6 +171,12 @@ class Reader:
         with self._look() as look:
             return notes(look.raw("queue", grace=SILENT_MS)[0])
 
+    def waiting(self) -> float | None:
+        """For how many seconds the oldest change has waited to be absorbed; None: none does."""
+        with self._look() as look:
+            age: float | None = look.raw("waiting")[0]["age"]
+            return age
+
     def measures(self, assets: int) -> Json:
         """Depths and ages of queues, holds by reason, processes by kind, and the ages of so many assets."""
         with self._look() as look:
@@ -248,10 +255,11 @@ class Reader:
         with self._look() as look:
             return next(iter(look.all("token", digest=digest)), None)
 
-    def audit(self, limit: int = 20, after: str | None = None) -> list[Json]:
-        """Who changed what."""
+    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[Json]:
+        """Who changed what; `subject`: only that thing."""
         with self._look() as look:
-            return look.all("audit", limit=limit, after=uuid(after, "the id of a change") if after else None)
+            cursor = uuid(after, "the id of a change") if after else None
+            return look.all("audit", limit=limit, after=cursor, subject=subject)
 
     def find(self, name: str) -> Json:
         """The asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
@@ -271,6 +279,15 @@ class Reader:
         with self._look() as look:
             look.asset(asset)
             return outlook.below(look.connection, asset)
+
+    def plan(self, asset: str, settings: Settings) -> Json:
+        """What would run, in which order, if the asset changed now; what would be held, and where it would stop."""
+        from freshline.world import planning  # noqa: PLC0415 - other looks do without a world
+        from freshline.world.restoring import restore  # noqa: PLC0415
+
+        facts = self.below(asset)
+        made = planning.plan(restore(facts, settings), asset) if facts.known else planning.Plan()
+        return {"asset": asset, **made.as_json()}
 
     def history(self, since: datetime) -> dict[str, list[Json]]:
         """`{workflows, reports, runs}` since then: what a simulation replays."""

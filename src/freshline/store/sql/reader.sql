@@ -236,6 +236,10 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTE
              coalesce(sum(avoided), 0)::bigint AS avoided
       FROM workflow_partitions) p
 
+-- name: waiting
+-- purpose: how long the oldest change waits to be absorbed, in seconds; null when none does
+SELECT extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox
+
 -- name: measured_holds
 -- purpose: how many workflows are held, by reason
 SELECT hold AS name, count(*) FROM considerations WHERE hold IS NOT NULL GROUP BY hold ORDER BY hold
@@ -370,7 +374,8 @@ WHERE digest = %(digest)s AND revoked_at IS NULL AND expires_at > freshline_now(
 -- purpose: one page of changes, newest first; `after` is the one that the previous page ended with
 SELECT id, at, who, token_id AS "tokenId", what, subject, before, after
 FROM audit
-WHERE (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHERE a.id = %(after)s))
+WHERE (%(subject)s::text IS NULL OR subject = %(subject)s)
+  AND (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHERE a.id = %(after)s))
 ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 
