@@ -178,11 +178,12 @@ class Reader:
             return age
 
     def measures(self, assets: int) -> Json:
-        """Depths and ages of queues, holds by reason, processes by kind, and the ages of so many assets."""
+        """Depths and ages of queues, holds by reason, processes by kind, and the ages and lags of so many assets."""
         with self._look() as look:
             one = look.all("measures")[0]
             holds, workers = look.all("measured_holds"), look.all("measured_workers", grace=SILENT_MS)
-            return {**one, "holds": holds, "workers": workers, "assets": look.all("measured_assets", limit=assets)}
+            ages, lags = look.all("measured_assets", limit=assets), look.all("measured_lags", limit=assets)
+            return {**one, "holds": holds, "workers": workers, "assets": ages, "lags": lags}
 
     def graph(self, asset: str | None = None) -> Json:
         """`{assets, workflows, edges}`; with an asset, only what it stems from and what stems from it."""
