@@ -96,7 +96,7 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
         api_url=_api_url(env.get("FRESHLINE_API_URL")),
-        api_token=env.get("FRESHLINE_API_TOKEN") or None,
+        api_token=_api_token(env.get("FRESHLINE_API_TOKEN")),
         ready_lag_ms=_number(env, "FRESHLINE_READY_LAG_MS", 60_000, low=0),
         actor=env.get("FRESHLINE_ACTOR") or None,
         metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
@@ -139,6 +139,14 @@ def _api_url(value: str | None) -> str | None:
     if not right or address.query or address.fragment:
         raise UsageError(f"FRESHLINE_API_URL is no address of an API; allowed is {API_FORM}")
     return value.rstrip("/").removesuffix("/api/v1")
+
+
+def _api_token(value: str | None) -> str | None:
+    """A token, as it goes into a header. What is wrong is told without it."""
+    token = (value or "").strip()
+    if not all(" " < character <= "~" for character in token):
+        raise UsageError("FRESHLINE_API_TOKEN is no token; allowed is one of `freshline token create`, as it was shown")
+    return token or None
 
 
 def _spark_remote(value: str | None) -> str | None:

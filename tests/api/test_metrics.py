@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
@@ -13,6 +15,8 @@ from tests.api.conftest import HOUR, Api
 from tests.docs.pages import ROOT, Page, code, codes
 from tests.lab import workflow
 from tests.store.scenes import tables
+
+RULES = ROOT / "deploy" / "prometheus" / "freshline.rules.yaml"
 
 
 def numbers(api: Api) -> dict[str, float]:
@@ -146,11 +150,20 @@ def test_the_number_of_assets_is_bounded(api: Api) -> None:
 def test_the_alerts_of_the_page_are_the_rules() -> None:
     """The same conditions on metrics that exist."""
     page = Page("docs/metrics.md")
-    rules = YAML(typ="safe").load(ROOT / "deploy" / "prometheus" / "freshline.rules.yaml")["groups"][0]["rules"]
+    rules = YAML(typ="safe").load(RULES)["groups"][0]["rules"]
     conditions = {rule["expr"] for rule in rules}
     assert {code(row[0]) for row in page.table("Alerts")} == conditions
     known = {code(row[0]) for row in page.table("How the installation stands")}
     assert {name for one in conditions for name in re.findall(r"freshline_\w+", one)} <= known
+
+
+def test_the_rules_are_what_prometheus_reads() -> None:
+    """Each has a name of its own, a severity and a summary; promtool agrees where it is installed."""
+    rules = YAML(typ="safe").load(RULES)["groups"][0]["rules"]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    assert all(rule["labels"]["severity"] and rule["annotations"]["summary"] for rule in rules)
+    if promtool := shutil.which("promtool"):
+        subprocess.run([promtool, "check", "rules", RULES], check=True, capture_output=True, timeout=60)
 
 
 def test_the_page_lists_what_is_told(shared: Api) -> None:

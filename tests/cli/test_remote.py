@@ -54,8 +54,8 @@ SCRIPT = [
     "graph shop.clean",
     "show shop.clean",
     "show shop.raw --version 1",
-    "run make-clean --param day=1 --param where=x --key r1",
-    "run make-clean --param day=1 --param where=x --key r1",
+    "run make-clean --param day=1 --param where=x --key schlüssel-1",
+    "run make-clean --param day=1 --param where=x --key schlüssel-1",
     "runs",
     "runs --status queued --workflow make-clean",
     "runs {run}",
@@ -369,4 +369,16 @@ def test_an_address_that_is_none_is_refused_without_repeating_it(
     monkeypatch.setenv("FRESHLINE_API_URL", url)
     said = freshline("status", code=2).stderr
     assert "FRESHLINE_API_URL is no address of an API; allowed is http://host" in said
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("token", ["canary two", "canary\nHost: evil", "canary…"])
+def test_a_token_that_is_none_is_refused_without_repeating_it(
+    freshline: Freshline, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    """It would be no header."""
+    monkeypatch.setenv("FRESHLINE_API_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("FRESHLINE_API_TOKEN", token)
+    said = freshline("status", code=2).stderr
+    assert "FRESHLINE_API_TOKEN is no token" in said
     assert "canary" not in said

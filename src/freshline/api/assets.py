@@ -9,12 +9,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from freshline.api import models
 from freshline.api.guard import Operating, Reading
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Name, page, tagged
+from freshline.api.pages import After, Limit, Name, Plain, page, tagged
 from freshline.api.problems import Refusal
-from freshline.api.workflows import Key, Stored
+from freshline.api.workflows import Key, Stored, one_key
 from freshline.store.audit import acting
 
-router = APIRouter(tags=["assets"])
+router = APIRouter(tags=["assets"], route_class=Plain)
 AssetId = Annotated[str, Path(max_length=200)]
 Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the current one.")]
 
@@ -80,12 +80,9 @@ def report_asset(
 ) -> Json:
     """The outside changed a source asset. The same key again changes nothing; a produced asset is refused."""
     said = asked or models.ProducedAsked()
-    if key is not None and said.key is not None and key != said.key:
-        raise Refusal(422, "two-keys", "the header Idempotency-Key and the field 'key' differ; give one of them")
+    key = one_key(key, said.key)
     with acting(actor):
-        return store.report(
-            assetId, version=said.data_version, key=key or said.key, sequence=said.sequence, payload=said.payload
-        )
+        return store.report(assetId, version=said.data_version, key=key, sequence=said.sequence, payload=said.payload)
 
 
 @router.post("/assets/{assetId}/expire", response_model=models.Expired, status_code=202)

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from freshline.api import models, stream
 from freshline.api.guard import Administrating, Operating, Reading, access
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Name, page, period
+from freshline.api.pages import After, Limit, Name, Plain, page, period
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Stored
 from freshline.store.audit import acting
 from freshline.store.facade import Store
 from freshline.store.reader import MAX_LIMIT, Period
 
-router = APIRouter(tags=["history"])
+router = APIRouter(tags=["history"], route_class=Plain)
 Id = Annotated[str, Path(max_length=100)]
 Within = Annotated[Period, Depends(period)]
 Type = Annotated[str | None, Query(max_length=200, description="A type, or its beginning: `asset`.")]

@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from freshline.api import models
 from freshline.api.guard import Reading
 from freshline.api.models import Json
-from freshline.api.pages import Name
+from freshline.api.pages import Name, Plain
 from freshline.api.workflows import Stored
 from freshline.store.look import plain
 
-router = APIRouter(tags=["overview"])
+router = APIRouter(tags=["overview"], route_class=Plain)
 
 
 @router.get("/status", response_model=models.Status)

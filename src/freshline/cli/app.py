@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -103,12 +101,16 @@ class App:
 
 def _actor(settings: Settings) -> Actor:
     """Who the audit says it was: FRESHLINE_ACTOR, else the user of this machine."""
-    from freshline.store.audit import Actor  # noqa: PLC0415 - `--help` must not pay for the driver
+    import socket  # noqa: PLC0415 - `--help` must not pay for it, nor for the driver
+
+    from freshline.store.audit import Actor  # noqa: PLC0415
 
     return Actor(f"cli:{settings.actor or f'{_user()}@{socket.gethostname()}'}")
 
 
 def _user() -> str:
+    import getpass  # noqa: PLC0415 - few commands name anybody
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name

@@ -164,8 +164,8 @@ class Store:
         payload: Any = None,
     ) -> Json:
         """The outside changed a source asset (R3.3)."""
-        said = {"dataVersion": version, "sequence": sequence, "payload": payload}
-        return self._change("assets", asset_id, "produced", key=key, **said)
+        said = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload}
+        return self._change("assets", asset_id, "produced", **said)
 
     def expire(self, asset_id: str) -> Json:
         """As if the asset's freshness had run out."""
@@ -180,8 +180,8 @@ class Store:
         full_refresh: bool = False,
     ) -> str:
         """Queue a manual run (R6.5); its id."""
-        asked = {"parameters": dict(parameters or {}), "fullRefresh": full_refresh}
-        return str(self._change("workflows", slug, "run", key=key, **asked)["id"])
+        asked = {"parameters": dict(parameters or {}), "fullRefresh": full_refresh, "key": key}
+        return str(self._change("workflows", slug, "run", **asked)["id"])
 
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
         """End a run; its status."""
@@ -199,8 +199,8 @@ class Store:
         """Forget failures and a cancellation."""
         self._change("workflows", slug, "reset")
 
-    def _change(self, *path: str, key: str | None = None, **body: Any) -> Json:
-        found: Json = self._wire.post(*path, key=key, **body)
+    def _change(self, *path: str, **body: Any) -> Json:
+        found: Json = self._wire.post(*path, **body)
         return found
 
 

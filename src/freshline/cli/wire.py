@@ -50,10 +50,9 @@ class Wire:
         given = {name: value for name, value in params.items() if value is not None}
         return self._ask("GET", _path(path) + (f"?{urlencode(given)}" if given else ""))
 
-    def post(self, *path: str, key: str | None = None, **body: Any) -> Any:
-        """What a change led to. Fields that are None are left out; `key` makes repetitions harmless."""
-        given = {name: value for name, value in body.items() if value is not None}
-        return self._ask("POST", _path(path), given, {} if key is None else {"Idempotency-Key": key})
+    def post(self, *path: str, **body: Any) -> Any:
+        """What a change led to. Fields that are None are left out."""
+        return self._ask("POST", _path(path), {name: value for name, value in body.items() if value is not None})
 
     def close(self) -> None:
         """End the connection."""
@@ -61,36 +60,39 @@ class Wire:
             self._connection.close()
             self._connection = None
 
-    def _ask(self, method: str, path: str, body: Any = None, more: Mapping[str, str] | None = None) -> Any:
-        headers = {"Accept": "application/json, application/problem+json", **(more or {})}
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Accept": "application/json, application/problem+json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         sent = None if body is None else json.dumps(body).encode()
         try:
-            return self._understand(self._exchange(method, path, sent, headers))
+            return self._understand(*self._exchange(method, path, sent, headers))
         finally:
             if method != "GET":
                 self.close()  # so that no change is ever sent into a connection that was given up meanwhile
 
     def _exchange(
         self, method: str, path: str, sent: bytes | None, headers: Mapping[str, str]
-    ) -> http.client.HTTPResponse:
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         kept = self._connection is not None
         try:
             return self._once(method, path, sent, headers)
-        except (http.client.HTTPException, OSError, ValueError) as error:
+        except (http.client.HTTPException, OSError) as error:
             self.close()
             if kept and method == "GET":  # the API closes idle connections
                 return self._exchange(method, path, sent, headers)
             raise self._lost(error, method) from None
 
-    def _once(self, method: str, path: str, sent: bytes | None, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+    def _once(
+        self, method: str, path: str, sent: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         if self._connection is None:
             self._connection = self._connect()
         self._connection.request(method, self._address.path + PREFIX + path, body=sent, headers=dict(headers))
-        return self._connection.getresponse()
+        answer = self._connection.getresponse()
+        return answer, answer.read()
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._address.hostname or "", self._address.port
@@ -115,12 +117,7 @@ class Wire:
             return ApiError(told)
         return ApiError(told, hint="what was asked for may have been done; look before you repeat it, or use --key")
 
-    def _understand(self, answer: http.client.HTTPResponse) -> Any:
-        try:
-            body = answer.read()
-        except (http.client.HTTPException, OSError) as error:
-            self.close()
-            raise self._lost(error, "POST") from None
+    def _understand(self, answer: http.client.HTTPResponse, body: bytes) -> Any:
         self._check_version(answer)
         try:
             found = json.loads(body)

@@ -14,6 +14,7 @@ class RunAsked(Asked):
     """A manual run."""
 
     parameters: dict[str, JsonValue] = Field(default_factory=dict, description="They win over the workflow's own.")
+    key: str | None = Field(default=None, min_length=1, max_length=200, description="As the header Idempotency-Key.")
     full_refresh: bool = Field(default=False, description="Write all outputs anew, also those that are appended to.")
 
 
