@@ -83,6 +83,18 @@ class DatabaseError(FreshlineError):
     code = "database"
 
 
+class ApiError(FreshlineError):
+    """The API that FRESHLINE_API_URL names cannot be reached, or is not one that this version understands."""
+
+    code = "api"
+
+
+class AccessError(FreshlineError):
+    """The API wants a token, or one that allows more."""
+
+    code = "access"
+
+
 class BusError(FreshlineError):
     """Redis cannot be reached or used. It costs latency only, so nobody stops for it."""
 

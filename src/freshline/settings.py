@@ -13,6 +13,7 @@ from freshline.errors import UsageError
 
 Network = IPv4Network | IPv6Network
 INLINE = "inline"
+API_FORM = "http://host[:port] or https://host[:port], without a user; the token is FRESHLINE_API_TOKEN"
 REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
 BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
 
@@ -45,6 +46,10 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_auth: str = "loopback"
+    api_url: str | None = None  # None: commands work on the database
+    api_token: str | None = field(default=None, repr=False)
+    ready_lag_ms: int = 60_000  # 0: not looked at
+    actor: str | None = None  # None: the user and the host
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0  # 0: not served
     webhook_attempts: int = 30
@@ -96,6 +101,10 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_host=env.get("FRESHLINE_API_HOST") or "127.0.0.1",
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
+        api_url=_api_url(env.get("FRESHLINE_API_URL")),
+        api_token=_api_token(env.get("FRESHLINE_API_TOKEN")),
+        ready_lag_ms=_number(env, "FRESHLINE_READY_LAG_MS", 60_000, low=0),
+        actor=env.get("FRESHLINE_ACTOR") or None,
         metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
         metrics_port=_number(env, "FRESHLINE_METRICS_PORT", 0, low=0, high=65_535),
         webhook_attempts=_number(env, "FRESHLINE_WEBHOOK_ATTEMPTS", 30, low=1, high=1_000),
@@ -137,6 +146,29 @@ def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
             allowed = "networks and addresses such as 10.0.0.0/8,127.0.0.1,fd00::/8"
             raise UsageError(f"{name} has {text!r}; allowed are {allowed}") from None
     return tuple(found)
+
+
+def _api_url(value: str | None) -> str | None:
+    """The address of an API, without its last slash. What is wrong is told without it: it may carry a password."""
+    if not value:
+        return None
+    try:
+        address = urlsplit(value)
+        right = address.scheme in {"http", "https"} and address.hostname and "@" not in address.netloc
+        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+    except ValueError:
+        right = False
+    if not right or address.query or address.fragment:
+        raise UsageError(f"FRESHLINE_API_URL is no address of an API; allowed is {API_FORM}")
+    return value.rstrip("/").removesuffix("/api/v1")
+
+
+def _api_token(value: str | None) -> str | None:
+    """A token, as it goes into a header. What is wrong is told without it."""
+    token = (value or "").strip()
+    if not all(" " < character <= "~" for character in token):
+        raise UsageError("FRESHLINE_API_TOKEN is no token; allowed is one of `freshline token create`, as it was shown")
+    return token or None
 
 
 def _spark_remote(value: str | None) -> str | None:

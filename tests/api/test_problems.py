@@ -78,7 +78,32 @@ def test_without_a_database_it_is_there_and_not_ready(api: Api) -> None:
     """`/healthz` goes on, `/readyz` says no, everything else is 503 with a hint when to come back."""
     assert api.get("/readyz")["status"] == "ok"
     api.lab.database.close()
-    assert api.get("/healthz") == {"status": "ok", "notes": []}
-    assert api.get("/readyz", expect=503)["status"] == "unavailable"
+    assert api.get("/healthz") == {"status": "ok", "checks": [], "notes": []}
+    gone = api.get("/readyz", expect=503)
+    assert (gone["status"], [one["name"] for one in gone["checks"] if not one["ok"]]) == ("unavailable", ["database"])
     away = api.client.get("/runs")
     assert (away.status_code, away.json()["code"], away.headers["retry-after"]) == (503, "database", "2")
+
+
+def test_it_is_not_ready_while_changes_wait_too_long(api: Api) -> None:
+    """The check that fails is named, with how long; when the change is absorbed all is well again."""
+    api.lab.report("a", "2")
+    api.lab.advance(seconds=60)
+    assert [one["ok"] for one in api.get("/readyz")["checks"]] == [True, True, True]
+    api.lab.advance(seconds=30)
+    late = api.get("/readyz", expect=503)
+    assert [(one["name"], one["ok"]) for one in late["checks"]] == [
+        ("database", True),
+        ("schema", True),
+        ("absorber", False),
+    ]
+    assert late["notes"] == ["the oldest change has waited for 1.5 min to be looked at; allowed are 1.0 min"]
+    api.lab.settle()
+    assert api.get("/readyz")["status"] == "ok"
+
+
+def test_a_schema_that_does_not_fit_is_named(api: Api) -> None:
+    """It is one that only a newer Freshline understands."""
+    api.lab.rows("INSERT INTO freshline_migrations (version, name, breaking) VALUES (99, 'x', true) RETURNING 1")
+    late = api.get("/readyz", expect=503)
+    assert [(one["name"], one["ok"]) for one in late["checks"]] == [("database", True), ("schema", False)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
 
 from freshline.errors import ConflictError
 from freshline.store.look import Look
 from freshline.store.webhooks import Webhook
-from tests.api.conftest import HOUR, Api
+from tests.api.conftest import HOUR, Api, serving
 from tests.api.documents import operations, undocumented
 
 
@@ -145,21 +147,41 @@ def test_the_outside_reports_a_source(api: Api) -> None:
     assert api.post("/assets/a/produced", {"key": "x"}, expect=422, Idempotency_Key="y")["code"] == "two-keys"
 
 
+KEY = {"Idempotency-Key": "once"}
+
+
+def at_once(api: Api, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers to 200 equal requests with one key: two clients at two processes, all at the same time."""
+    begin = threading.Barrier(40)
+
+    def ask(client: httpx.Client) -> list[dict[str, Any]]:
+        begin.wait(30)
+        answers = [client.post(path, json=body, headers=KEY) for _ in range(5)]
+        assert {one.status_code for one in answers} == {202}, [one.text for one in answers]
+        return [one.json() for one in answers]
+
+    with serving(api.lab) as other, ThreadPoolExecutor(40) as pool:
+        asked = pool.map(ask, [api.client, other.client] * 20)
+        return [one for told in asked for one in told]
+
+
 def test_one_key_has_one_effect_however_many_post_it(api: Api) -> None:
-    """Two clients post the same key 100 times at once: one run, and everybody is told its id."""
-
-    def ask(number: int) -> str:
-        key = {"Idempotency-Key": "once"}
-        answer = api.client.post("/workflows/b/run", json={"parameters": {"n": 1}}, headers=key)
-        assert answer.status_code == 202, answer.text
-        return str(answer.json()["id"])
-
-    with ThreadPoolExecutor(8) as pool:
-        told = set(pool.map(ask, range(200)))
-    assert told == {run["id"] for run in api.get("/runs", trigger="manual")["items"]}
+    """Two clients post the same key 100 times each at once: one run, and everybody is told its id."""
+    told = at_once(api, "/workflows/b/run", {"parameters": {"n": 1}})
+    assert len(told) == 200
+    assert {one["id"] for one in told} == {run["id"] for run in api.get("/runs", trigger="manual")["items"]}
     other = api.post("/workflows/b/run", {"parameters": {"n": 2}}, expect=422, Idempotency_Key="once")
     assert other["code"] == "key-reused"
     assert api.post("/workflows/c/run", expect=409, Idempotency_Key="once")["code"] == "conflict"
+
+
+def test_one_report_has_one_effect_however_many_send_it(api: Api) -> None:
+    """The same for a report: one new version, one event, and one of them was the first."""
+    before = api.get("/assets/a")["version"]
+    told = at_once(api, "/assets/a/produced", {"dataVersion": "2"})
+    assert len({one["eventId"] for one in told}) == 1
+    assert sum(not one["duplicate"] for one in told) == 1
+    assert api.get("/assets/a")["version"] == before + 1
 
 
 def test_a_hand_on_a_workflow(api: Api) -> None:

@@ -111,3 +111,35 @@ def test_a_materializer_at_work_is_healthy_and_shown(applied: Freshline, store: 
         materializer.stop()
     own = store.outline()
     assert {key: shown[0][key] for key in own} == own
+
+
+class TestReady:
+    """`freshline doctor --ready`: what /readyz tells, where there is no HTTP."""
+
+    def test_a_new_installation_is_ready(self, applied: Freshline) -> None:
+        """Exit code 0 and each check in a line, or one document."""
+        assert applied("doctor", "--ready").stderr.splitlines() == ["database: ok", "schema: ok", "absorber: ok"]
+        found = applied.json("doctor", "--ready")
+        assert (found["ready"], [one["name"] for one in found["checks"]]) == (True, ["database", "schema", "absorber"])
+
+    def test_the_check_that_fails_is_named(
+        self, applied: Freshline, execute: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A change that waits, a schema that is too new, a database that is away; 0 turns the first off."""
+        applied("report", "shop.raw")
+        execute("UPDATE inbox SET at = at - interval '5 min'")
+        assert "absorber: the oldest change has waited for 5.0 min" in applied("doctor", "--ready", code=1).stderr
+        monkeypatch.setenv("FRESHLINE_READY_LAG_MS", "0")
+        assert "absorber: ok" in applied("doctor", "--ready").stderr
+        execute("INSERT INTO freshline_migrations (version, name, breaking) VALUES (99, 'x', true)")
+        assert [one["name"] for one in applied.json("doctor", "--ready", code=1)["checks"]] == ["schema"]
+        monkeypatch.setenv("FRESHLINE_DATABASE_URL", "postgresql://127.0.0.1:1/nowhere")
+        assert "database: " in applied("doctor", "--ready", code=1).stderr
+
+    def test_a_process_of_this_host_is_there_or_not(self, applied: Freshline, store: Store) -> None:
+        """One of that kind that announced itself lately."""
+        assert "worker: no worker on" in applied("doctor", "--ready", "--process", "worker", code=1).stderr
+        store.register_worker(new_id(), "worker", project="shop", code_hash=None, info={})
+        assert "worker: ok" in applied("doctor", "--ready", "--process", "worker").stderr
+        assert "no api on" in applied("doctor", "--ready", "--process", "api", code=1).stderr
+        assert "--process goes with --ready" in applied("doctor", "--process", "api", code=2).stderr

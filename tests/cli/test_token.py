@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import getpass
 import hashlib
+import socket
 from datetime import datetime, timedelta
+
+import pytest
 
 from freshline.store.facade import Store
 from tests.cli.conftest import Freshline
@@ -48,12 +52,17 @@ def test_a_revoked_token_is_worth_nothing(freshline: Freshline, store: Store) ->
     ]
 
 
-def test_changes_of_tokens_are_in_the_audit(freshline: Freshline, store: Store) -> None:
-    """Who made and who revoked it, before and after."""
+def test_changes_of_tokens_are_in_the_audit(
+    freshline: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who made and who revoked it, before and after; who they are is FRESHLINE_ACTOR, else user and host."""
     freshline("token", "create", "ci", "--scope", "admin")
+    monkeypatch.setenv("FRESHLINE_ACTOR", "ada")
     freshline("token", "revoke", "ci")
     revoked, made = store.reader.audit()
-    assert (made["what"], made["who"], made["before"]) == ("create_token", "command line", None)
+    who = f"cli:{getpass.getuser()}@{socket.gethostname()}"
+    assert (made["what"], made["who"], made["before"]) == ("create_token", who, None)
+    assert revoked["who"] == "cli:ada"
     assert made["after"]["scope"] == "admin"
     assert (revoked["what"], revoked["before"]["revokedAt"]) == ("revoke_token", None)
     assert revoked["after"]["revokedAt"] is not None

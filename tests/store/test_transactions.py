@@ -280,7 +280,7 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
     stage.lab.settle()
     run, gate, record = stage.lab.start(), Gate(), ending.record_success
 
-    def slow(*arguments: Any, **more: Any) -> bool:
+    def slow(*arguments: Any, **more: Any) -> Any:
         gate()
         return record(*arguments, **more)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from freshline.api import assets, health, history, metrics, models, problems, webhooks, workflows
+from freshline.api import assets, health, history, metrics, models, overview, problems, webhooks, workflows
 from freshline.api.gate import Gate
 from freshline.api.guard import Access
 from freshline.api.stream import Streams
@@ -55,7 +55,7 @@ def _routes() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for part in (workflows, assets, history, webhooks, metrics):
+    for part in (overview, workflows, assets, history, webhooks, metrics):
         app.include_router(part.router, prefix=PREFIX, responses=PROBLEMS)
     app.include_router(health.router, prefix=PREFIX)
     for part in (health, metrics):  # where those who ask for them usually look

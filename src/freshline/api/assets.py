@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from freshline.api import models
 from freshline.api.guard import Operating, Reading
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Name, page, tagged
+from freshline.api.pages import After, Limit, Name, Plain, page, tagged
 from freshline.api.problems import Refusal
-from freshline.api.workflows import Key, Stored
+from freshline.api.workflows import Key, Stored, one_key
 from freshline.store.audit import acting
-from freshline.world import planning
-from freshline.world.restoring import restore
 
-router = APIRouter(tags=["assets"])
+router = APIRouter(tags=["assets"], route_class=Plain)
 AssetId = Annotated[str, Path(max_length=200)]
+Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the current one.")]
 
 
 @router.get("/assets", response_model=models.Page[models.Asset])
@@ -45,6 +44,12 @@ def list_history(_: Reading, store: Stored, assetId: AssetId, limit: Limit = 50,
     return page(limit, lambda most: store.reader.snapshots(assetId, most, before=before), "version")
 
 
+@router.get("/assets/{assetId}/snapshot", response_model=models.Snapshot)
+def show_snapshot(_: Reading, store: Stored, assetId: AssetId, version: Version = None) -> Json:  # noqa: N803
+    """One of its snapshots: where its data is, what it was made from, and how its checks went."""
+    return store.reader.snapshot(assetId, version)
+
+
 @router.get("/assets/{assetId}/partitions", response_model=models.Page[models.AssetState])
 def list_partitions(_: Reading, store: Stored, assetId: AssetId) -> Json:  # noqa: N803
     """Its partitions; an asset without partitions has one, whose key is empty."""
@@ -62,9 +67,7 @@ def list_reasons(_: Reading, store: Stored, assetId: AssetId, limit: Limit = 10,
 @router.get("/assets/{assetId}/plan", response_model=models.Planned)
 def show_plan(_: Reading, store: Stored, assetId: AssetId) -> Json:  # noqa: N803
     """What would run, in which order, if it changed now; what would be held, and where it would stop."""
-    facts = store.reader.below(assetId)
-    made = planning.plan(restore(facts, store.settings), assetId) if facts.known else planning.Plan()
-    return {"asset": assetId, **made.as_json()}
+    return store.reader.plan(assetId, store.settings)
 
 
 @router.post("/assets/{assetId}/produced", response_model=models.Reported, status_code=202)
@@ -77,12 +80,9 @@ def report_asset(
 ) -> Json:
     """The outside changed a source asset. The same key again changes nothing; a produced asset is refused."""
     said = asked or models.ProducedAsked()
-    if key is not None and said.key is not None and key != said.key:
-        raise Refusal(422, "two-keys", "the header Idempotency-Key and the field 'key' differ; give one of them")
+    key = one_key(key, said.key)
     with acting(actor):
-        return store.report(
-            assetId, version=said.data_version, key=key or said.key, sequence=said.sequence, payload=said.payload
-        )
+        return store.report(assetId, version=said.data_version, key=key, sequence=said.sequence, payload=said.payload)
 
 
 @router.post("/assets/{assetId}/expire", response_model=models.Expired, status_code=202)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import MutableMapping
+from importlib.metadata import version
 from typing import Any
 
 import structlog
@@ -16,11 +17,14 @@ from freshline.api.problems import Refusal, unexpected
 log = structlog.get_logger("freshline.api")
 MOST_BYTES = 1024 * 1024
 BODY_S = 20.0
+# So that a client which speaks another version can say so.
+VERSION = "Freshline-Version"
 # Nothing here is a page: a browser shall neither guess, nor frame, nor keep what it is told.
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
+    VERSION: version("freshline"),
 }
 
 

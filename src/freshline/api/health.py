@@ -9,6 +9,8 @@ from freshline.api.models import Json
 from freshline.api.problems import log
 from freshline.api.workflows import Stored
 from freshline.errors import FreshlineError
+from freshline.store import readiness
+from freshline.store.facade import Store
 
 router = APIRouter(tags=["health"])
 
@@ -21,13 +23,18 @@ def healthz() -> Json:
 
 @router.get("/readyz", response_model=models.Health, responses={503: {"model": models.Health}})
 def readyz(store: Stored, response: Response) -> Json:
-    """The database answers, its schema fits, and nothing waits for a process that is not there."""
+    """The database answers, its schema fits, and changes are taken up in time; `checks` says which of it is not so."""
+    found = readiness.checks(store)
+    told = {"status": "ok", "checks": [one.as_json() for one in found]}
+    if all(one.ok for one in found):
+        return {**told, "notes": _notes(store)}
+    log.warning("not_ready", check=found[-1].name, detail=found[-1].detail)
+    response.status_code = 503
+    return {**told, "status": "unavailable", "notes": [one.detail for one in found if not one.ok]}
+
+
+def _notes(store: Store) -> list[str]:
     try:
-        store.require_schema()
-        late = store.reader.notes()
-    except FreshlineError as error:
-        log.warning("not_ready", error=str(error))
-        response.status_code = 503
-        # Without the error's words: who asks here has shown no token.
-        return {"status": "unavailable", "notes": [f"the {error.code} cannot be used; the log of the API tells more"]}
-    return {"status": "ok", "notes": late}
+        return store.reader.notes()
+    except FreshlineError:  # it went between two looks; who asks again will be told
+        return []

@@ -9,16 +9,19 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from freshline.api import models, stream
 from freshline.api.guard import Administrating, Operating, Reading, access
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Name, page, period
+from freshline.api.pages import After, Limit, Name, Plain, page, period
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Stored
 from freshline.store.audit import acting
 from freshline.store.facade import Store
-from freshline.store.reader import Period
+from freshline.store.reader import MAX_LIMIT, Period
 
-router = APIRouter(tags=["history"])
+router = APIRouter(tags=["history"], route_class=Plain)
 Id = Annotated[str, Path(max_length=100)]
 Within = Annotated[Period, Depends(period)]
+Type = Annotated[str | None, Query(max_length=200, description="A type, or its beginning: `asset`.")]
+Position = Annotated[int, Query(ge=0, lt=2**63, description="The position of the last known event.")]
+Many = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="At most so many.")]
 Line = Annotated[int, Query(ge=-1, lt=2**31, description="The number of the last line that is known.")]
 
 
@@ -73,7 +76,7 @@ def list_events(
     *,
     limit: Limit = 50,
     after: After = None,
-    type: Annotated[str | None, Query(max_length=200, description="A type, or its beginning: `asset`.")] = None,  # noqa: A002
+    type: Type = None,  # noqa: A002
     subject: Name = None,
     last: Annotated[
         str | None, Header(alias="Last-Event-ID", max_length=100, description="The last known one.")
@@ -89,9 +92,25 @@ def list_events(
 
 
 @router.get("/events/{eventId}", response_model=models.EventDetail)
-def show_event(_: Reading, store: Stored, eventId: Id) -> Json:  # noqa: N803
-    """One event by its id or position, and what became of it for each workflow that it concerns."""
-    return store.reader.event(eventId)
+def show_event(_: Reading, store: Stored, eventId: Id, limit: Many = 100) -> Json:  # noqa: N803
+    """One event by its id or position, and what became of it for the first so many workflows that it concerns."""
+    return store.reader.event(eventId, limit)
+
+
+@router.get("/feed", response_model=models.Page[models.Event])
+def list_feed(
+    _: Reading,
+    store: Stored,
+    position: Position = 0,
+    type: Type = None,  # noqa: A002
+    subject: Name = None,
+) -> Json:
+    """Up to 1,000 events after a position, oldest first. `next`: the position to go on from; none while nothing is new.
+
+    Positions are in the order of commits: who reads on misses none.
+    """
+    found = store.reader.events_since(position, type, subject)
+    return {"items": found, "next": str(found[-1]["position"]) if found else None}
 
 
 @router.get("/decisions", response_model=models.Page[models.Decision])
@@ -114,15 +133,17 @@ def list_decisions(
 
 
 @router.get("/workers", response_model=models.Page[models.Worker])
-def list_workers(_: Reading, store: Stored, limit: Limit = 100, stopped: bool = False) -> Json:
+def list_workers(_: Reading, store: Stored, limit: Many = 100, stopped: bool = False) -> Json:
     """The processes that announced themselves, the first so many; with `stopped`, those that ended too."""
     return {"items": store.reader.workers(limit, stopped=stopped), "next": None}
 
 
 @router.get("/audit", response_model=models.Page[models.Change])
-def list_changes(_: Administrating, store: Stored, limit: Limit = 50, after: After = None) -> Json:
-    """Every change that was made over HTTP, and every change of a token: who, what, before and after."""
-    return page(limit, lambda most: store.reader.audit(most, after))
+def list_changes(
+    _: Administrating, store: Stored, limit: Limit = 50, after: After = None, subject: Name = None
+) -> Json:
+    """Every change that somebody made, by whichever way: who, what, before and after."""
+    return page(limit, lambda most: store.reader.audit(most, after, subject))
 
 
 def _position(store: Store, known: str | None) -> int:

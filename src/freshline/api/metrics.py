@@ -1,7 +1,7 @@
 """Numbers for Prometheus: what this process did, and how the installation stands.
 
-Labels come from small closed sets: codes, states and names of transactions. The one exception is the age of assets with
-a `maxAgeMs`, of which there are at most `MOST_ASSETS`: those that are nearest to it or furthest beyond.
+Labels come from small closed sets: codes, states and names of transactions. The exceptions name assets, at most
+`MOST_ASSETS` of each: those that are nearest to their `maxAgeMs` or furthest beyond, and those furthest behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ GAUGES = (
     ("due", "considerations_due", "Workflows that are to be looked at now."),
     ("dueAge", "considerations_due_oldest_seconds", "How long the oldest of them has waited."),
     ("unstamped", "events_unstamped", "Events without a position, which outside readers do not see yet."),
+    ("unstampedAge", "events_unstamped_oldest_seconds", "How long the oldest of them has waited."),
     ("timersDue", "timers_due", "Timers that are due and have not fired."),
+    ("timersDueAge", "timers_due_oldest_seconds", "How long the oldest of them has waited."),
+    ("unlogged", "table_versions_unlogged", "Table versions that their Delta log has not yet."),
+    ("unloggedAge", "table_versions_unlogged_oldest_seconds", "How long the oldest of them has waited."),
     ("failing", "workflows_failing", "Workflows whose last automatic run failed."),
     ("breakers", "breakers_open", "Workflows whose breaker is open."),
     ("paused", "workflows_paused", "Workflows that are paused."),
@@ -45,6 +49,12 @@ GAUGES = (
 LABELLED = (
     ("holds", "holds", "reason", "Workflows that are held, by reason."),
     ("workers", "processes", "kind", "Processes that are there, by kind."),
+)
+
+ASSETS = (
+    ("assets", "age", "The age of an asset with a maxAgeMs."),
+    ("assets", "max_age", "The maxAgeMs of that asset."),
+    ("lags", "lag", "For how long an input of an asset has had a change that the asset was not made from."),
 )
 
 
@@ -117,8 +127,8 @@ def _measured(found: Mapping[str, Any]) -> Iterator[Metric]:
         for row in found[name]:
             family.add_metric([row["name"]], row["count"])
         yield family
-    for name, meaning in (("age", "The age of an asset with a maxAgeMs."), ("max_age", "The maxAgeMs of that asset.")):
+    for rows, name, meaning in ASSETS:
         family = GaugeMetricFamily(f"freshline_asset_{name}_seconds", meaning, labels=["asset"])
-        for row in found["assets"]:
+        for row in found[rows]:
             family.add_metric([row["assetId"]], float(row[name]))
         yield family

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
+from fastapi.routing import APIRoute
 from pydantic import AwareDatetime
 
 from freshline.api.models import Json
@@ -19,6 +21,32 @@ After = Annotated[str | None, Query(max_length=200, description="The `next` of t
 Since = Annotated[AwareDatetime | None, Query(description="From this time on.")]
 Until = Annotated[AwareDatetime | None, Query(description="Before this time.")]
 Name = Annotated[str | None, Query(max_length=200)]
+
+
+class Plain(APIRoute):
+    """A route whose answer is sent as it is.
+
+    The models describe it; that it is so is shown by tests, and not looked at again with every request.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, _plain(endpoint, options.get("status_code") or 200), **options)
+
+
+def _plain(endpoint: Callable[..., Any], status: int) -> Callable[..., Any]:
+    @functools.wraps(endpoint)
+    def answer(**given: Any) -> Response:
+        found = endpoint(**given)
+        if isinstance(found, Response):
+            return found
+        return Response(encoded(found), status, media_type="application/json")
+
+    return answer
+
+
+def encoded(document: Any) -> bytes:
+    """The document as JSON, as the command line has it."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
 def page(limit: int, read: Callable[[int], Sequence[Json]], key: str = "id") -> Json:
@@ -35,7 +63,7 @@ def period(since: Since = None, until: Until = None) -> Period:
 
 def tagged(request: Request, document: Any) -> Response:
     """The document with its ETag, or 304 for those who have it."""
-    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    body = encoded(document)
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]

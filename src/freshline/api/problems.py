@@ -115,7 +115,9 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 def _http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these alone
-    return problem(error.status_code, CODES.get(error.status_code, "bad-request"), str(error.detail))
+    told = problem(error.status_code, CODES.get(error.status_code, "bad-request"), str(error.detail))
+    told.headers.update(error.headers or {})  # which methods are allowed, say
+    return told
 
 
 def _database(request: Request, error: Exception) -> JSONResponse:

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from freshline.api import models
 from freshline.api.guard import Operating, Reading, access
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, page, tagged
+from freshline.api.pages import After, Limit, Plain, page, tagged
 from freshline.api.problems import Refusal
 from freshline.store.audit import acting
 from freshline.store.facade import Store
 
-router = APIRouter(tags=["workflows"])
+router = APIRouter(tags=["workflows"], route_class=Plain)
 Slug = Annotated[str, Path(max_length=200)]
 Key = Annotated[
     str | None,
@@ -57,7 +57,9 @@ def run_workflow(
     """Queue a manual run on the data of this moment. The same key returns the same run."""
     wanted = asked or models.RunAsked()
     with acting(actor):
-        run_id = store.request_run(slug, wanted.parameters, key=key, full_refresh=wanted.full_refresh)
+        run_id = store.request_run(
+            slug, wanted.parameters, key=one_key(key, wanted.key), full_refresh=wanted.full_refresh
+        )
     run = store.reader.run(run_id)
     refresh = bool(run["trigger"].get("fullRefresh", False))
     if (run["parameters"], refresh) != (wanted.parameters, wanted.full_refresh):
@@ -87,6 +89,13 @@ def reset_workflow(actor: Operating, store: Stored, slug: Slug, _: models.Nothin
     with acting(actor):
         store.reset(slug)
     return _state(store, slug)
+
+
+def one_key(header: str | None, field: str | None) -> str | None:
+    """The key of a request, which may stand in its header or in its body: there it may have any character."""
+    if header is not None and field is not None and header != field:
+        raise Refusal(422, "two-keys", "the header Idempotency-Key and the field 'key' differ; give one of them")
+    return header if header is not None else field
 
 
 def _state(store: Store, slug: str) -> Json:

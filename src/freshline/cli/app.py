@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from freshline.journal import configure_later
 from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
+    from freshline.cli.seam import Looking, Operating
+    from freshline.store.audit import Actor
     from freshline.store.facade import Store
     from freshline.store.reader import Reader
 
@@ -43,6 +46,32 @@ class App:
         return self.settings if directory is None else replace(self, project=directory).settings
 
     @contextmanager
+    def looking(self) -> Iterator[Looking]:
+        """What operating commands look at: the API that FRESHLINE_API_URL names, else the database."""
+        settings = self.settings
+        if settings.api_url is None:
+            with self.reader(settings) as reader:
+                yield reader
+        else:
+            with self._remote(settings) as store:
+                yield store.reader
+
+    @contextmanager
+    def operating(self) -> Iterator[Operating]:
+        """The same, and what operating commands change."""
+        settings = self.settings
+        with self.store(settings) if settings.api_url is None else self._remote(settings) as store:
+            yield store
+
+    @contextmanager
+    def _remote(self, settings: Settings) -> Iterator[Operating]:
+        from freshline.cli import logs, remote  # noqa: PLC0415 - `--help` must not pay for it
+
+        logs.configure(settings)
+        with remote.connected(settings) as store:
+            yield store
+
+    @contextmanager
     def reader(self, settings: Settings | None = None) -> Iterator[Reader]:
         """The database, to look at only: quicker to open than the store."""
         from freshline.store.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
@@ -55,15 +84,17 @@ class App:
     @contextmanager
     def store(self, settings: Settings | None = None) -> Iterator[Store]:
         """The open store."""
+        from freshline.store.audit import acting  # noqa: PLC0415 - the same
         from freshline.store.opening import open_store  # noqa: PLC0415 - `--help` must not pay for the driver
 
         chosen = self._checked(settings)
         _configure_logs(chosen)
-        with open_store(chosen) as store:
+        with open_store(chosen) as store, acting(_actor(chosen)):
             yield store
 
     def _checked(self, settings: Settings | None) -> Settings:
         chosen = settings or self.settings
+        require_database(chosen)
         _require_project(chosen)
         require_readable(chosen)
         return chosen
@@ -73,6 +104,33 @@ def _configure_logs(settings: Settings) -> None:
     from freshline.cli import logs  # noqa: PLC0415 - who only looks need not pay for it
 
     logs.configure(settings)
+
+
+def _actor(settings: Settings) -> Actor:
+    """Who the audit says it was: FRESHLINE_ACTOR, else the user of this machine."""
+    import socket  # noqa: PLC0415 - `--help` must not pay for it, nor for the driver
+
+    from freshline.store.audit import Actor  # noqa: PLC0415
+
+    return Actor(f"cli:{settings.actor or f'{_user()}@{socket.gethostname()}'}")
+
+
+def _user() -> str:
+    import getpass  # noqa: PLC0415 - few commands name anybody
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return str(os.getuid())
+
+
+def require_database(settings: Settings) -> None:
+    """Who works through an API has no database at hand, and must not get an embedded one by accident."""
+    if settings.api_url is not None and settings.database_url is None:
+        raise UsageError(
+            "this command needs the database, and FRESHLINE_API_URL names an API alone",
+            hint="set FRESHLINE_DATABASE_URL too, or unset FRESHLINE_API_URL to use the project's own database",
+        )
 
 
 def require_readable(settings: Settings) -> None:

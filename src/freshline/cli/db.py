@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from freshline.cli import output
-from freshline.cli.app import App, json_option, pass_app, project_option, require_readable
+from freshline.cli.app import App, json_option, pass_app, project_option, require_database, require_readable
 from freshline.cli.command import command, examples_text
 from freshline.errors import UsageError
 from freshline.settings import Settings
@@ -49,6 +49,7 @@ def upgrade(app: App, *, finish: bool, as_json: bool) -> None:
 
     Processes of the version before go on until --finish, so that a deployment is upgraded one process after another.
     """
+    require_database(app.settings)
     require_readable(app.settings)
     with _conninfo(app.settings) as url:
         done = migrate.upgrade(url, finish=finish)
@@ -69,6 +70,7 @@ def upgrade(app: App, *, finish: bool, as_json: bool) -> None:
 @pass_app
 def status(app: App, *, as_json: bool) -> None:
     """Where the database is and whether its schema fits. Starts nothing."""
+    require_database(app.settings)
     require_readable(app.settings)
     found = _external(app.settings) if app.settings.database_url else _embedded(app.settings)
     if as_json:
@@ -83,6 +85,7 @@ def status(app: App, *, as_json: bool) -> None:
 @pass_app
 def stop(app: App, *, as_json: bool) -> None:
     """Stop the project's embedded server. Processes that use it lose their connections."""
+    require_database(app.settings)
     if app.settings.database_url:
         raise UsageError(
             "FRESHLINE_DATABASE_URL is set: that server is not ours to stop; unset it to stop the embedded one"

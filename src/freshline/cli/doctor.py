@@ -8,12 +8,14 @@ import click
 from rich.text import Text
 
 from freshline.cli import output
-from freshline.cli.app import App, json_option, limit_option, pass_app, require_readable
+from freshline.cli.app import App, json_option, limit_option, pass_app, require_database, require_readable
 from freshline.cli.command import command
+from freshline.errors import DatabaseError, SchemaError, UsageError
 
 if TYPE_CHECKING:
     from freshline.store.facade import Store
     from freshline.store.health import Finding
+    from freshline.store.readiness import Readiness
 
 Json = dict[str, Any]
 COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -24,19 +26,32 @@ COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     examples=[
         "freshline doctor",
         "freshline doctor --fix",
+        "freshline doctor --ready --process worker    a probe for a worker, which has no HTTP",
         "freshline doctor --json | jq '.checks[] | select(.count > 0) | .found[]'",
     ],
 )
 @click.option("--fix", is_flag=True, help="Repair what can be repaired, then check again.")
+@click.option("--ready", is_flag=True, help="Only what /readyz asks: a quick look, for probes of processes.")
+@click.option(
+    "--process", type=click.Choice(["materializer", "worker", "api"]), help="With --ready: one is there, on this host."
+)
 @limit_option(20)
 @json_option
 @pass_app
-def doctor(app: App, *, fix: bool, limit: int, as_json: bool) -> None:
+def doctor(app: App, *, fix: bool, ready: bool, process: str | None, limit: int, as_json: bool) -> None:
     """Check the invariants of the database and of the warehouse, while everything is running or stopped.
 
     Exit code 0: healthy, or everything was repaired; 1: something is wrong, which --limit sentences of each check tell.
     Notes are told and leave it healthy. A repair is what a service or an apply would have done; nothing is guessed.
+
+    With --ready, exit code 0 means: the database answers, its schema fits, and changes are taken up within
+    FRESHLINE_READY_LAG_MS; with --process also that such a process of this host announced itself lately.
     """
+    if ready:
+        _tell_ready(_readiness(app, process), as_json=as_json)
+        return
+    if process is not None:
+        raise UsageError("--process goes with --ready")
     found = _examine(app, fix=fix, limit=limit)
     if as_json:
         output.print_json(found)
@@ -46,10 +61,34 @@ def doctor(app: App, *, fix: bool, limit: int, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
+def _readiness(app: App, process: str | None) -> list[Readiness]:
+    from freshline.store import readiness  # noqa: PLC0415 - `--help` must not pay for the driver
+
+    try:
+        with app.store() as store:
+            found = readiness.checks(store)
+            if process is not None and all(one.ok for one in found):
+                found.append(readiness.presence(store, process))
+    except (DatabaseError, SchemaError) as error:  # it could not even be opened
+        return [readiness.Readiness(error.code, ok=False, detail=str(error))]
+    return found
+
+
+def _tell_ready(found: list[Readiness], *, as_json: bool) -> None:
+    ready = all(one.ok for one in found)
+    if as_json:
+        output.print_json({"ready": ready, "checks": [one.as_json() for one in found]})
+    for one in found if not as_json else ():
+        output.say(f"{one.name}: {'ok' if one.ok else one.detail}")
+    if not ready:
+        raise click.exceptions.Exit(1)
+
+
 def _examine(app: App, *, fix: bool, limit: int) -> Json:
     from freshline.store import doctor as examiner  # noqa: PLC0415 - `--help` must not pay for the driver
 
     settings = app.settings
+    require_database(settings)
     require_readable(settings)
     if settings.database_url:
         schema = examiner.schema(settings.database_url)

@@ -11,7 +11,7 @@ from freshline.cli.words import parse_time
 
 if TYPE_CHECKING:
     from freshline.cli.course import Course
-    from freshline.store.reader import Reader
+    from freshline.cli.seam import Looking
 
 Json = dict[str, Any]
 
@@ -28,7 +28,7 @@ class Follower(Protocol):
 class EventFollower:
     """Events by their stamped positions: these are in the order of commits."""
 
-    def __init__(self, reader: Reader, *, limit: int, after: str | None = None, **filters: str | None) -> None:
+    def __init__(self, reader: Looking, *, limit: int, after: str | None = None, **filters: str | None) -> None:
         self._reader = reader
         self._filters = filters
         self._limit = limit
@@ -52,7 +52,7 @@ class EventFollower:
 class DecisionFollower:
     """Decisions by the time at which they were made; those counted again are not repeated."""
 
-    def __init__(self, reader: Reader, *, limit: int, workflow: str | None = None) -> None:
+    def __init__(self, reader: Looking, *, limit: int, workflow: str | None = None) -> None:
         self._reader = reader
         self._workflow = workflow
         self._limit = limit
@@ -80,7 +80,7 @@ class DecisionFollower:
 class RunFollower:
     """Runs, given again whenever their status or attempt changes. `running`: those that ran at the last look."""
 
-    def __init__(self, reader: Reader, *, limit: int, workflow: str | None = None, status: str | None = None) -> None:
+    def __init__(self, reader: Looking, *, limit: int, workflow: str | None = None, status: str | None = None) -> None:
         self._reader = reader
         self._workflow = workflow
         self._status = status

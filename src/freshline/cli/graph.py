@@ -40,7 +40,7 @@ def graph(app: App, *, asset: str | None, form: str, as_json: bool) -> None:
     In the tree an asset's children are made from it; one that was drawn before is shown with `(above)`.
     In DOT an input that may not trigger is dotted.
     """
-    with app.reader() as reader:
+    with app.looking() as reader:
         found = reader.graph(asset)
         states = {} if form != "tree" or as_json else _states(reader.status())
     if as_json or form == "json":

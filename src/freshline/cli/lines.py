@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ Json = dict[str, Any]
 Cells = Sequence[str | Text]
 
 LONGEST_ERROR = 100
+LONGEST_FACT = 40
 
 
 class Listing(NamedTuple):
@@ -100,9 +102,26 @@ def worker_cells(one: Json) -> Cells:
     return [short(one["id"]), one["kind"], where, styled, one["project"] or "-", moment(one["startedAt"]), seen, runs]
 
 
+def change_cells(one: Json) -> Cells:
+    """A change: when, who, what, and which facts are others now."""
+    return [moment(one["at"]), one["who"], one["what"], one["subject"], _difference(one["before"], one["after"])]
+
+
+def _difference(before: Json | None, after: Json | None) -> str:
+    old, new = before or {}, after or {}
+    told = [f"{name}: {_fact(old.get(name))} -> {_fact(new.get(name))}" for name in new if old.get(name) != new[name]]
+    return "; ".join(told)
+
+
+def _fact(value: Any) -> str:
+    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_FACT else text[: LONGEST_FACT - 1] + "…"
+
+
 RUNS = Listing(["RUN", "WORKFLOW", "STATUS", "BECAUSE", "QUEUED", "TOOK", "TRY", ""], run_cells)
 EVENTS = Listing(["POSITION", "TIME", "TYPE", "SUBJECT", ""], event_cells)
 DECISIONS = Listing(["TIME", "WORKFLOW", "OUTCOME", "REASON", "", "RUN"], decision_cells)
+AUDIT = Listing(["TIME", "WHO", "WHAT", "SUBJECT", ""], change_cells)
 WORKERS = Listing(["ID", "KIND", "WHERE", "STATE", "PROJECT", "STARTED", "SEEN", "RUNS"], worker_cells)
 
 

@@ -63,7 +63,7 @@ def runs(
 
     With --follow, a terminal shows a bar for every run that is running.
     """
-    with app.reader() as reader:
+    with app.looking() as reader:
         if run is not None:
             _refuse_run_filters(after, status, workflow, follow=follow)
             _show_run(reader.run(run), as_json=as_json)
@@ -112,7 +112,7 @@ def events(
     With --follow, events come in the order of their positions, which a running materializer stamps; then --after
     continues behind the given one, so that a program can go on where it stopped.
     """
-    with app.reader() as reader:
+    with app.looking() as reader:
         if event is not None:
             _refuse_filters(after, kind, subject, follow=follow)
             _show_fates(reader.event(event, limit), as_json=as_json)
@@ -147,7 +147,7 @@ def decisions(
     """
     if workflow and asset:
         raise UsageError("--workflow and --asset exclude each other; give one of them")
-    with app.reader() as reader:
+    with app.looking() as reader:
         if follow:
             _refuse_after(after)
             slug = reader.find(asset)["workflowSlug"] if asset else workflow
@@ -171,8 +171,31 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
 
     A process that did not announce itself for a while is `silent`: it was killed or cut off.
     """
-    with app.reader() as reader:
+    with app.looking() as reader:
         _show(reader.workers(limit, stopped=stopped), lines.WORKERS, as_json=as_json)
+
+
+@command(
+    "audit",
+    examples=[
+        "freshline audit",
+        "freshline audit flights-delay     who paused it?",
+        "freshline audit --limit 1000 --json",
+    ],
+)
+@click.argument("subject", required=False)
+@limit_option(20)
+@after_option
+@json_option
+@pass_app
+def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_json: bool) -> None:
+    """Who changed what, newest first, with how it stood before and after. SUBJECT is a workflow, an asset or a run.
+
+    Every change that somebody made is there, over HTTP, Redis or the command line; what the services do by themselves
+    is in `events` and `decisions`. On the command line you are FRESHLINE_ACTOR, else your user and host.
+    """
+    with app.looking() as reader:
+        _show(reader.audit(limit, after, subject), lines.AUDIT, as_json=as_json)
 
 
 def _refuse_after(after: str | None) -> None:

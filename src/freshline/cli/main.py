@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "runs": ("listings", "runs", "List runs, newest first, or show one in detail."),
     "events": ("listings", "events", "List events, newest first."),
     "decisions": ("listings", "decisions", "List decisions, newest first."),
+    "audit": ("listings", "audit", "Who changed what."),
     "logs": ("runlog", "logs", "What a run printed."),
     "show": ("show", "show", "Look at an asset's data."),
     "table": ("table", "table", "List, roll back, vacuum or repair versions of a table."),

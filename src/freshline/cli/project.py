@@ -132,7 +132,7 @@ def show_flood(plan: ApplyPlan, wave: Plan) -> None:
     """What would run because of it, and what would not and why."""
     if wave.runs or wave.held or wave.cut:
         output.show(Text(""), Text("because of it:", style="bold"))
-        show_wave(wave)
+        show_wave(wave.as_json())
     elif not plan.empty:
         output.show(Text("nothing would run because of it"))
 

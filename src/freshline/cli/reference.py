@@ -19,6 +19,8 @@ Every command takes `--project DIR` (before or after its name; else `FRESHLINE_P
 logs go to stderr. Listings are newest first, with `--limit` (up to 100,000) and `--after` (the `id` that the last page
 ended with). Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
+With `FRESHLINE_API_URL` operating commands work [through the API](api.md#the-command-line) and need no database.
+
 A run is named by its id or by the end of it, at least six hex digits; tables show the last eight.
 """
 

@@ -43,7 +43,7 @@ def report(
     Without --version every report counts as a change. Assets that a workflow produces cannot be reported.
     """
     data = _payload(payload)
-    with app.store() as store:
+    with app.operating() as store:
         found = store.report(asset, version=version, key=key, sequence=sequence, payload=data)
     if as_json:
         output.print_json(found)
@@ -57,7 +57,7 @@ def report(
 @pass_app
 def expire(app: App, *, asset: str, as_json: bool) -> None:
     """Act as if an asset's freshness had run out: with an enabled autoMaterialize block it is made anew."""
-    with app.store() as store:
+    with app.operating() as store:
         found = store.expire(asset)
     if as_json:
         output.print_json(found)

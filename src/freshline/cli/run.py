@@ -19,7 +19,7 @@ from freshline.cli.words import between, short
 from freshline.errors import UsageError
 
 if TYPE_CHECKING:
-    from freshline.store.facade import Store
+    from freshline.cli.seam import Operating
 
 Json = dict[str, Any]
 
@@ -59,7 +59,7 @@ def run(
     Manual runs ignore holds, pauses and cooldowns and go before automatic ones; their success counts like any other.
     """
     values = dict(_parameter(one) for one in parameters)
-    with app.store() as store:
+    with app.operating() as store:
         run_id = store.request_run(slug, values, key=key, full_refresh=full_refresh)
         found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
@@ -86,7 +86,7 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
     ends that. A running run stops within seconds: its Spark jobs are canceled, its files removed, and a runner that
     does not come back in time is replaced.
     """
-    with app.store() as store:
+    with app.operating() as store:
         run_id = store.reader.find_run(run)
         status = store.cancel(run_id, reason)
     if as_json:
@@ -107,7 +107,7 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _wait(store: Store, run_id: str, *, quiet: bool) -> Json:
+def _wait(store: Operating, run_id: str, *, quiet: bool) -> Json:
     """The run when it has ended. Its course is shown on stderr; `quiet`: only on a terminal."""
     began = time.monotonic()
     told = False
@@ -123,7 +123,7 @@ def _wait(store: Store, run_id: str, *, quiet: bool) -> Json:
             time.sleep(POLL_S)
 
 
-def _tell_notes(store: Store, shown: Course) -> bool:
+def _tell_notes(store: Operating, shown: Course) -> bool:
     for note in store.reader.status()["notes"]:
         shown.tell(Text(f"note: {note}"))
     return True

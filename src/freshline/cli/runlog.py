@@ -15,7 +15,7 @@ from freshline.cli.command import command
 from freshline.cli.words import moment
 
 if TYPE_CHECKING:
-    from freshline.store.reader import Reader
+    from freshline.cli.seam import Looking
 
 Json = dict[str, Any]
 
@@ -36,7 +36,7 @@ POLL_S = 0.5
 @pass_app
 def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
     """What a run printed and logged, step by step, and how it failed. RUN is its id or the end of it."""
-    with app.reader() as reader:
+    with app.looking() as reader:
         run_id = reader.find_run(run)
         if follow:
             for one in _follow(reader, run_id):
@@ -56,7 +56,7 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
         output.say(f"run {run_id} printed nothing")
 
 
-def _follow(reader: Reader, run_id: str) -> Iterator[Json]:
+def _follow(reader: Looking, run_id: str) -> Iterator[Json]:
     """Lines as they come. The end is looked at before the lines, so that the last ones are not missed."""
     last, ended = -1, False
     while not ended:

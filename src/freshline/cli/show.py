@@ -55,13 +55,17 @@ class Answer(NamedTuple):
 def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: int, as_json: bool) -> None:
     """Look at an asset's data. The query can only read this one version, nothing else on the machine.
 
-    An asset without a table (a report, or data kept elsewhere) shows its payload.
+    An asset without a table (a report, or data kept elsewhere) shows its payload. Through an API, without
+    FRESHLINE_WAREHOUSE, there is no data at hand: then it tells what is known about that version.
     """
     settings = app.settings
-    with app.reader(settings) as reader:
+    with app.looking() as reader:
         snapshot = reader.snapshot(asset, version)
     if snapshot["location"] is None:
         _show_payload(snapshot, sql=sql, as_json=as_json)
+        return
+    if settings.api_url is not None and settings.warehouse is None:
+        _show_facts(snapshot, sql=sql, as_json=as_json)
         return
     answer = query(settings.warehouse_path, snapshot, sql, limit)
     if as_json:
@@ -202,6 +206,22 @@ def _say_checks(checks: list[Json] | None) -> None:
 
 def _cell(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
+    """All that can be told about a version without its data."""
+    if sql is not None:
+        raise UsageError("--sql reads the data: set FRESHLINE_WAREHOUSE to where the tables are")
+    if as_json:
+        output.print_json(snapshot)
+        return
+    columns = [[one["name"], json.dumps(one["type"])] for one in (snapshot["schema"] or {}).get("fields", ())]
+    output.show(output.table(["COLUMN", "TYPE"], columns))
+    output.say(
+        f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
+        f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
+    )
+    _say_checks(snapshot["checks"])
 
 
 def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:

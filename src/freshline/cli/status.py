@@ -36,7 +36,7 @@ def status(app: App, *, name: str | None, as_json: bool) -> None:
     States: source (made outside), running, missing (never produced), failing (its last runs failed),
     waiting (queued or held), stale (its inputs changed or it expired), fresh.
     """
-    with app.reader() as reader:
+    with app.looking() as reader:
         found = reader.status(name)
     if as_json:
         output.print_json(found)

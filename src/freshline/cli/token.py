@@ -13,12 +13,10 @@ from freshline.cli.command import command, examples_text
 from freshline.cli.words import moment
 from freshline.definitions.duration import milliseconds
 from freshline.errors import UsageError
-from freshline.store.audit import Actor, acting
 
 SCOPES = ("read", "operate", "admin")
 PREFIX = "freshline_"
 BYTES = 32
-COMMAND_LINE = Actor("command line")
 
 
 @click.group(
@@ -51,7 +49,7 @@ def create(app: App, *, name: str, scope: str, expires: str, as_json: bool) -> N
     """Make a token and show it, this once: only a digest of it is stored."""
     secret = PREFIX + secrets.token_urlsafe(BYTES)
     lifetime = _lifetime(expires)
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         store.create_token(name, scope, hashlib.sha256(secret.encode()).digest(), lifetime_ms=lifetime)
         (made,) = [one for one in store.reader.tokens() if one["name"] == name and one["revokedAt"] is None]
     if as_json:
@@ -83,7 +81,7 @@ def list_(app: App, *, as_json: bool) -> None:
 @pass_app
 def revoke(app: App, *, name: str, as_json: bool) -> None:
     """Make a token worth nothing, from the next request on."""
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         store.revoke_token(name)
     if as_json:
         output.print_json({"name": name, "revoked": True})

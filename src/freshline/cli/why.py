@@ -15,7 +15,7 @@ from freshline.cli.sentences import sentence, vectors, when
 from freshline.cli.words import differing, short
 
 if TYPE_CHECKING:
-    from freshline.store.reader import Reader
+    from freshline.cli.seam import Looking
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ def _examples(name: str) -> list[str]:
 
 
 def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
-    with app.reader() as reader:
+    with app.looking() as reader:
         decisions = reader.why(name, limit)
         if not decisions:
             _tell_none(reader, name)
@@ -61,7 +61,7 @@ def tell(decision: Json) -> None:
         output.show(Padding(table, (0, 0, 0, 4)))
 
 
-def _tell_state(reader: Reader, name: str) -> None:
+def _tell_state(reader: Looking, name: str) -> None:
     status = reader.status(name)
     for one in status["assets"]:
         output.show(Text.assemble((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
@@ -79,7 +79,7 @@ def _tell_version(snapshot: Json) -> None:
         output.show_line(line)
 
 
-def _tell_failure(reader: Reader, slug: str) -> None:
+def _tell_failure(reader: Looking, slug: str) -> None:
     """The checks that the last run failed by, if it did."""
     for run in reader.runs(1, workflow=slug):
         if checks := (run["error"] or {}).get("checks"):
@@ -88,7 +88,7 @@ def _tell_failure(reader: Reader, slug: str) -> None:
                 output.show_line(line)
 
 
-def _tell_none(reader: Reader, name: str) -> None:
+def _tell_none(reader: Looking, name: str) -> None:
     found = reader.find(name)
     if found.get("assetId") and found["workflowSlug"] is None:
         output.say(

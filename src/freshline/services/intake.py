@@ -18,6 +18,7 @@ from freshline.bus.link import Bus
 from freshline.counters import count
 from freshline.errors import BusError, DatabaseError, FreshlineError, UsageError
 from freshline.services.service import Service
+from freshline.store.audit import Actor, acting
 from freshline.store.facade import Store
 
 log = structlog.get_logger("freshline.services")
@@ -25,6 +26,7 @@ BATCH = 100
 WAIT_MS = 500
 MOST_S = 2.0
 MOST_TRIES = 5
+REDIS = Actor("redis")
 
 
 class Intake(Service):
@@ -88,9 +90,10 @@ class Intake(Service):
 
     def _report(self, stream_id: str, entry: Entry) -> bool:
         found = message.read(stream_id, entry[1])
-        result = self.store.report(
-            found.asset_id, version=found.version, key=found.key, sequence=found.sequence, payload=found.payload
-        )
+        with acting(REDIS):
+            result = self.store.report(
+                found.asset_id, version=found.version, key=found.key, sequence=found.sequence, payload=found.payload
+            )
         return bool(result["duplicate"])
 
     def _refuse(self, entry: Entry, code: str, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,11 +16,13 @@ from freshline.store.look import plain
 from freshline.store.queries import load
 
 SQL = load("access")
+Facts = dict[str, Any]
+MOST_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody who changes something: `token:NAME` with the id of the token, or a place such as `loopback`."""
+    """Somebody who changes something: `token:NAME` with the token's id, `loopback`, `redis` or `cli:USER@HOST`."""
 
     name: str
     token_id: str | None = None
@@ -40,19 +42,41 @@ def acting(actor: Actor) -> Iterator[None]:
 
 
 @contextmanager
-def changing(connection: Connection, what: str, subject: str, state: str, key: Any) -> Iterator[None]:
-    """Note the change that happens inside. `state`: the query that tells how `key` is, before and after."""
+def changing(connection: Connection, what: str, subject: str, state: str, key: Any) -> Iterator[Facts]:
+    """Note the change that happens inside. `state`: the query that tells how `key` is, before and after.
+
+    What is put into the facts that it yields is told with what is there afterwards.
+    """
+    facts: Facts = {}
     actor = _actor.get()
     if actor is None:
-        yield
+        yield facts
         return
     before = _look(connection, state, key)
-    yield
-    values = {"id": new_id(), "who": actor.name, "token": actor.token_id, "what": what, "subject": subject}
+    yield facts
     after = _look(connection, state, key)
-    connection.execute(SQL["audit"], {**values, "before": before, "after": after})
+    known = {**(after or {}), **facts} if after or facts else None
+    _write(connection, actor, {"what": what, "subject": subject}, before=before, after=known)
 
 
-def _look(connection: Connection, state: str, key: Any) -> Jsonb | None:
+def note(connection: Connection, what: str, subject: str, **facts: Any) -> None:
+    """Note a change of many things at once by what it did; nothing if that is nothing."""
+    actor = _actor.get()
+    if actor is not None and any(facts.values()):
+        _write(connection, actor, {"what": what, "subject": subject}, before=None, after=facts)
+
+
+def some(names: Sequence[str]) -> Facts:
+    """How many there are, and the first of them."""
+    return {"count": len(names), "first": list(names[:MOST_NAMES])}
+
+
+def _write(connection: Connection, actor: Actor, change: Facts, **states: Facts | None) -> None:
+    told = {name: None if state is None else Jsonb(state) for name, state in states.items()}
+    who = {"id": new_id(), "who": actor.name, "token": actor.token_id}
+    connection.execute(SQL["audit"], {**who, **change, **told})
+
+
+def _look(connection: Connection, state: str, key: Any) -> Facts | None:
     row = connection.execute(SQL[state], {"id": key}).fetchone()
-    return Jsonb({name: plain(value) for name, value in row.items()}) if row else None
+    return {name: plain(value) for name, value in row.items()} if row else None

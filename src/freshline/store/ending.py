@@ -30,8 +30,11 @@ def runs_avoided(connection: Connection, unchanged: Sequence[str]) -> int:
     return int(row["workflows"]) if row else 0
 
 
-def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided: int) -> bool:
-    """The inputs count as handled from here on (design 3). Whether a breaker closed."""
+def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided: int) -> Row:
+    """The inputs count as handled from here on (design 3).
+
+    Returns `closed_breaker`, when it had opened, and `waited`: the age of the first change that it took in, in seconds.
+    """
     parameters = {
         "workflow": row["workflow_id"],
         "partition": row["partition_key"],
@@ -44,7 +47,8 @@ def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided
         "avoided": avoided,
     }
     found = connection.execute(SQL["record_success"], parameters).fetchone()
-    return bool(found and found["closed_breaker"])
+    assert found is not None  # noqa: S101 - an upsert returns its row
+    return found
 
 
 def record_failure(connection: Connection, row: Row, settings: Settings) -> bool:

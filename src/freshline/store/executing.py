@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from freshline.counters import count
+from freshline.counters import count, observe
 from freshline.errors import FencedError, NotFoundError
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.model.words import EventType, RunStatus, TriggerType
@@ -113,6 +113,7 @@ class Executing:
             parameters |= {"status": "failed" if error else "succeeded", "error": Jsonb(error) if error else None}
             parameters["metrics"] = None if metrics is None else Jsonb(dict(metrics))
             connection.execute(SQL["finish_step"], parameters)
+        _count_volume(metrics or {})
 
     def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]], *, after: int) -> None:
         """Lines of what the user's code printed, up to the limit of the run. `after`: how many the attempt had before.
@@ -138,7 +139,7 @@ class Executing:
 
         `damaged`: directories of its heads that are no longer what was published; an equal output replaces them.
         """
-        names, avoided = [output.asset_id for output in outputs], 0
+        names, avoided, waited = [output.asset_id for output in outputs], 0, None
         with (
             self._told(run.id, run.attempt, RunStatus.SUCCEEDED),
             self.database.transaction("publish_run") as connection,
@@ -149,13 +150,16 @@ class Executing:
             names = [one.row["asset_id"] for one in published]
             unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
             avoided = runs_avoided(connection, unchanged)
-            closed = record_success(connection, run, row, avoided=avoided)
+            success = record_success(connection, run, row, avoided=avoided)
             result = {"assets": names, "unchanged": unchanged, "metrics": _metrics(connection, run, metrics or {})}
             end_run(connection, row, RunStatus.SUCCEEDED, result=result)
             events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
-            if closed:
+            if success["closed_breaker"]:
                 events.append(breaker_event(row, EventType.BREAKER_CLOSED))
             connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+            waited = success["waited"]
+        if waited is not None:
+            observe("event_to_fresh_seconds", max(0.0, waited))
         count("runs_ended", trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
         count("runs_avoided", avoided)
         return names
@@ -275,6 +279,13 @@ def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
         count("fenced")
         raise FencedError(f"attempt {attempt} no longer owns run {run_id}; another worker has taken it over")
     return row
+
+
+def _count_volume(metrics: Mapping[str, Any]) -> None:
+    """What a try read and wrote, as far as its engine says."""
+    for what in ("rows", "bytes"):
+        for direction in ("In", "Out"):
+            count(f"step_{what}", int(metrics.get(what + direction) or 0), direction=direction.lower())
 
 
 def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]) -> dict[str, Any]:

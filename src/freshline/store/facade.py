@@ -85,8 +85,12 @@ class Store(Materializing, Executing, Versioning, Mending, Access, Webhooks, Del
 
     def apply(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """Store the project's definitions and retire what it no longer has, in one transaction (R10.2)."""
-        with self.database.transaction("apply", whole=True) as connection:
+        with (
+            self.database.transaction("apply", whole=True) as connection,
+            audit.changing(connection, "apply", project.name, "project_state", project.name) as noted,
+        ):
             plan = _apply(connection, project, baseline=baseline)
+            noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
         self.database.ring("events", "considerations", "runs")
         return plan
 

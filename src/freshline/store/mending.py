@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freshline.store import catalogue
+from freshline.store import audit, catalogue
 from freshline.store.database import Connection, Database
 from freshline.store.queries import load
 
@@ -22,29 +22,32 @@ class Mending:
         """
         with self.database.transaction("mend", whole=True) as connection:
             connection.execute(CATALOGUE["lock_catalogue"], {"key": catalogue.LOCK})
-            _release(connection)
-            _set_timers(connection)
+            released = _release(connection)
+            timers = _set_timers(connection)
+            audit.note(connection, "mend", "*", retiredWorkflows=released, assetsWithTimers=timers)
 
 
-def _release(connection: Connection) -> None:
+def _release(connection: Connection) -> int:
     rests = connection.execute(SQL["retired_rests"]).fetchall()
     retired = {"workflows": [row["id"] for row in rests]}
     if not rests:
-        return
+        return 0
     connection.execute(CATALOGUE["drop_considerations"], retired)
     if any(row["owns"] for row in rests):
         connection.execute(CATALOGUE["release_assets"], retired)
         connection.execute(CATALOGUE["drop_edges"], retired)
         connection.execute(CATALOGUE["bump_epoch"])
+    return len(rests)
 
 
-def _set_timers(connection: Connection) -> None:
+def _set_timers(connection: Connection) -> int:
     """Locked first and read in a later statement: a publication in between has set its timers itself."""
     found = _wrong_timers(connection)
     locked = connection.execute(SQL["lock_assets"], {"assets": sorted(found)}).fetchall()
     wrong = found & _wrong_timers(connection)
     owners = sorted({row["producer_id"] for row in locked if row["id"] in wrong and row["producer_id"] is not None})
     catalogue.set_clocks(connection, owners, only=wrong)
+    return len(wrong)
 
 
 def _wrong_timers(connection: Connection) -> set[str]:

@@ -23,6 +23,7 @@ from freshline.store.queries import load
 from freshline.store.status import asset_status, notes, workflow_status
 
 if TYPE_CHECKING:
+    from freshline.settings import Settings
     from freshline.world.restoring import Facts
 
 MAX_LIMIT = 100_000
@@ -182,12 +183,19 @@ class Reader:
         with self._look() as look:
             return notes(look.raw("queue", grace=SILENT_MS)[0])
 
+    def waiting(self) -> float | None:
+        """For how many seconds the oldest change has waited to be absorbed; None: none does."""
+        with self._look() as look:
+            age: float | None = look.raw("waiting")[0]["age"]
+            return age
+
     def measures(self, assets: int) -> Json:
-        """Depths and ages of queues, holds by reason, processes by kind, and the ages of so many assets."""
+        """Depths and ages of queues, holds by reason, processes by kind, and the ages and lags of so many assets."""
         with self._look() as look:
             one = look.all("measures")[0]
             holds, workers = look.all("measured_holds"), look.all("measured_workers", grace=SILENT_MS)
-            return {**one, "holds": holds, "workers": workers, "assets": look.all("measured_assets", limit=assets)}
+            ages, lags = look.all("measured_assets", limit=assets), look.all("measured_lags", limit=assets)
+            return {**one, "holds": holds, "workers": workers, "assets": ages, "lags": lags}
 
     def graph(self, asset: str | None = None) -> Json:
         """`{assets, workflows, edges}`; with an asset, only what it stems from and what stems from it."""
@@ -260,10 +268,11 @@ class Reader:
         with self._look() as look:
             return next(iter(look.all("token", digest=digest)), None)
 
-    def audit(self, limit: int = 20, after: str | None = None) -> list[Json]:
-        """Who changed what."""
+    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[Json]:
+        """Who changed what; `subject`: only that thing."""
         with self._look() as look:
-            return look.all("audit", limit=limit, after=uuid(after, "the id of a change") if after else None)
+            cursor = uuid(after, "the id of a change") if after else None
+            return look.all("audit", limit=limit, after=cursor, subject=subject)
 
     def webhooks(self, name: str | None = None) -> list[Json]:
         """Who is told about events, by name, and how that goes; never a secret."""
@@ -297,6 +306,15 @@ class Reader:
         with self._look() as look:
             look.asset(asset)
             return outlook.below(look.connection, asset)
+
+    def plan(self, asset: str, settings: Settings) -> Json:
+        """What would run, in which order, if the asset changed now; what would be held, and where it would stop."""
+        from freshline.world import planning  # noqa: PLC0415 - other looks do without a world
+        from freshline.world.restoring import restore  # noqa: PLC0415
+
+        facts = self.below(asset)
+        made = planning.plan(restore(facts, settings), asset) if facts.known else planning.Plan()
+        return {"asset": asset, **made.as_json()}
 
     def history(self, since: datetime) -> dict[str, list[Json]]:
         """`{workflows, reports, runs}` since then: what a simulation replays."""

@@ -15,7 +15,7 @@ from freshline.errors import ConflictError, FreshlineError, NotFoundError
 from freshline.model.policy import Policy
 from freshline.model.words import EventType
 from freshline.settings import Settings
-from freshline.store import publication
+from freshline.store import audit, publication
 from freshline.store.database import Connection, Database
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -25,6 +25,7 @@ CATALOGUE = load("catalogue")
 RUNS = load("runs")
 # Longer than any transaction: a decision that read a head before it was marked has said by then what it is pinned to.
 GRACE_MS = 600_000
+EVERY_TABLE = "*"
 Row = Mapping[str, Any]
 
 
@@ -69,7 +70,9 @@ class Versioning:
             if restored["data_version"] == head["data_version"]:
                 return {"asset_id": asset_id, "sequence": head["sequence"], "changed": False, **_same(head)}
             row = _restored_row(connection, head, restored)
-            publication.append(connection, [_published(connection, asset, row, version)])
+            with audit.changing(connection, "rollback_table", asset_id, "head_state", asset_id) as noted:
+                publication.append(connection, [_published(connection, asset, row, version)])
+                noted["rolledBackTo"] = version
         self.database.ring("events")
         return {"asset_id": asset_id, "sequence": row["sequence"], "changed": True, **_same(row)}
 
@@ -102,8 +105,9 @@ class Versioning:
             if head["table_version"] is None:
                 raise ConflictError(f"asset '{asset_id}' has no table")
             connection.execute(SQL["lock_commits"], where).fetchall()
-            write(_unlogged(connection, where, head["table_version"]))
-            connection.execute(SQL["committed"], {**where, "version": head["table_version"]})
+            with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):
+                write(_unlogged(connection, where, head["table_version"]))
+                connection.execute(SQL["committed"], {**where, "version": head["table_version"]})
 
     def mark_versions(self, after: str, batch: int, *, only: str | None = None) -> Marked:
         """Mark what nobody needs of a page of tables; the files stay for a while (R9.8)."""
@@ -112,7 +116,8 @@ class Versioning:
             row = connection.execute(
                 SQL["mark_versions"], {**keep, "after": after, "batch": batch, "only": only}
             ).fetchone()
-        assert row is not None  # noqa: S101 - it is a row of counts
+            assert row is not None  # noqa: S101 - it is a row of counts
+            audit.note(connection, "mark_versions", only or EVERY_TABLE, marked=row["marked"])
         count("versions_marked", row["marked"])
         return Marked(row["last"], row["tables"], row["marked"])
 
@@ -128,6 +133,7 @@ class Versioning:
             removed = [row for row in gone if (row["asset_id"], row["partition_key"], row["sequence"]) not in kept]
             keys = [{key: row[key] for key in ("asset_id", "partition_key", "sequence")} for row in removed]
             connection.execute(SQL["removed"], {"rows": Jsonb(keys)})
+            audit.note(connection, "remove_versions", only or EVERY_TABLE, removed=len(removed))
         count("versions_removed", len(removed))
         return removed
 

@@ -54,6 +54,18 @@ SELECT due_at AS "dueAt", reason, expired_at AS "expiredAt" FROM timers
 SELECT name, kind, regexp_replace(url, '\?.*', '?…') AS url, types, assets, paused_at AS "pausedAt"
   FROM webhooks WHERE id = %(id)s
 
+-- name: project_state
+-- purpose: what the audit tells about a project whose definitions are applied
+SELECT p.code_hash AS "codeHash", p.applied_at AS "appliedAt",
+       (SELECT count(*) FROM workflows w WHERE w.project = p.name AND w.retired_at IS NULL) AS workflows
+  FROM projects p WHERE p.name = %(id)s
+
+-- name: log_state
+-- purpose: what the audit tells about a table whose log is written anew
+SELECT h.sequence AS version,
+       (SELECT count(*) FROM table_commits c WHERE c.asset_id = h.asset_id AND c.partition_key = '') AS unlogged
+  FROM heads h WHERE h.asset_id = %(id)s AND h.partition_key = ''
+
 -- name: audit
 -- purpose: who changed what
 INSERT INTO audit (id, at, who, token_id, what, subject, before, after)

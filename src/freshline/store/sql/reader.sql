@@ -249,8 +249,7 @@ SELECT (SELECT count(*) FROM queued) AS queued,
 -- name: measures
 -- purpose: how much waits, and how long the oldest has waited, in seconds
 SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS "unabsorbedAge", k.due, k.age AS "dueAge",
-       (SELECT count(*) FROM events WHERE position IS NULL) AS unstamped,
-       (SELECT count(*) FROM timers WHERE due_at <= freshline_now()) AS "timersDue",
+       u.unstamped, u.age AS "unstampedAge", t.due AS "timersDue", t.age AS "timersDueAge", c.unlogged, c.age AS "unloggedAge",
        p.failing, p.breakers, p.avoided,
        (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused,
        (SELECT count(*) FROM webhooks WHERE failures > 0) AS "hooksFailing",
@@ -262,9 +261,19 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTE
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(not_before))::float8 AS age
       FROM considerations WHERE not_before <= freshline_now()) k,
      (SELECT count(*) FILTER (WHERE dead_at IS NULL) AS waiting, count(dead_at) AS dead FROM deliveries) d,
+     (SELECT count(*) AS unstamped, extract(epoch FROM freshline_now() - min(time))::float8 AS age
+      FROM events WHERE position IS NULL) u,
+     (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(due_at))::float8 AS age
+      FROM timers WHERE due_at <= freshline_now()) t,
+     (SELECT count(*) AS unlogged, extract(epoch FROM freshline_now() - min(s.produced_at))::float8 AS age
+      FROM table_commits k JOIN snapshots s USING (asset_id, partition_key, sequence)) c,
      (SELECT count(*) FILTER (WHERE failures > 0) AS failing, count(breaker_at) AS breakers,
              coalesce(sum(avoided), 0)::bigint AS avoided
       FROM workflow_partitions) p
+
+-- name: waiting
+-- purpose: how long the oldest change waits to be absorbed, in seconds; null when none does
+SELECT extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox
 
 -- name: measured_holds
 -- purpose: how many workflows are held, by reason
@@ -285,6 +294,33 @@ WHERE a.declaration #>> '{freshness,maxAgeMs}' IS NOT NULL
 ORDER BY extract(epoch FROM freshline_now() - h.produced_at)::float8
          / (a.declaration #>> '{freshness,maxAgeMs}')::float8 DESC,
          a.id
+LIMIT %(limit)s
+
+-- name: measured_lags
+-- purpose: for how long the assets that are furthest behind have had a change that they were not made from, in seconds.
+--          A stale workflow has a consideration, an active run or an unabsorbed event (R4.1), so only those are compared
+WITH moving AS (
+    SELECT workflow_id FROM considerations
+    UNION SELECT workflow_id FROM runs WHERE status IN ('queued', 'running')
+    UNION SELECT e.workflow_id FROM inbox i JOIN edges e ON e.asset_id = i.asset_id
+), behind AS (
+    SELECT m.workflow_id, min(n.produced_at) AS since
+    FROM moving m
+    JOIN workflow_partitions p ON p.workflow_id = m.workflow_id AND p.partition_key = ''
+    JOIN edges e ON e.workflow_id = m.workflow_id AND e.triggers
+    JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
+     AND h.data_version IS DISTINCT FROM p.vector -> e.asset_id ->> 'dataVersion'
+    CROSS JOIN LATERAL (
+        SELECT s.produced_at FROM snapshots s
+        WHERE s.asset_id = e.asset_id AND s.partition_key = '' AND s.changed
+          AND s.sequence > (p.vector -> e.asset_id ->> 'sequence')::bigint
+        ORDER BY s.sequence LIMIT 1
+    ) n
+    GROUP BY m.workflow_id
+)
+SELECT a.id AS "assetId", extract(epoch FROM freshline_now() - b.since)::float8 AS lag
+FROM behind b JOIN assets a ON a.producer_id = b.workflow_id
+ORDER BY b.since, a.id
 LIMIT %(limit)s
 
 -- name: asset_names
@@ -400,7 +436,8 @@ WHERE digest = %(digest)s AND revoked_at IS NULL AND expires_at > freshline_now(
 -- purpose: one page of changes, newest first; `after` is the one that the previous page ended with
 SELECT id, at, who, token_id AS "tokenId", what, subject, before, after
 FROM audit
-WHERE (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHERE a.id = %(after)s))
+WHERE (%(subject)s::text IS NULL OR subject = %(subject)s)
+  AND (%(after)s::uuid IS NULL OR (at, id) < (SELECT a.at, a.id FROM audit a WHERE a.id = %(after)s))
 ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 

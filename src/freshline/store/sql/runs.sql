@@ -248,7 +248,14 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
        success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL,
        canceled = NULL, mixed = excluded.mixed, avoided = p.avoided + excluded.avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
-            WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker
+            WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
+          -- For how long the first change that it took in had waited; null if it took none in.
+          (SELECT extract(epoch FROM %(now)s - min(n.produced_at))::float8
+             FROM workflow_partitions o, jsonb_each(%(vector)s) v
+             JOIN snapshots n ON n.asset_id = v.key AND n.partition_key = %(partition)s AND n.changed
+            WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s
+              AND n.sequence > (o.vector -> v.key ->> 'sequence')::bigint
+              AND n.sequence <= (v.value ->> 'sequence')::bigint) AS waited
 
 -- name: record_failure
 -- purpose: one more failure; the cooldown doubles and is longer by the jitter, never shorter (R7.2)

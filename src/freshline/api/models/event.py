@@ -1,0 +1,49 @@
+"""Events and decisions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from freshline.api.models.base import Json, Outcome, Told
+
+
+class Event(Told):
+    """A fact, as a CloudEvent 1.0."""
+
+    model_config = ConfigDict(extra="allow")  # the attributes of CloudEvents are lower case
+
+    specversion: Literal["1.0"]
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime
+    datacontenttype: Literal["application/json"]
+    position: int | None
+    data: Json
+
+
+class EventDetail(Event):
+    """An event and what became of it, for each workflow that it concerns."""
+
+    consumers: int
+    fates: list[Json]
+
+
+class Decision(Told):
+    """The outcome of looking at a workflow."""
+
+    id: str
+    workflow_slug: str
+    partition_key: str
+    workflow_version: int
+    outcome: Outcome
+    reason: str
+    evidence: Json
+    at: datetime
+    last_at: datetime
+    count: int
+    run_id: str | None

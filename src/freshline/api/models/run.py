@@ -1,0 +1,97 @@
+"""Runs: what is asked about them and what is told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from freshline.api.models.base import Asked, Json, RunStatus, Told
+
+
+class RunAsked(Asked):
+    """A manual run."""
+
+    parameters: dict[str, JsonValue] = Field(default_factory=dict, description="They win over the workflow's own.")
+    key: str | None = Field(default=None, min_length=1, max_length=200, description="As the header Idempotency-Key.")
+    full_refresh: bool = Field(default=False, description="Write all outputs anew, also those that are appended to.")
+
+
+class CancelAsked(Asked):
+    """The end of a run."""
+
+    reason: str = Field(default="canceled by a user", min_length=1, max_length=1000)
+
+
+class Step(Told):
+    """One try of a step."""
+
+    step_id: str
+    attempt: int
+    try_: Annotated[int, Field(alias="try")]
+    status: str
+    started_at: datetime
+    finished_at: datetime | None
+    metrics: Json | None
+    error: Json | None
+
+
+class Run(Told):
+    """One execution of a workflow."""
+
+    id: str
+    workflow_slug: str
+    partition_key: str
+    status: RunStatus
+    attempt: int
+    trigger: Json
+    priority: int
+    mixed: bool
+    parameters: Json
+    workflow_version: int
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: Json | None
+    result: Json | None
+    progress: Json | None
+    worker_id: str | None
+    lease_until: datetime | None
+    cancel_reason: str | None
+    decision_id: str | None
+    inputs: list[Json]
+    steps: list[Step]
+
+
+class RunDetail(Run):
+    """A run with what it published."""
+
+    outputs: list[Json]
+
+
+class LogLine(Told):
+    """A line that a run printed."""
+
+    line: int
+    at: datetime
+    attempt: int
+    step_id: str
+    stream: str
+    text: str
+
+
+class LastRun(Told):
+    """The last automatic run."""
+
+    run_id: str
+    status: RunStatus
+    finished_at: datetime | None
+    reason: str | None
+
+
+class InFlight(Told):
+    """The active run."""
+
+    run_id: str
+    status: RunStatus
