@@ -79,7 +79,8 @@ SCRIPT = [
     "workers",
 ]  # fmt: skip
 NEED_DATABASE = ("apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",
-                 "db upgrade", "db stop", "doctor", "table versions shop.clean", "simulate --since 1d")  # fmt: skip
+                 "db upgrade", "db stop", "doctor", "table versions shop.clean", "simulate --since 1d",
+                 "webhook list")  # fmt: skip
 NEED_NOTHING = ("init", "validate")
 
 

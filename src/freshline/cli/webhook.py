@@ -12,10 +12,8 @@ from freshline.cli.app import App, json_option, limit_option, pass_app, project_
 from freshline.cli.command import command, examples_text
 from freshline.cli.words import moment
 from freshline.errors import UsageError
-from freshline.store.audit import Actor, acting
 
 KINDS = ("cloudevents", "openlineage")
-COMMAND_LINE = Actor("command line")
 
 
 @click.group(
@@ -82,7 +80,7 @@ def add(
         types or (EVERYTHING if kind == "cloudevents" else RUNS),
         assets or EVERYTHING,
     )
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         store.add_webhook(made, after=after)
         (shown,) = store.reader.webhooks(called)
     if as_json:
@@ -138,7 +136,7 @@ def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
 @pass_app
 def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
     """Send dead letters again, with a new budget."""
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         number = store.redeliver_webhook(name, event)
     if as_json:
         output.print_json({"name": name, "redelivered": number})
@@ -151,7 +149,7 @@ def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
 @pass_app
 def pause(app: App, *, name: str) -> None:
     """Send nothing until it is resumed; events wait."""
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         store.pause_webhook(name)
     output.say(f"'{name}' is paused")
 
@@ -161,7 +159,7 @@ def pause(app: App, *, name: str) -> None:
 @pass_app
 def resume(app: App, *, name: str) -> None:
     """End a pause, and the wait after failures; what waited is sent."""
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         store.resume_webhook(name)
     output.say(f"'{name}' is resumed")
 
@@ -171,7 +169,7 @@ def resume(app: App, *, name: str) -> None:
 @pass_app
 def remove(app: App, *, name: str) -> None:
     """Send nothing any more, and forget what waited."""
-    with app.store() as store, acting(COMMAND_LINE):
+    with app.store() as store:
         store.remove_webhook(name)
     output.say(f"'{name}' is removed")
 

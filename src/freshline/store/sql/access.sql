@@ -51,8 +51,9 @@ SELECT due_at AS "dueAt", reason, expired_at AS "expiredAt" FROM timers
 
 -- name: webhook_state
 -- purpose: what the audit tells about a webhook; a query in its address may be a secret
-SELECT name, kind, regexp_replace(url, '\?.*', '?…') AS url, types, assets, paused_at AS "pausedAt"
-  FROM webhooks WHERE id = %(id)s
+SELECT w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.paused_at AS "pausedAt",
+       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS "lettersDead"
+  FROM webhooks w WHERE w.id = %(id)s
 
 -- name: project_state
 -- purpose: what the audit tells about a project whose definitions are applied
