@@ -176,11 +176,14 @@ def test_many_events_that_are_not_taken_hold_up_no_other(lab: Lab, receiver: Rec
     add(lab, receiver)
     bad = set(report(lab, 3 * PATIENCE))
     receiver.answer = lambda _, event: 400 if event["id"] in bad else 204
-    good = report(lab, 20)
-    for _ in range(40):
+    good = report(lab, 10)
+    for _ in range(100):
         deliver(lab)
+        if len(receiver.received) == len(good):
+            break
         lab.advance(seconds=30)
     assert receiver.ids == good
+    assert hook(lab)["waiting"] + hook(lab)["dead"] == len(bad)
 
 
 def test_letters_of_a_receiver_that_never_comes_back_are_dead_in_the_end(lab: Lab, receiver: Receiver) -> None:
