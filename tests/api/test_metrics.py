@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
@@ -78,7 +79,7 @@ def test_they_tell_how_long_changes_take_to_be_fresh(api: Api) -> None:
     api.lab.finish(api.lab.start())
     after = numbers(api)
     assert after[f"{name}_count"] - before.get(f"{name}_count", 0) == 1
-    assert after[f"{name}_sum"] - before.get(f"{name}_sum", 0) == 8
+    assert after[f"{name}_sum"] - before.get(f"{name}_sum", 0) == pytest.approx(8)
 
 
 def test_they_tell_who_is_behind_and_for_how_long(api: Api) -> None:

@@ -107,3 +107,19 @@ def test_a_schema_that_does_not_fit_is_named(api: Api) -> None:
     api.lab.rows("INSERT INTO freshline_migrations (version, name, breaking) VALUES (99, 'x', true) RETURNING 1")
     late = api.get("/readyz", expect=503)
     assert [(one["name"], one["ok"]) for one in late["checks"]] == [("database", True), ("schema", False)]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("stauts=failed", "did you mean 'status'?"),
+        ("limit=3&canary=1", "known are limit, after"),
+        ("=1", "known are"),
+    ],
+)
+def test_a_filter_with_a_slip_in_its_name_is_refused(shared: Api, query: str, told: str) -> None:
+    """Otherwise it would let everything through; the slip is not repeated."""
+    answer = shared.client.get(f"/runs?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
+    assert told in answer.json()["detail"]
+    assert "canary" not in answer.text

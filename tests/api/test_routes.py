@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -215,3 +217,17 @@ def test_the_graph_costs_the_same_number_of_statements_whatever_its_size(
     monkeypatch.setattr(Look, "raw", counting)
     api.get("/assets/graph")
     assert asked == ["graph_assets", "edges"]
+
+
+def test_an_answer_waits_for_no_acknowledgement(api: Api) -> None:
+    """On a connection that is kept: headers and body are two packets, and the second does not wait 40 ms."""
+    host, port = api.server.address
+    connection = http.client.HTTPConnection(host, port, timeout=30)
+    took = []
+    for _ in range(60):
+        began = time.perf_counter()
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+        took.append(time.perf_counter() - began)
+    connection.close()
+    assert sorted(took[30:])[10] < 0.03  # the first ones are acknowledged at once in any case

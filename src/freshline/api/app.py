@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -27,8 +28,18 @@ class Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""
         made = super().openapi()
-        made["components"]["schemas"].setdefault("Problem", models.Problem.model_json_schema())
+        if "Problem" not in made["components"]["schemas"]:
+            made["components"]["schemas"]["Problem"] = models.Problem.model_json_schema()
         return made
+
+    @cached_property
+    def filters(self) -> dict[str, list[str]]:
+        """What each operation takes in its query."""
+        described = [one for methods in self.openapi()["paths"].values() for one in methods.values()]
+        return {
+            one["operationId"]: [two["name"] for two in one.get("parameters", ()) if two["in"] == "query"]
+            for one in described
+        }
 
 
 def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> FastAPI:

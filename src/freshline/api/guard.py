@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated
 
@@ -73,8 +74,23 @@ def authorize(
     needed = Scope(scopes.scopes[0])
     allowed = access(request)
     if credentials is None:
-        return _without_token(request, needed, anonymous=allowed.anonymous)
-    return _with_token(allowed.store, credentials.credentials, needed)
+        actor = _without_token(request, needed, anonymous=allowed.anonymous)
+    else:
+        actor = _with_token(allowed.store, credentials.credentials, needed)
+    check_query(request)
+    return actor
+
+
+def check_query(request: Request) -> None:
+    """A filter with a slip in its name must not be one that lets everything through. The slip is not repeated."""
+    if not request.query_params:
+        return
+    known: list[str] = request.app.filters[request.scope["route"].name]
+    for name in request.query_params:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known) or 'none'}"
+            raise Refusal(422, "invalid-request", f"a parameter of the query is not known here; {hint}")
 
 
 def _without_token(request: Request, needed: Scope, *, anonymous: bool) -> Actor:

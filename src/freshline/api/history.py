@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from freshline.api import models, stream
 from freshline.api.guard import Administrating, Operating, Reading, access
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Name, Plain, page, period
+from freshline.api.pages import After, Flag, Limit, Name, Plain, page, period
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Stored
 from freshline.store.audit import acting
@@ -133,7 +133,7 @@ def list_decisions(
 
 
 @router.get("/workers", response_model=models.Page[models.Worker])
-def list_workers(_: Reading, store: Stored, limit: Many = 100, stopped: bool = False) -> Json:
+def list_workers(_: Reading, store: Stored, limit: Many = 100, stopped: Flag = False) -> Json:
     """The processes that announced themselves, the first so many; with `stopped`, those that ended too."""
     return {"items": store.reader.workers(limit, stopped=stopped), "next": None}
 

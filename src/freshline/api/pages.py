@@ -10,16 +10,26 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from fastapi.routing import APIRoute
-from pydantic import AwareDatetime
+from pydantic import BeforeValidator
 
-from freshline.api.models import Json
+from freshline.api.models import Json, Moment
 from freshline.store.reader import Period
 
 MOST = 1000
+
+
+def _flag(value: Any) -> Any:
+    """`true` or `false`, and nothing that only looks like one of them."""
+    if isinstance(value, str) and value not in {"true", "false"}:
+        raise ValueError("allowed are true and false")
+    return value
+
+
+Flag = Annotated[bool, BeforeValidator(_flag)]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
 After = Annotated[str | None, Query(max_length=200, description="The `next` of the part before.")]
-Since = Annotated[AwareDatetime | None, Query(description="From this time on.")]
-Until = Annotated[AwareDatetime | None, Query(description="Before this time.")]
+Since = Annotated[Moment | None, Query(description="From this time on.")]
+Until = Annotated[Moment | None, Query(description="Before this time.")]
 Name = Annotated[str | None, Query(max_length=200)]
 
 

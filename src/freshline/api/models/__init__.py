@@ -11,7 +11,19 @@ from freshline.api.models.asset import (
     Reported,
     Snapshot,
 )
-from freshline.api.models.base import Asked, Json, Nothing, Outcome, Page, Problem, RunStatus, State, Told, TriggerType
+from freshline.api.models.base import (
+    Asked,
+    Json,
+    Moment,
+    Nothing,
+    Outcome,
+    Page,
+    Problem,
+    RunStatus,
+    State,
+    Told,
+    TriggerType,
+)
 from freshline.api.models.event import Decision, Event, EventDetail
 from freshline.api.models.installation import About, Change, Health, HealthCheck, Pool, Status, Worker
 from freshline.api.models.run import CancelAsked, InFlight, LastRun, LogLine, Run, RunAsked, RunDetail, Step
@@ -52,6 +64,7 @@ __all__ = [
     "Lag",
     "LastRun",
     "LogLine",
+    "Moment",
     "NextRefresh",
     "Nothing",
     "Outcome",

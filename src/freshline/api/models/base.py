@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 T = TypeVar("T")
@@ -13,6 +13,16 @@ RunStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 TriggerType = Literal["auto-materialize", "manual", "backfill"]
 Outcome = Literal["run", "hold", "skip", "error"]
 State = Literal["fresh", "stale", "running", "waiting", "failing", "missing", "source"]
+
+
+def _written(value: Any) -> Any:
+    """Numbers are no times, although they could be taken for seconds."""
+    if isinstance(value, str) and not value.lstrip("+-").replace(".", "").isdecimal():
+        return value
+    raise ValueError("a time is written as 2026-01-05T09:00:00Z")
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written), Field(strict=False)]
 
 
 class Asked(BaseModel):

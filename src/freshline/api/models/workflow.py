@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from freshline.api.models.asset import Hold
-from freshline.api.models.base import Asked, Json, RunStatus, State, Told
+from freshline.api.models.base import Asked, Json, Moment, RunStatus, State, Told
 from freshline.api.models.run import InFlight, LastRun
 
 
 class PauseAsked(Asked):
     """A pause."""
 
-    until: Annotated[AwareDatetime | None, Field(strict=False, description="Its end, with a zone. None: no end.")] = (
-        None
-    )
+    until: Moment | None = Field(default=None, description="Its end, with a zone. None: no end.")
 
 
 class Cooldown(Told):
