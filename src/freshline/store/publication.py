@@ -56,6 +56,12 @@ class Published:
     recovered: dict[str, Any] | None
 
 
+def tell(connection: Connection, type_: EventType, subject: str, data: Mapping[str, Any]) -> None:
+    """Append one event that publishes nothing."""
+    event = {"id": new_id(), "type": type_, "subject": subject, "data": dict(data)}
+    connection.execute(SQL["append_events"], {"events": Jsonb([event])})
+
+
 def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> list[Published]:
     """Append snapshots and move the heads of what the workflow still owns (R10.2)."""
     partition = who.partition_key
