@@ -150,6 +150,9 @@ class TestLogs:
         assert [one["line"] for one in reader.logs(run_id[-8:], after=2)] == [3]
 
 
+EVENT = {"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "position", "data"}
+
+
 class TestEvents:
     """The event log."""
 
@@ -157,7 +160,7 @@ class TestEvents:
         """Events have the fields of the contract and continue after an id or a position."""
         ids = [rows.event("asset.produced", "a", at=30 - n, position=n) for n in (1, 2, 3)]
         listed = reader.events()
-        assert set(listed[0]) == {"id", "position", "type", "time", "subject", "data"}
+        assert set(listed[0]) == EVENT
         assert [one["id"] for one in listed] == ids[::-1]
         assert [one["id"] for one in reader.events(after=ids[2])] == [ids[1], ids[0]]
         assert [one["id"] for one in reader.events(after="2")] == [ids[0]]
