@@ -34,10 +34,7 @@ class Materializer:
         self.store = store
         self.bus = open_bus(settings)
         self.presence = Presence(store, "materializer", info=self._info)
-        absorber, expiry, scribe = Absorber(store), Expiry(store), Scribe(store)
-        # In a burst two of them take turns: while one waits for the database, the other decides.
-        second = Reconciler(store)
-        reconciler = Reconciler(store, more=second.ring)
+        absorber, reconciler, expiry, scribe = Absorber(store), Reconciler(store), Expiry(store), Scribe(store)
         bells = {
             "events": _all(absorber.ring, scribe.ring),
             "considerations": reconciler.ring,
@@ -47,7 +44,6 @@ class Materializer:
             self.presence,
             absorber,
             reconciler,
-            second,
             expiry,
             Rescuer(store),
             *_outward(store, self.bus, bells),

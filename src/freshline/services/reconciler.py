@@ -5,7 +5,7 @@ Not promised: that a decision falls at once. Every hold has a next look, so noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
@@ -15,7 +15,6 @@ from freshline.decide.motion import Walk
 from freshline.graph import Graph
 from freshline.services.service import Service
 from freshline.settings import Settings
-from freshline.store.facade import Store
 from freshline.store.materializing import BatchError, failed_evaluation
 from freshline.store.states import Key, Loaded, Moment
 from freshline.store.verdicts import Verdicts
@@ -24,16 +23,9 @@ log = structlog.get_logger("freshline.decisions")
 
 
 class Reconciler(Service):
-    """Claims due considerations in batches, loads their state in one statement, decides, writes, commits.
-
-    `more` is called as soon as a batch turns out to be full: another one can go on while this one is being decided.
-    """
+    """Claims due considerations in batches, loads their state in one statement, decides, writes, commits."""
 
     name = "reconciler"
-
-    def __init__(self, store: Store, *, more: Callable[[], None] = lambda: None) -> None:
-        super().__init__(store)
-        self._more = more
 
     def run_once(self) -> bool:
         """One batch. One that fails is halved, so that a single bad row cannot hold up others (R11.3)."""
@@ -47,8 +39,6 @@ class Reconciler(Service):
         return verdicts is not None
 
     def _judge(self, graph: Graph, moment: Moment) -> Verdicts:
-        if len(moment.loaded) >= self.store.settings.batch:
-            self._more()
         return judge(graph, moment, self.store.settings)
 
     def _announce(self, verdicts: Verdicts | None) -> None:
