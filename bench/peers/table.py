@@ -33,7 +33,7 @@ def rows(columns: Sequence[Column]) -> Iterator[tuple[str, list[str]]]:
 def show(document: Mapping[str, Any]) -> Iterator[str]:
     """For a terminal: below each measurement a line for each system that has it."""
     columns = document["columns"]
-    width = max(len(title(column)) for column in columns)
+    width = max((len(title(column)) for column in columns), default=0)
     for what, cells in rows(columns):
         yield f"  {what}"
         for column, cell in zip(columns, cells, strict=True):

@@ -44,6 +44,7 @@ DOCUMENT: dict[str, Any] = {
                 },
             },
         ).as_json(),
+        Column("Airflow", "3.2.1", "best", {"idle": {"created": TIMES}}).as_json(),
     ],
 }
 
@@ -132,14 +133,14 @@ def test_the_page_gets_the_table_between_its_markers(tmp_path: Path) -> None:
     assert copy.read_text(encoding="utf-8") == written
     assert written.partition(table.BEGIN)[0] == text.partition(table.BEGIN)[0]
     assert written.partition(table.END)[2] == text.partition(table.END)[2]
-    assert "| | Freshline 0.1.0, defaults | Dagster 1.2.3, best |\n|---|---|---|\n" in written
-    assert "| evaluation that asks for runs, 100 assets | - | 2.5 (0.400 to 5.2) |" in written
+    assert "| | Freshline 0.1.0, defaults | Dagster 1.2.3, best | Airflow 3.2.1, best |\n|---|---|---|---|\n" in written
+    assert "| evaluation that asks for runs, 100 assets | - | 2.5 (0.400 to 5.2) | - |" in written
     assert "2 cores (x), 8 GB, Linux, Python 3.11, PostgreSQL 18.1" in written
 
 
-@pytest.mark.parametrize("change", [{"quick": True}, {"ratio": None}])
+@pytest.mark.parametrize("change", [{"quick": True}, {"columns": DOCUMENT["columns"][:2]}])
 def test_the_page_stays_if_the_comparison_is_not_whole(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Figures that mean nothing, or without a peer, are told and not written."""
+    """Figures that mean nothing, or without one of the peers (`--only`), are told and not written."""
     (line,) = comparison.write(DOCUMENT | change, tmp_path)
     assert "stays as it is" in line
 
