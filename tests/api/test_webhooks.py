@@ -9,6 +9,7 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from freshline.bus.signature import new_secret
 from freshline.services.deliverer import Deliverer
@@ -105,6 +106,7 @@ def test_no_secret_is_told_anywhere(
     seen: list[str] = []
     with (
         caplog.at_level(logging.DEBUG),
+        capture_logs() as said,
         laboratory(database_url, webhook_allow_private=(ip_network("127.0.0.1"),)) as lab,
         serving(lab) as api,
     ):
@@ -119,7 +121,7 @@ def test_no_secret_is_told_anywhere(
             Deliverer(lab.store).run_once()
             seen += [api.client.get(path, headers=admin).text for path in PATHS]
     out, err = capfd.readouterr()
-    told = "".join([*seen, out, err, caplog.text])
+    told = "".join([*seen, str(said), out, err, caplog.text])
     assert verify(secret, receiver.received[0])
     assert "webhook_failed" in told
     assert "canary-4711" not in told

@@ -132,11 +132,11 @@ def test_dev_applies_works_watches_and_stops(
     wait_until(lambda: "the last good definitions stay" in told(tmp_path), 30)
     file.write_text(good.replace("ttl: 1h", "ttl: 2h"))
     wait_until(lambda: {one["version"] for one in freshline.json("status")["workflows"]} == {1, 2}, 30)
+    wait_until(lambda: "asset.produced  shop.daily" in told(tmp_path), 30)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
     text = told(tmp_path)
     assert "run: 'shop.clean' was never produced" in text
-    assert "asset.produced  shop.daily" in text
     assert "Traceback" not in text
 
 

@@ -45,7 +45,7 @@ KEEPALIVE = {
 PATIENCE_S = 10.0
 CHANNEL = "freshline"
 WHOLE = {"enable_seqscan": "on"}
-SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on"
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on"  # in one round trip
 LOCAL = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
 
 
@@ -114,10 +114,14 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A read-only transaction that sees one snapshot of the database."""
-        with self._checkout() as connection, connection.transaction():
+        with self._checkout() as connection:
             connection.execute(SNAPSHOT)
-            self._begin(connection, whole=not self.keeps_sessions)
-            yield connection
+            try:
+                self._begin(connection, whole=not self.keeps_sessions)
+                yield connection
+            finally:
+                if not connection.closed:
+                    connection.rollback()  # there is nothing to keep
 
     @contextmanager
     def rehearsing(self) -> Iterator[Connection]:
