@@ -106,8 +106,10 @@ install_packages() {
     uv=$(find_uv)
     adopt_pip_configuration
     say "installing the locked packages (the first time takes a minute or two)"
-    "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements/dev.lock
+    # Compiled once, and not by every process that starts: some environments keep Python from writing bytecode.
+    "$uv" pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes -r requirements/dev.lock
     "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+    .venv/bin/python -m compileall -q src
 }
 
 # --- Java
