@@ -67,7 +67,7 @@ def copy_of_the_project() -> Iterator[Path]:
 
 def apply(mutant: Mutant, project: Path, *options: str) -> str | None:
     """Plant the bug; a text says why that was not possible. With `--check` it is only tried."""
-    command = ["git", "apply", *options, mutant.patch]
+    command = ["git", "apply", *options, str(mutant.patch)]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     return f"the patch does not apply: {done.stderr.strip()}" if done.returncode else None
 
