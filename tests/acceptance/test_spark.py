@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,7 @@ def test_a_kill_while_spark_writes_leaves_nothing_half_done(deployment: Deployme
     deployment.wait_fresh("light", timeout=60)
     assert deployment.states()["numbers"] == "missing", "the Python run did not wait for Spark to start"
     wait_until(lambda: data.exists() and list(data.iterdir()), 180, every=0.005, what="Spark writes")
-    runner = _spark_runner(deployment)
-    jvm = _child(runner)
+    runner, jvm = spark_of(worker.pid)
     os.kill({"runner": runner, "jvm": jvm, "worker": worker.pid}[victim], signal.SIGKILL)
     assert not deployment.reader.snapshots("numbers")
     if victim == "worker":
@@ -77,13 +77,17 @@ def _heals(deployment: Deployment, published: Path) -> None:
     _readable(deployment)
 
 
-def _child(pid: int) -> int:
-    """The JVM of a runner."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    (found,) = [int(one) for one in children if "java" in Path(f"/proc/{one}/cmdline").read_text()]
-    return found
+def spark_of(worker: int) -> tuple[int, int]:
+    """The runner of a worker that has a JVM, and the JVM. `LookupError`: there is none at the moment."""
+    for runner in _children(worker):
+        for child in _children(runner):
+            with suppress(OSError):
+                if "java" in Path(f"/proc/{child}/cmdline").read_text():
+                    return runner, child
+    raise LookupError(worker)
 
 
-def _spark_runner(deployment: Deployment) -> int:
-    (worker,) = [one for one in deployment.reader.workers() if one["kind"] == "worker"]
-    return int(worker["info"]["runners"][0]["spark"])
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []

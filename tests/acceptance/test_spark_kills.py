@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 
 from tests.acceptance.deployment import Deployment
-from tests.acceptance.test_spark import _child, _spark_runner
+from tests.acceptance.test_spark import spark_of
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.full]
-KILLS = 20
+KILLS = int(os.environ.get("FRESHLINE_KILLS", "5"))  # each costs about half a minute: Spark has to start again
 ROWS = 20_000_000
 JOB = f"""
 def work(ctx):
@@ -80,30 +80,34 @@ def test_kills_at_random_points_of_a_write(deployment: Deployment) -> None:
     reader = Reader(table)
     reader.start()
     took = _write(deployment, 1)
-    for number in range(KILLS):
+    killed = reported = 0
+    while killed < KILLS:
         deployment.cli("report", "tick")
+        reported += 1
         _until_writing(deployment, table)
         _pass(chance.uniform(0, took))
         victim = chance.choice(["runner", "jvm", "worker"])
         if victim == "worker":
             deployment.kill(worker)
             worker = deployment.start("worker")
+            killed += 1
         else:
-            runner = _spark_runner(deployment)
-            with suppress(ProcessLookupError, ValueError, FileNotFoundError):  # it has just ended by itself
-                os.kill(runner if victim == "runner" else _child(runner), signal.SIGKILL)
+            with suppress(ProcessLookupError, LookupError):  # it has just ended by itself
+                runner, jvm = spark_of(worker.pid)
+                os.kill(runner if victim == "runner" else jvm, signal.SIGKILL)
+                killed += 1
         deployment.wait_fresh("big", timeout=300)
-        print(f"{number}: {victim}")
+        print(f"{killed}: {victim}")
     head = deployment.reader.snapshot("big")["tableVersion"]
     wait_until((table / "_delta_log" / f"{head:020}.json").exists, 30, what="the log")
-    wait_until(lambda: reader.seen[-1:] == [KILLS + 1], 60, what="the reader sees the last version")
+    wait_until(lambda: reader.seen[-1:] == [reported + 1], 60, what="the reader sees the last version")
     reader.over.set()
     reader.join()
     assert reader.errors == []
     assert reader.seen == sorted(reader.seen)
     assert reader.reads > KILLS
     versions = [one["tableVersion"] for one in deployment.reader.snapshots("big", 100) if one["changed"]]
-    assert versions == list(range(KILLS, -1, -1)), "one version of the table for each change"
+    assert versions == list(range(reported, -1, -1)), "one version of the table for each change"
     print(f"{KILLS} kills, {reader.reads} reads, a write takes {took:.1f} s")
 
 
