@@ -114,7 +114,7 @@ HOT = [
         ),
         "runs": (
             "claim_run pinned_inputs own_heads finished_steps renew_leases lock_run finish_step append_logs"
-            " owned_outputs policy lock_heads insert_snapshots move_heads append_events arm_timers end_run"
+            " lock_outputs owned_outputs policy lock_heads insert_snapshots move_heads append_events arm_timers end_run"
             " lost_runs"
         ),
         "catalogue": "asset reported lock_head",

@@ -82,7 +82,7 @@ def authorize(
 
 
 def check_query(request: Request) -> None:
-    """A filter with a slip in its name must not be one that lets everything through. The slip is not repeated."""
+    """A filter with a slip in its name, or given twice, must not be one that lets more through. No slip is repeated."""
     if not request.query_params:
         return
     known: list[str] = request.app.filters[request.scope["route"].name]
@@ -91,6 +91,8 @@ def check_query(request: Request) -> None:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known) or 'none'}"
             raise Refusal(422, "invalid-request", f"a parameter of the query is not known here; {hint}")
+        if len(request.query_params.getlist(name)) > 1:
+            raise Refusal(422, "invalid-request", f"the parameter '{name}' is given more than once; give it once")
 
 
 def _without_token(request: Request, needed: Scope, *, anonymous: bool) -> Actor:

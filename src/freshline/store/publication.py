@@ -64,14 +64,11 @@ def tell(connection: Connection, type_: EventType, subject: str, data: Mapping[s
 
 def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> list[Published]:
     """Append snapshots and move the heads of what the workflow still owns (R10.2)."""
-    partition = who.partition_key
-    owned = {
-        row["id"]: row
-        for row in connection.execute(SQL["owned_outputs"], {"workflow": who.workflow_id, "partition": partition})
-    }
+    own = {"workflow": who.workflow_id, "partition": who.partition_key}
+    connection.execute(SQL["lock_outputs"], own)
+    owned = {row["id"]: row for row in connection.execute(SQL["owned_outputs"], own)}
     kept = sorted((output for output in outputs if output.asset_id in owned), key=lambda output: output.asset_id)
     names = [output.asset_id for output in kept]
-    connection.execute(SQL["lock_heads"], {"assets": names, "partition": partition})
     sources = _sources(connection, who)
     policy = _policy(connection, who.workflow_id)
     declared = {output.asset_id: output.freshness for output in policy.outputs}

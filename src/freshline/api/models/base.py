@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -12,12 +13,13 @@ Json = dict[str, Any]
 RunStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 TriggerType = Literal["auto-materialize", "manual", "backfill"]
 Outcome = Literal["run", "hold", "skip", "error"]
+WRITTEN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]", re.ASCII)
 State = Literal["fresh", "stale", "running", "waiting", "failing", "missing", "source"]
 
 
 def _written(value: Any) -> Any:
     """Numbers are no times, although they could be taken for seconds."""
-    if isinstance(value, str) and not value.lstrip("+-").replace(".", "").isdecimal():
+    if isinstance(value, str) and WRITTEN.match(value):
         return value
     raise ValueError("a time is written as 2026-01-05T09:00:00Z")
 

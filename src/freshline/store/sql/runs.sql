@@ -145,8 +145,16 @@ SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_
            AS l (step_id, stream, text, ordinal)
  WHERE l.ordinal > n.there AND n.last - n.there + l.ordinal <= %(most)s
 
+-- name: lock_outputs
+-- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2); then
+--          their heads, which a rollback moves too
+SELECT h.asset_id FROM heads h
+ WHERE h.asset_id = ANY (ARRAY(SELECT a.id FROM assets a WHERE a.producer_id = %(workflow)s ORDER BY a.id FOR SHARE))
+   AND h.partition_key = %(partition)s
+ ORDER BY h.asset_id FOR UPDATE
+
 -- name: owned_outputs
--- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2)
+-- purpose: what the workflow still owns as it is now; in a statement of its own, which sees what the locks waited for
 SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version, v.last_version,
        s.location, s.schema, s.rows, s.bytes, s.base_version, t.expired_at AS overdue_at
   FROM assets a
@@ -157,7 +165,6 @@ SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_versi
                       WHERE x.asset_id = a.id AND x.partition_key = %(partition)s AND x.table_version IS NOT NULL) v
  WHERE a.producer_id = %(workflow)s
  ORDER BY a.id
-   FOR SHARE OF a
 
 -- name: policy
 -- purpose: the workflow's policy, read when its assets are locked: apply may have changed the freshness while we waited
