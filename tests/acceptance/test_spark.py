@@ -88,6 +88,8 @@ def spark_of(worker: int) -> tuple[int, int]:
 
 
 def _children(pid: int) -> list[int]:
+    """Of all of its threads: the kernel lists them by the one that started each."""
     with suppress(OSError):
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        lists = Path(f"/proc/{pid}/task").glob("*/children")
+        return [int(one) for children in lists for one in children.read_text().split()]
     return []

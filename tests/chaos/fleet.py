@@ -49,6 +49,7 @@ class Fleet:
     rng: random.Random
     told: Callable[[str], None] = print
     done: Counter[str] = field(default_factory=Counter)
+    kills: int = 0  # of our processes, by kill -9
     members: list[Member] = field(default_factory=list)
     _timers: list[threading.Timer] = field(default_factory=list)
 
@@ -135,14 +136,10 @@ class Fleet:
             "flush Redis": (3, self._flush_redis),
         }
 
-    @property
-    def kills(self) -> int:
-        """kill -9 of our processes."""
-        return sum(count for name, count in self.done.items() if name.startswith("kill a "))
-
     def _restart(self, kind: str) -> None:
         member = self.rng.choice([one for one in self.members if one.kind == kind])
         self._kill(member)
+        self.kills += 1
         # Sometimes at once, sometimes the others have to do without it for longer than a lease.
         self._later(self.rng.choice([0, 0, 0.5, PAUSE_S]), lambda: self._revive(member))
 
@@ -151,6 +148,7 @@ class Fleet:
         if runners:
             with suppress(ProcessLookupError):
                 os.kill(self.rng.choice(runners), signal.SIGKILL)
+                self.kills += 1
 
     def _pause(self) -> None:
         running = [one for one in self.members if not one.stopped and one.process.poll() is None]
@@ -237,9 +235,10 @@ def _free_port() -> int:
 
 
 def _children(pid: int) -> list[int]:
-    """The process ids of a process's children."""
+    """The process ids of a process's children, which the kernel lists by the thread that started each."""
     with suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        lists = Path(f"/proc/{pid}/task").glob("*/children")
+        return [int(child) for children in lists for child in children.read_text().split()]
     return []
 
 
