@@ -9,11 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
+from freshline import failpoints
 from freshline.errors import FencedError
+from freshline.failpoints import FailpointError
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.runs.lease import Heart
 from freshline.services.reconciler import Reconciler
 from tests.lab import CODE, Lab, workflow
+from tests.store.test_failpoints import crash
 
 ERROR = {"code": "job", "message": "boom"}
 WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {
@@ -271,3 +274,20 @@ def test_a_worker_that_takes_over_its_own_lost_run_keeps_it(lab: Lab) -> None:
     lab.store.cancel(owned.run.id)
     heart.run_once()
     assert owned.stop_reason() == "canceled", "it is still renewed, and hears what is asked of it"
+
+
+def test_a_run_that_cannot_be_given_up_costs_no_other_lease(lab: Lab) -> None:
+    """R12.2: it is given up at a later beat; whatever keeps it from that, the worker's other runs are renewed."""
+    lab.apply(workflow("b", "a"), workflow("c", "a"))
+    lab.report("a", "1")
+    lab.settle()
+    heart = Heart(lab.store)
+    lost, kept = (heart.hold(lab.start(), time.monotonic()) for _ in range(2))
+    heart.release(lost)
+    before = lab.runs(kept.run.slug)[0]["lease_until"]
+    lab.advance(seconds=5)
+    with failpoints.armed("give_up:before", crash), pytest.raises(FailpointError):
+        heart.run_once()
+    assert lab.runs(kept.run.slug)[0]["lease_until"] > before
+    heart.run_once()
+    assert [lab.runs(one.run.slug)[0]["status"] for one in (lost, kept)] == ["queued", "running"]

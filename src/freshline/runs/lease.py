@@ -81,13 +81,13 @@ class Heart(Service):
         """One beat."""
         with self._lock:
             leases, given_up = list(self._leases.values()), list(self._given_up)
-        for run_id, attempt in given_up:
-            self.store.give_up(run_id, attempt)
-            self._given_up.discard((run_id, attempt))
         if leases:
             self._renew(leases)
         for lease in leases:
             self.flush(lease)
+        for run_id, attempt in given_up:  # last: a row that somebody has locked must not cost the other leases
+            self.store.give_up(run_id, attempt)
+            self._given_up.discard((run_id, attempt))
         return False
 
     def _renew(self, leases: list[Lease]) -> None:
