@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.deployment import Deployment
+from tests.processes import children
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]
@@ -79,17 +80,9 @@ def _heals(deployment: Deployment, published: Path) -> None:
 
 def spark_of(worker: int) -> tuple[int, int]:
     """The runner of a worker that has a JVM, and the JVM. `LookupError`: there is none at the moment."""
-    for runner in _children(worker):
-        for child in _children(runner):
+    for runner in children(worker):
+        for child in children(runner):
             with suppress(OSError):
                 if "java" in Path(f"/proc/{child}/cmdline").read_text():
                     return runner, child
     raise LookupError(worker)
-
-
-def _children(pid: int) -> list[int]:
-    """Of all of its threads: the kernel lists them by the one that started each."""
-    with suppress(OSError):
-        lists = Path(f"/proc/{pid}/task").glob("*/children")
-        return [int(one) for children in lists for one in children.read_text().split()]
-    return []

@@ -21,6 +21,7 @@ import psycopg
 from freshline.store.cluster import Cluster
 from tests.bus.server import Server
 from tests.chaos.town import BASE_MS, MAX_MS
+from tests.processes import children
 from tests.waiting import wait_until
 
 LEASE_MS = 3_000
@@ -144,7 +145,7 @@ class Fleet:
         self._later(self.rng.choice([0, 0, 0.5, PAUSE_S]), lambda: self._revive(member))
 
     def _kill_runner(self) -> None:
-        runners = [pid for one in self.members if one.kind == "worker" for pid in _children(one.process.pid)]
+        runners = [pid for one in self.members if one.kind == "worker" for pid in children(one.process.pid)]
         if runners:
             with suppress(ProcessLookupError):
                 os.kill(self.rng.choice(runners), signal.SIGKILL)
@@ -232,14 +233,6 @@ def _directory(path: Path) -> Path:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
-
-
-def _children(pid: int) -> list[int]:
-    """The process ids of a process's children, which the kernel lists by the thread that started each."""
-    with suppress(OSError):
-        lists = Path(f"/proc/{pid}/task").glob("*/children")
-        return [int(child) for children in lists for child in children.read_text().split()]
-    return []
 
 
 def seconds_since(start: float) -> float:

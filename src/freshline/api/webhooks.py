@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Path, Query
 
@@ -12,11 +11,9 @@ from freshline.api.guard import Administrating, Reading
 from freshline.api.models import Json
 from freshline.api.pages import Limit, page
 from freshline.api.workflows import Key, Stored
-from freshline.bus.address import check_url
-from freshline.bus.signature import new_secret, read_key, read_secret
+from freshline.bus.subscription import subscription
 from freshline.store.audit import acting
 from freshline.store.facade import Store
-from freshline.store.webhooks import EVERYTHING, RUNS, Webhook
 
 router = APIRouter(tags=["webhooks"])
 Name = Annotated[str, Path(max_length=200)]
@@ -32,17 +29,14 @@ def list_webhooks(_: Reading, store: Stored) -> Json:
 @router.post("/webhooks", response_model=models.WebhookMade, status_code=201)
 def add_webhook(actor: Administrating, store: Stored, asked: models.WebhookAsked, key: Key = None) -> Json:
     """Send events to a URL. A secret that is not given is made, and told this once: a repetition has none."""
-    check_url(asked.url, store.settings.webhook_allow_private)
-    signs = asked.kind == "cloudevents"
-    secret = new_secret() if signs and asked.secret is None else None
-    given = asked.secret or secret or ""
-    made = Webhook(
-        name=asked.name or urlsplit(asked.url).hostname or "",
-        url=asked.url,
-        secret=read_secret(given) if signs else read_key(given),
+    made, secret = subscription(
+        asked.url,
+        allowed=store.settings.webhook_allow_private,
+        name=asked.name,
         kind=asked.kind,
-        types=tuple(asked.types or (EVERYTHING if signs else RUNS)),
-        assets=tuple(asked.assets),
+        types=asked.types,
+        assets=asked.assets,
+        secret=asked.secret,
     )
     with acting(actor):
         new = store.add_webhook(made, key=key, after=asked.after)

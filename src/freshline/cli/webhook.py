@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
 
 import click
 
@@ -64,32 +63,21 @@ def add(
 
     Deliveries are CloudEvents in JSON, signed in the manner of Standard Webhooks; a running materializer sends them.
     """
-    from freshline.bus.address import check_url  # noqa: PLC0415 - imported on demand
-    from freshline.bus.signature import new_secret, read_key, read_secret  # noqa: PLC0415
-    from freshline.store.webhooks import EVERYTHING, RUNS, Webhook  # noqa: PLC0415
+    from freshline.bus.subscription import subscription  # noqa: PLC0415 - imported on demand
 
-    check_url(url, app.settings.webhook_allow_private)
+    allowed = app.settings.webhook_allow_private
     given = _from_environment(secret_env) if secret_env else None
-    secret = new_secret() if given is None and kind == "cloudevents" else None
-    called = name or urlsplit(url).hostname or ""
-    made = Webhook(
-        called,
-        url,
-        read_secret(given or secret or "") if kind == "cloudevents" else read_key(given or ""),
-        kind,
-        types or (EVERYTHING if kind == "cloudevents" else RUNS),
-        assets or EVERYTHING,
-    )
+    made, secret = subscription(url, allowed=allowed, name=name, kind=kind, types=types, assets=assets, secret=given)
     with app.store() as store:
         store.add_webhook(made, after=after)
-        (shown,) = store.reader.webhooks(called)
+        (shown,) = store.reader.webhooks(made.name)
     if as_json:
         output.print_json({**shown, "secret": secret})
         return
     if secret:
         click.echo(secret)
         output.say("keep the secret, it is not shown again: receivers verify signatures with it")
-    output.say(f"'{called}' gets {', '.join(shown['types'])} about {', '.join(shown['assets'])}")
+    output.say(f"'{made.name}' gets {', '.join(shown['types'])} about {', '.join(shown['assets'])}")
 
 
 @command("list", examples=["freshline webhook list", "freshline webhook list --json"])
