@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -45,7 +45,10 @@ KEEPALIVE = {
 PATIENCE_S = 10.0
 CHANNEL = "freshline"
 WHOLE = {"enable_seqscan": "on"}
-SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on"  # in one round trip
+UNHURRIED = {"idle_in_transaction_session_timeout": "60s"}
+# The settings go with the beginning, in one round trip.
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on"
+UNHURRIED_SNAPSHOT = SNAPSHOT + "; SET LOCAL idle_in_transaction_session_timeout = '60s'"
 LOCAL = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
 
 
@@ -99,7 +102,7 @@ class Database:
         with self._checkout() as connection:
             try:
                 with connection.transaction():
-                    self._begin(connection, whole=whole)
+                    self._begin(connection, WHOLE if whole else {})
                     yield connection
                     hit(f"{name}:before", connection)
                     committing = True
@@ -112,12 +115,16 @@ class Database:
         log.debug(name, ms=round((time.monotonic() - started) * 1000, 1))
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A read-only transaction that sees one snapshot of the database."""
+    def reading(self, *, unhurried: bool = False) -> Iterator[Connection]:
+        """A read-only transaction that sees one snapshot of the database.
+
+        `unhurried`: it turns so many rows into Python that it idles for longer than writers may; it holds no row locks.
+        """
         with self._checkout() as connection:
-            connection.execute(SNAPSHOT)
+            connection.execute(UNHURRIED_SNAPSHOT if unhurried else SNAPSHOT)
             try:
-                self._begin(connection, whole=not self.keeps_sessions)
+                own = WHOLE | (UNHURRIED if unhurried else {})
+                self._begin(connection, {} if self.keeps_sessions else own)
                 yield connection
             finally:
                 if not connection.closed:
@@ -127,7 +134,7 @@ class Database:
     def rehearsing(self) -> Iterator[Connection]:
         """A transaction that shows what its writes would lead to and is always rolled back: nothing of it stays."""
         with self._checkout() as connection, connection.transaction(force_rollback=True):
-            self._begin(connection, whole=True)
+            self._begin(connection, WHOLE)
             yield connection
 
     @contextmanager
@@ -138,7 +145,7 @@ class Database:
                 yield connection
             else:
                 with connection.transaction():
-                    self._begin(connection)
+                    self._begin(connection, {})
                     yield connection
 
     def listen(self) -> psycopg.Connection[Any]:
@@ -211,11 +218,9 @@ class Database:
         more = {"options": options} if session else {}
         return make_conninfo(self.url, application_name=self._name, **more, **KEEPALIVE)
 
-    def _begin(self, connection: Connection, *, whole: bool = False) -> None:
-        """What a transaction cannot take from its session."""
-        settings = {} if self.keeps_sessions else dict(SESSION)
-        if whole:
-            settings |= WHOLE
+    def _begin(self, connection: Connection, own: Mapping[str, str]) -> None:
+        """What a transaction cannot take from its session, and what is its own."""
+        settings = {**({} if self.keeps_sessions else SESSION), **own}
         if self.clock is not None:
             settings["freshline.now"] = self.clock().isoformat()
         if settings:

@@ -48,8 +48,7 @@ class Examination:
 def examine(store: Store, limit: int) -> Examination:
     """All checks of the store, each with at most `limit` sentences."""
     bounds = {"late": late_ms(store.settings), "grace": SILENT_MS, "limit": limit}
-    with store.database.reading() as connection:
-        connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")
+    with store.database.reading(unhurried=True) as connection:
         began = time.time()
         facts = _one(connection, "facts", bounds)
         ahead = round(((began + time.time()) / 2 - facts["clock"].timestamp()) * 1000)

@@ -64,8 +64,7 @@ class Store(Reporting, Requesting, Materializing, Executing, Versioning, Mending
 
     def plan(self, project: Project) -> ApplyPlan:
         """What `apply` would change. Among its warnings are those about ancestors that nobody waits long enough for."""
-        with self.database.reading() as connection:
-            connection.execute(UNHURRIED)
+        with self.database.reading(unhurried=True) as connection:
             stored = catalogue.read_stored(connection, project.name)
             plan = make_plan(project, stored)
             patience = Patience(project, proposed_graph(project, stored))

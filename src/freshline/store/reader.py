@@ -325,9 +325,7 @@ class Reader:
 
     @contextmanager
     def _look(self) -> Iterator[Look]:
-        with self._database.reading() as connection:
-            # Turning 100,000 rows into Python takes longer than writers may idle; a reader holds no row locks.
-            connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")
+        with self._database.reading(unhurried=True) as connection:
             yield Look(connection, self._statements)
 
 
