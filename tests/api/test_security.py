@@ -9,7 +9,8 @@ from json import dumps
 import httpx
 import pytest
 
-from freshline.api.app import PREFIX, document
+from freshline.api import PREFIX
+from freshline.api.app import document
 from freshline.api.server import Server
 from freshline.errors import UsageError
 from tests.api.conftest import JSON, Api, serving

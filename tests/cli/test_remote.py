@@ -253,7 +253,7 @@ def test_followers_follow_through_the_api(applied: Freshline, store: Store, monk
 
 def test_a_listing_is_read_page_by_page(applied: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a page of the API, and exactly as many as were asked for."""
-    monkeypatch.setattr(remote, "MOST", 2)
+    monkeypatch.setattr(remote, "LONGEST_PAGE", 2)
     for number in range(7):
         applied("report", "shop.raw", "--version", f"v{number}")
     expected = applied.json("events", "--limit", "5")

@@ -6,7 +6,8 @@ import json
 import re
 import subprocess
 
-from freshline.api.app import PREFIX, document
+from freshline.api import PREFIX
+from freshline.api.app import document
 from tests.api.conftest import HOUR, serving
 from tests.api.documents import operations
 from tests.docs.pages import ROOT, Page, code, codes

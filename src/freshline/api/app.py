@@ -8,13 +8,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from freshline.api import assets, health, history, metrics, models, overview, problems, webhooks, workflows
+from freshline.api import PREFIX, assets, health, history, metrics, models, overview, problems, webhooks, workflows
 from freshline.api.gate import Gate
 from freshline.api.guard import Access
 from freshline.api.stream import Streams
 from freshline.store.facade import Store
 
-PREFIX = "/api/v1"
 PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"description": problems.TITLES[status], "content": {problems.MEDIA: PROBLEM}}

@@ -12,13 +12,12 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from freshline.api import VERSION
 from freshline.api.problems import Refusal, unexpected
 
 log = structlog.get_logger("freshline.api")
 MOST_BYTES = 1024 * 1024
 BODY_S = 20.0
-# So that a client which speaks another version can say so.
-VERSION = "Freshline-Version"
 # Nothing here is a page: a browser shall neither guess, nor frame, nor keep what it is told.
 HEADERS = {
     "X-Content-Type-Options": "nosniff",

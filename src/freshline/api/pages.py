@@ -12,10 +12,9 @@ from fastapi import Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator
 
+from freshline.api import LONGEST_PAGE
 from freshline.api.models import Json, Moment
 from freshline.store.reader import Period
-
-MOST = 1000
 
 
 def _flag(value: Any) -> Any:
@@ -26,7 +25,7 @@ def _flag(value: Any) -> Any:
 
 
 Flag = Annotated[bool, BeforeValidator(_flag)]
-Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="At most so many.")]
 After = Annotated[str | None, Query(max_length=200, description="The `next` of the part before.")]
 Since = Annotated[Moment | None, Query(description="From this time on.")]
 Until = Annotated[Moment | None, Query(description="Before this time.")]

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from freshline.api import LONGEST_PAGE
 from freshline.cli.wire import Wire
 from freshline.cli.words import parse_time
 from freshline.settings import Settings
 
 Json = dict[str, Any]
-
-MOST = 1000  # the API's longest page
 
 
 class Reader:
@@ -138,7 +137,7 @@ class Reader:
         """A listing, page by page, up to `limit` entries or to its end."""
         found: list[Json] = []
         while limit is None or len(found) < limit:
-            most = MOST if limit is None else min(MOST, limit - len(found))
+            most = LONGEST_PAGE if limit is None else min(LONGEST_PAGE, limit - len(found))
             part = self._one(*path, limit=most, after=after, **params)
             found += part["items"]
             after = part["next"]

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from freshline.api import PREFIX, VERSION
 from freshline.errors import (
     AccessError,
     ApiError,
@@ -24,10 +25,8 @@ from freshline.errors import (
     UsageError,
 )
 
-PREFIX = "/api/v1"
 TIMEOUT_S = 90.0  # longer than the 60 s that the API gives a statement
 CONNECT_S = 10.0
-VERSION = "Freshline-Version"
 # An error of the API is the error that the same command raises on a database; what only HTTP has is told below.
 ERRORS: Mapping[str, type[FreshlineError]] = {
     one.code: one for one in (NotFoundError, ConflictError, UsageError, DatabaseError, SchemaError)
