@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from freshline.definitions.schema import Produces
-from freshline.model.run import StagedOutput
-from freshline.spark.fingerprint import aggregates, fingerprint
+from freshline.model.run import PinnedInput, StagedOutput
+from freshline.spark.fingerprint import MOST_TOLD, aggregates, fingerprint
 from freshline.spark.staging import Staging, write
 
 pytestmark = pytest.mark.spark
@@ -145,16 +145,53 @@ def test_the_entries_of_a_map_have_no_order(spark: SparkSession, tmp_path: Path)
 
 
 def test_parts_combine_to_the_whole(spark: SparkSession, tmp_path: Path) -> None:
-    """Counts and sums add, xors xor (R9.5): what is stored beside a table is enough to append to it."""
+    """Counts and sums add (R9.5): what is stored beside a table is enough to append to it."""
     table = spark.range(100).toDF("a")
     one, two, whole = (
         staged(part, tmp_path).location["fingerprint"]  # type: ignore[index]
         for part in (table.filter("a < 30"), table.filter("a >= 30"), table)
     )
     assert one["rows"] + two["rows"] == whole["rows"]
-    assert one["xor"] ^ two["xor"] == whole["xor"]
+    assert {name: seen ^ two["columns"][name] for name, seen in one["columns"].items()} == whole["columns"]
     assert [a + b for a, b in zip(one["sums"], two["sums"], strict=True)] == list(whole["sums"])
     assert one["schema"] == two["schema"] == whole["schema"]
+
+
+def test_rows_in_pairs_count(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables in which every row is there twice differ where their rows do: an xor would not see them."""
+    pairs = [spark.sql(f"SELECT id + {n} AS a FROM range(50)") for n in (0, 1)]
+    assert len({version(rows.union(rows), tmp_path) for rows in pairs}) == 2
+
+
+@pytest.mark.parametrize("changed", range(6))
+def test_the_columns_that_changed_are_told_apart(spark: SparkSession, tmp_path: Path, changed: int) -> None:
+    """Each has a tally of its own, also where they share a number."""
+    names = [f"IF(id = 7 AND {{}} = {i}, -1, id * {i}) AS c{i}" for i in range(6)]
+    before, now = (
+        staged(spark.range(20).selectExpr(*(name.format(n) for name in names)), tmp_path).location["fingerprint"]  # type: ignore[index]
+        for n in (-1, changed)
+    )
+    assert [name for name, seen in now["columns"].items() if before["columns"][name] != seen] == [f"c{changed}"]
+
+
+def test_columns_of_large_tables_are_not_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    """The version is the same with and without; rows that are appended later do not pretend to tell."""
+    table = spark.range(5).toDF("a")
+    small, large = (
+        write(table, Staging("out", "step", tmp_path, tmp_path / str(rows), None, head_of(table, rows)))
+        for rows in (MOST_TOLD, MOST_TOLD + 1)
+    )
+    assert small.data_version == large.data_version
+    assert [bool((one.location or {})["fingerprint"]["columns"]) for one in (small, large)] == [True, False]
+    added = Produces.model_validate({"assetId": "out", "table": {"mode": "append"}})
+    head = PinnedInput("out", 1, "v", large.location, schema=large.schema, parts=[(1, "large")], rows=5)
+    more = write(table, Staging("out", "step", tmp_path, tmp_path / "more", added, head, anew=False))
+    assert (more.rows, (more.location or {})["fingerprint"]["columns"]) == (10, {})
+
+
+def head_of(table: DataFrame, rows: int) -> PinnedInput:
+    """A version before that had so many rows."""
+    return PinnedInput("out", 1, "v", None, schema=table.schema.jsonValue(), rows=rows)
 
 
 def test_strange_types_and_names_have_versions(spark: SparkSession, tmp_path: Path) -> None:

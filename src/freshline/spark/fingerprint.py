@@ -1,9 +1,9 @@
 """The data version of a table: a fingerprint of its rows, taken in the same pass as the write.
 
-Every row becomes one 64-bit hash; count, xor and sums of the hashes do not depend on the order of rows, on files or
-on partitions, and they do depend on duplicates. Names, types and order of the columns count too, nullability does not.
-Two fingerprints of parts give that of the whole (R9.5): counts and sums add, xors xor. The xors of single columns say
-whose values differ from the version before; they are no part of the data version.
+Every row becomes one hash; count and sums of the hashes do not depend on the order of rows, on files or on partitions,
+and they do depend on duplicates. Names, types and order of the columns count too, nullability does not. Two
+fingerprints of parts give that of the whole (R9.5): counts and sums add. The tallies of single columns say whose values
+differ from the version before; they are no part of the data version.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ from pyspark.sql.types import (
 )
 
 MASK_BITS = 62
+# Two pieces of a row's hash: their sums stay below 2**63 for 2**35 rows. Each aggregate costs a large write 3 percent,
+# decimals cost several times that, and xors are blind to rows that come in pairs.
+BITS = 28
+PIECES = (0, 64 - BITS)
 MOST_COLUMNS = 100  # that are told apart
-# Pieces of the hash: their sums stay below 2**63 for 2**41 rows, and sums of longs are quick where decimals are not.
-PIECES = ((0, 21), (21, 21), (42, 22))
+MOST_TOLD = 10_000_000  # rows of a table whose columns are told apart: it costs a large write 5 percent
+TALLY_BITS = 16  # of a column: several share an aggregate
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What was seen of the rows. `schema`: a digest of the columns that count. `columns`: the xor of each."""
+    """What was seen of the rows. `schema`: a digest of the columns that count. `columns`: a tally of each."""
 
     rows: int
-    xor: int
     sums: tuple[int, ...]
     schema: str
     columns: Mapping[str, int] = field(default_factory=dict)
@@ -46,7 +49,7 @@ class Fingerprint:
     @property
     def version(self) -> str:
         """The data version."""
-        text = json.dumps([self.rows, self.xor, list(self.sums), self.schema])
+        text = json.dumps([self.rows, list(self.sums), self.schema])
         return f"fp1:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     def as_json(self) -> dict[str, Any]:
@@ -60,17 +63,17 @@ class Fingerprint:
 
     def extended(self, more: Fingerprint) -> Fingerprint:
         """The fingerprint of these rows and of those that were appended."""
+        told = more.columns if self.columns or not self.rows else {}
         return Fingerprint(
             rows=self.rows + more.rows,
-            xor=self.xor ^ more.xor,
             sums=tuple(one + other for one, other in zip(self.sums, more.sums, strict=True)),
             schema=more.schema,
-            columns={name: self.columns.get(name, 0) ^ seen for name, seen in more.columns.items()},
+            columns={name: self.columns.get(name, 0) ^ seen for name, seen in told.items()},
         )
 
 
-def aggregates(fields: Sequence[StructField], digits: int | None = None) -> list[Column]:
-    """What to observe of the rows.
+def aggregates(fields: Sequence[StructField], digits: int | None = None, *, told: bool = True) -> list[Column]:
+    """What to observe of the rows. `told`: columns are told apart.
 
     The hashes are expressions in each of them, evaluated once; a column of its own costs several times as much.
     They are texts that Spark parses: put together call by call from Python they cost a small step 40 ms.
@@ -79,22 +82,32 @@ def aggregates(fields: Sequence[StructField], digits: int | None = None) -> list
     row = f"xxhash64({', '.join(hashes) or '0'})"  # the hash of a null is a number like any other
     texts = {
         "rows": "count(1)",
-        "xor": f"bit_xor({row})",
-        **{f"sum{shift}": f"sum(shiftrightunsigned({row}, {shift}) & {2**bits - 1}L)" for shift, bits in PIECES},
-        **{f"column{i}": f"bit_xor({one})" for i, one in enumerate(hashes[:MOST_COLUMNS])},
+        **{f"sum{shift}": f"sum(shiftrightunsigned({row}, {shift}) & {2**BITS - 1}L)" for shift in PIECES},
+        **({f"tally{i}": f"bit_xor({text})" for i, text in enumerate(_tallies(hashes[:MOST_COLUMNS]))} if told else {}),
     }
     return [F.expr(text).alias(name) for name, text in texts.items()]
+
+
+def _tallies(hashes: Sequence[str]) -> list[str]:
+    """A few bits of each column's hash, side by side in as few numbers as they fit into."""
+    many = 64 // TALLY_BITS
+    parts = [f"shiftleft({text} & {2**TALLY_BITS - 1}L, {i % many * TALLY_BITS})" for i, text in enumerate(hashes)]
+    return [" | ".join(parts[i : i + many]) for i in range(0, len(parts), many)]
 
 
 def fingerprint(observed: Mapping[str, Any], fields: Sequence[StructField]) -> Fingerprint:
     """The fingerprint from the observed `aggregates`; an empty table has sums of nothing."""
     return Fingerprint(
         rows=observed["rows"],
-        xor=observed["xor"] or 0,
-        sums=tuple(observed[f"sum{shift}"] or 0 for shift, _ in PIECES),
+        sums=tuple(observed[f"sum{shift}"] or 0 for shift in PIECES),
         schema=_schema_digest(fields),
-        columns={one.name: observed[f"column{i}"] or 0 for i, one in enumerate(fields[:MOST_COLUMNS])},
+        columns={one.name: _tally(observed, i) for i, one in enumerate(fields[:MOST_COLUMNS]) if "tally0" in observed},
     )
+
+
+def _tally(observed: Mapping[str, Any], column: int) -> int:
+    number, place = divmod(column, 64 // TALLY_BITS)
+    return int(observed[f"tally{number}"] or 0) >> place * TALLY_BITS & (1 << TALLY_BITS) - 1
 
 
 def counted(schema: StructType, exclude: Sequence[str] = ()) -> list[StructField]:

@@ -17,7 +17,7 @@ from freshline.definitions.schema import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
-from freshline.spark.fingerprint import Fingerprint, aggregates, counted, fingerprint
+from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, counted, fingerprint
 from freshline.spark.shipping import check_arrived
 from freshline.warehouse import files
 
@@ -55,6 +55,11 @@ class Staging:
     def extended(self) -> PinnedInput | None:
         """The head that the output adds to or is merged with."""
         return self.head if self.table.mode != "overwrite" and not self.anew and self.head else None
+
+    @property
+    def told(self) -> bool:
+        """Whether columns are told apart: by the size of the table so far, as that of the new one is not known yet."""
+        return self.head is None or (self.head.rows or 0) <= MOST_TOLD
 
     @property
     def based_on(self) -> int | None:
@@ -200,7 +205,7 @@ def _struct(head: PinnedInput) -> StructType:
 def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     fields = counted(table.schema, staging.rule.exclude)
     observation = Observation()
-    observed = table.observe(observation, *aggregates(fields, staging.rule.digits))
+    observed = table.observe(observation, *aggregates(fields, staging.rule.digits, told=staging.told))
     # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.
     writer = observed.write.mode("error").option(COMMITTER, "1")
     if staging.table.partition_by:
