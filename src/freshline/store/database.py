@@ -126,9 +126,11 @@ class Database:
                 own = WHOLE | (UNHURRIED if unhurried else {})
                 self._begin(connection, {} if self.keeps_sessions else own)
                 yield connection
-            finally:
+            except BaseException:
                 if not connection.closed:
-                    connection.rollback()  # there is nothing to keep
+                    connection.rollback()
+                raise
+            connection.commit()  # there is nothing to keep, but a rollback makes the driver forget what it prepared
 
     @contextmanager
     def rehearsing(self) -> Iterator[Connection]:

@@ -1,0 +1,32 @@
+"""What a session keeps from one transaction to the next."""
+
+from __future__ import annotations
+
+import contextlib
+
+import psycopg
+
+from freshline.store.database import Database
+
+LOOKS = 10  # the driver prepares what it sees often
+
+
+def test_a_look_keeps_what_was_prepared(database_url: str) -> None:
+    """Or every look at a state would plan its joins anew, which took ten times as long as reading them."""
+    with contextlib.closing(Database(database_url, size=1)) as database:
+        for _ in range(LOOKS):
+            with database.reading() as connection:
+                connection.execute("SELECT 'seen before' AS text")
+        with database.connection() as connection:
+            rows = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+        assert "SELECT 'seen before' AS text" in [row["statement"] for row in rows]
+
+
+def test_a_look_that_failed_leaves_a_session_that_works(database_url: str) -> None:
+    """Its transaction is over, whatever it ran into."""
+    with contextlib.closing(Database(database_url, size=1)) as database:
+        with contextlib.suppress(psycopg.errors.DivisionByZero), database.reading() as connection:
+            connection.execute("SELECT 1 / 0")
+        with database.reading() as connection:
+            assert connection.execute("SELECT 1 AS one").fetchall() == [{"one": 1}]
+            assert connection.execute("SHOW transaction_read_only").fetchall() == [{"transaction_read_only": "on"}]
