@@ -1,4 +1,4 @@
-"""Databases that a whole module shares."""
+"""Copies of databases that are expensive to make."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-NAME = "freshline_module"
 COPY = "freshline_copy"
-
-
-@pytest.fixture(scope="module")
-def module_database_url(postgres: str, template_database: str) -> Iterator[str]:
-    """The URL of a migrated database of this module, for tests that only look at it."""
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {NAME} TEMPLATE {template_database}")
-    yield make_conninfo(postgres, dbname=NAME)
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {NAME} WITH (FORCE)")
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Path, Query
 from freshline.api import models
 from freshline.api.guard import Administrating, Reading
 from freshline.api.models import Json
-from freshline.api.pages import Limit, page
+from freshline.api.pages import Limit, Plain, page
 from freshline.api.workflows import Key, Stored
 from freshline.bus.subscription import subscription
 from freshline.store.audit import acting
 from freshline.store.facade import Store
 
-router = APIRouter(tags=["webhooks"])
+router = APIRouter(tags=["webhooks"], route_class=Plain)
 Name = Annotated[str, Path(max_length=200)]
 Position = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the part before.")]
 
