@@ -142,6 +142,14 @@ def positioned(scene: Scene) -> None:
     scene.lab.store.stamp_positions(1000)
 
 
+def aged(scene: Scene) -> None:
+    """What was replaced was replaced months ago."""
+    idle(scene)
+    reported(scene)
+    scene.lab.work()
+    scene.lab.advance(days=60)
+
+
 def registered(scene: Scene) -> None:
     """A process is there."""
     register(scene)
@@ -395,6 +403,11 @@ CASES = {
         lambda s: s.lab.store.prune(30, 100),
         lambda s: s.count("pg_inherits WHERE inhparent = 'events'::regclass") > 1,
         idle,
+    ),
+    "forget_snapshots": Case(
+        lambda s: s.lab.store.forget_snapshots(30, 100),
+        lambda s: s.count("snapshots WHERE asset_id = 'a'") == 1,
+        aged,
     ),
     "publish_run": Case(
         lambda s: s.lab.store.publish_run(s.held, [StagedOutput("b", "work", "v2")]),

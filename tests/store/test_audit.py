@@ -18,9 +18,9 @@ SOMEBODY = Actor("cli:ada@here")
 # What the services and the workers do by themselves: it is in events, decisions and runs, and nobody asked for it.
 BY_THEMSELVES = {
     "absorb", "append_logs", "begin_step", "cancel_running", "claim_run", "claim_webhook", "fail_run", "finish_step",
-    "fire_timers", "give_up", "hand_back", "leave_worker", "log_table", "mark_failed", "prune", "publish_events",
-    "publish_run", "reconcile", "record_deliveries", "register_worker", "renew_leases", "rescue", "stamp_positions",
-    "sweep", "use_token",
+    "fire_timers", "forget_snapshots", "give_up", "hand_back", "leave_worker", "log_table", "mark_failed", "prune",
+    "publish_events", "publish_run", "reconcile", "record_deliveries", "register_worker", "renew_leases", "rescue",
+    "stamp_positions", "sweep", "use_token",
 }  # fmt: skip
 CHANGES = sorted(set(NAMES) - BY_THEMSELVES)
 

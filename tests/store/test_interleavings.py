@@ -57,6 +57,7 @@ TOUCHES = {
 # These touch rows that only their own kind does, one process at a time or by the key of a process.
 ALONE = {
     "create_token",
+    "forget_snapshots",
     "leave_worker",
     "log_table",
     "mark_versions",

@@ -120,6 +120,7 @@ HOT = [
         "catalogue": "asset reported lock_head",
         "reader": "event_near",
         "fates": "change consumers producer",
+        "history": "forget_snapshots",
     }.items()
     for name in names.split()
 ]

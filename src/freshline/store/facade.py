@@ -3,7 +3,8 @@
 Here are the operators' transactions about definitions and workflows (apply, pause, resume, reset); what the outside
 says about assets is in `reporting`, runs by hand are in `requesting`; those of the materializer are in
 `materializing`, those of run workers in `executing`, those about versions of tables in `versioning`, about webhooks in
-`webhooks` and `delivering`, the doctor's in `mending`, those about tokens in `access`; all reading is in `reader`.
+`webhooks` and `delivering`, the doctor's in `mending`, those about tokens in `access`, those that forget in `history`;
+all reading is in `reader`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from freshline.store.access import Access
 from freshline.store.database import Connection, Database
 from freshline.store.delivering import Delivering
 from freshline.store.executing import Executing
+from freshline.store.history import History
 from freshline.store.ids import new_id
 from freshline.store.lookup import find_workflow
 from freshline.store.materializing import Materializing
@@ -46,7 +48,9 @@ SQL = load("catalogue")
 UNHURRIED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 
 
-class Store(Reporting, Requesting, Materializing, Executing, Versioning, Mending, Access, Webhooks, Delivering):
+class Store(
+    Reporting, Requesting, Materializing, Executing, Versioning, Mending, Access, Webhooks, Delivering, History
+):
     """Everything that changes the state of an installation."""
 
     def __init__(self, database: Database, settings: Settings) -> None:

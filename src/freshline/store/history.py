@@ -1,75 +1,62 @@
-"""The event log's partitions, one per week: made ahead of time, dropped whole when they are old.
-
-A partition cannot be made for a time that already has rows in the default partition, so it is made weeks before.
-"""
+"""The transactions that forget: prune and forget_snapshots. What the present rests on stays, however old it is."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
 
-from psycopg import sql
-
-from freshline.store.database import Connection
+from freshline.counters import count
+from freshline.store import access, delivering, partitions
+from freshline.store.database import Database
 from freshline.store.queries import load
 
-LOCK = 0x66726573_03
-AHEAD = 4
-PREFIX = "events_week_"
-WEEK = timedelta(days=7)
-VACUUM = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02"  # as events_default
+SQL = load("history")
 
 
-def lock(connection: Connection) -> bool:
-    """Whether this process is the one that tidies up now."""
-    row = connection.execute("SELECT pg_try_advisory_xact_lock(%s) AS locked", [LOCK]).fetchone()
-    return bool(row and row["locked"])
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a look through old snapshots has come to, by their time and their event."""
+
+    at: str = "-infinity"
+    event: str = "00000000-0000-0000-0000-000000000000"
 
 
-def make_partitions(connection: Connection) -> None:
-    """The weeks to come."""
-    known = set(_names(connection))
-    for ahead in range(1, AHEAD + 1):
-        begins = _monday(_now(connection)) + ahead * WEEK
-        name = f"{PREFIX}{begins:%Y_%m_%d}"
-        if name not in known:
-            statement = sql.SQL(
-                "CREATE TABLE {} PARTITION OF events FOR VALUES FROM ({}) TO ({}) WITH (" + VACUUM + ")"
-            )
-            bounds = (sql.Literal(_midnight(begins)), sql.Literal(_midnight(begins + WEEK)))
-            connection.execute(statement.format(sql.Identifier(name), *bounds))
+BEGINNING = Place()
 
 
-def drop_partitions(connection: Connection, days: int) -> None:
-    """Weeks that ended before the retention, if all their events have positions."""
-    before = (_now(connection) - timedelta(days=days)).date()
-    for name in _names(connection):
-        if name.startswith(PREFIX) and _begins(name) + WEEK <= before and not _unstamped(connection, name):
-            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """One page of old snapshots: how many were forgotten, and where the next page begins; None: this was the last."""
+
+    snapshots: int
+    next: Place | None
 
 
-def _unstamped(connection: Connection, name: str) -> bool:
-    statement = sql.SQL("SELECT 1 AS found FROM {} WHERE position IS NULL LIMIT 1").format(sql.Identifier(name))
-    return connection.execute(statement).fetchone() is not None
+class History:
+    """How an installation stays as large as its retention, and not as its age."""
 
+    database: Database
 
-def _names(connection: Connection) -> list[str]:
-    return [row["name"] for row in connection.execute(load("materializer")["partitions"])]
+    def prune(self, days: int, batch: int) -> dict[str, int]:
+        """Forget a batch of what is older than the retention, and have partitions for the events to come."""
+        with self.database.transaction("prune") as connection:
+            if not partitions.lock(connection):
+                return {}
+            partitions.make_partitions(connection)
+            partitions.drop_partitions(connection, days)
+            row = connection.execute(SQL["prune"], {"days": days, "batch": batch}).fetchone()
+            connection.execute(load("catalogue")["forget_workers"])
+            access.prune(connection, days, batch)
+            delivering.prune(connection, days)
+        return dict(row or {})
 
-
-def _begins(name: str) -> date:
-    return datetime.strptime(name.removeprefix(PREFIX), "%Y_%m_%d").replace(tzinfo=UTC).date()
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-def _monday(moment: datetime) -> date:
-    return moment.date() - timedelta(days=moment.weekday())
-
-
-def _now(connection: Connection) -> datetime:
-    row = connection.execute(load("catalogue")["now"]).fetchone()
-    assert row is not None  # noqa: S101 - it is one value
-    now: datetime = row["now"]
-    return now.astimezone(UTC)
+    def forget_snapshots(self, days: int, batch: int, after: Place = BEGINNING) -> Forgotten:
+        """Forget those of a page that were replaced before the retention and whose data nobody has any more."""
+        with self.database.transaction("forget_snapshots") as connection:
+            if not partitions.lock(connection):
+                return Forgotten(0, None)
+            asked = {"days": days, "batch": batch, "at": after.at, "event": after.event}
+            row = connection.execute(SQL["forget_snapshots"], asked).fetchone()
+            assert row is not None  # noqa: S101 - it is a row of counts
+        count("snapshots_forgotten", row["forgotten"])
+        more = row["looked"] == batch
+        return Forgotten(row["forgotten"], Place(row["at"], row["event"]) if more else None)

@@ -1,4 +1,4 @@
-"""The materializer's transactions: absorb, reconcile, fire_timers, sweep, stamp_positions, publish_events, prune."""
+"""The materializer's transactions: absorb, reconcile, fire_timers, sweep, stamp_positions, publish_events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from freshline.decide.times import next_point
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.model.words import EventType, Outcome, Reason
-from freshline.store import access, catalogue, delivering, history, publication, states
+from freshline.store import catalogue, publication, states
 from freshline.store.database import Connection, Database
 from freshline.store.ids import new_id
 from freshline.store.queries import load
@@ -203,19 +203,6 @@ class Materializing:
         with self.database.reading() as connection:
             mine = connection.execute(SQL["lock_relay"], {"key": INTAKE_LOCK}).fetchone()
             yield bool(mine and mine["locked"])
-
-    def prune(self, days: int, batch: int) -> dict[str, int]:
-        """Forget a batch of what is older than the retention, and have partitions for the events to come."""
-        with self.database.transaction("prune") as connection:
-            if not history.lock(connection):
-                return {}
-            history.make_partitions(connection)
-            history.drop_partitions(connection, days)
-            row = connection.execute(SQL["prune"], {"days": days, "batch": batch}).fetchone()
-            connection.execute(load("catalogue")["forget_workers"])
-            access.prune(connection, days, batch)
-            delivering.prune(connection, days)
-        return dict(row or {})
 
 
 def failed_evaluation(error: str, looks: int, now: datetime) -> Decision:

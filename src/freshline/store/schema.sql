@@ -625,6 +625,8 @@ CREATE INDEX runs_recent ON public.runs USING btree (queued_at DESC, id DESC);
 
 CREATE UNIQUE INDEX runs_slots ON public.runs USING btree (project, pool, slot) WHERE ((status = 'running'::text) AND (slot IS NOT NULL));
 
+CREATE INDEX snapshots_age ON public.snapshots USING btree (produced_at, event_id) WHERE ((NOT changed) OR (table_version IS NULL) OR (removed_at IS NOT NULL));
+
 CREATE INDEX snapshots_changed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE changed;
 
 CREATE UNIQUE INDEX snapshots_event ON public.snapshots USING btree (event_id);

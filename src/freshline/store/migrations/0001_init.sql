@@ -251,6 +251,8 @@ CREATE INDEX snapshots_run ON snapshots (run_id) WHERE run_id IS NOT NULL;
 CREATE UNIQUE INDEX snapshots_event ON snapshots (event_id);
 CREATE INDEX snapshots_versions ON snapshots (asset_id, partition_key, table_version) WHERE table_version IS NOT NULL;
 CREATE INDEX snapshots_gone ON snapshots (gone_at) WHERE gone_at IS NOT NULL AND removed_at IS NULL;
+CREATE INDEX snapshots_age ON snapshots (produced_at, event_id)
+    WHERE NOT changed OR table_version IS NULL OR removed_at IS NOT NULL;
 
 -- The directories of a table that was appended to, oldest first, each with its version. NULL: those of `location` are all.
 CREATE FUNCTION freshline_parts(snapshot snapshots) RETURNS jsonb LANGUAGE sql STABLE AS $$

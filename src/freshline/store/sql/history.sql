@@ -1,0 +1,85 @@
+-- name: prune
+-- purpose: forget a batch of old decisions (but each workflow's last), runs that no snapshot came from, logs, and events
+WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
+gone_events AS (
+    DELETE FROM events_default e USING (
+        SELECT time, id FROM events_default, old
+         WHERE time < old.before AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
+    ) x WHERE (e.time, e.id) = (x.time, x.id) RETURNING 1
+), gone_decisions AS (
+    DELETE FROM decisions d USING (
+        SELECT d.id FROM decisions d
+         WHERE d.at < (SELECT before FROM old) AND d.last_at < (SELECT before FROM old)
+           AND NOT EXISTS (SELECT FROM runs r WHERE r.id = d.run_id AND r.status IN ('queued', 'running'))
+           -- The last one of a workflow stays: it says why all is as it is, however long nothing happens (promise 10).
+           AND d.id <> (SELECT n.id FROM decisions n
+                         WHERE (n.workflow_id, n.partition_key) = (d.workflow_id, d.partition_key)
+                         ORDER BY n.at DESC, n.id DESC LIMIT 1)
+         ORDER BY d.at LIMIT %(batch)s
+    ) x WHERE d.id = x.id RETURNING 1
+), gone_runs AS (
+    DELETE FROM runs r USING (
+        SELECT r.id FROM runs r, old
+         WHERE r.finished_at < old.before AND r.queued_at < old.before
+           AND NOT EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id)
+           AND NOT EXISTS (SELECT FROM decisions d WHERE d.run_id = r.id)
+         ORDER BY r.queued_at LIMIT %(batch)s
+    ) x WHERE r.id = x.id RETURNING 1
+), gone_logs AS (
+    DELETE FROM run_logs l USING (
+        SELECT l.run_id, l.line FROM run_logs l, old WHERE l.at < old.before LIMIT %(batch)s
+    ) x WHERE (l.run_id, l.line) = (x.run_id, x.line) RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone_events) AS events, (SELECT count(*) FROM gone_decisions) AS decisions,
+       (SELECT count(*) FROM gone_runs) AS runs, (SELECT count(*) FROM gone_logs) AS logs
+
+-- name: forget_snapshots
+-- purpose: forget a page of snapshots that are history: their data is gone or never was ours or is an earlier one's, and what
+-- replaced them is old itself (a change: the next change). Kept are what queued and running runs are pinned to, the first change
+-- that a consumer has not read (R4.5), and the newest number of a table, which is not given twice.
+WITH old AS MATERIALIZED (
+    SELECT freshline_now() - make_interval(days => %(days)s) AS before
+), page AS MATERIALIZED (
+    SELECT s.asset_id, s.partition_key, s.sequence, s.changed, s.table_version, s.removed_at, s.produced_at, s.event_id
+      FROM snapshots s
+     WHERE (NOT s.changed OR s.table_version IS NULL OR s.removed_at IS NOT NULL)
+       AND s.produced_at < (SELECT before FROM old) AND (s.produced_at, s.event_id) > (%(at)s::timestamptz, %(event)s::uuid)
+     ORDER BY s.produced_at, s.event_id LIMIT %(batch)s
+), replaced AS MATERIALIZED (
+    SELECT p.asset_id, p.partition_key, p.sequence
+      FROM page p JOIN heads h ON (h.asset_id, h.partition_key) = (p.asset_id, p.partition_key), old
+     WHERE p.sequence < h.sequence
+       AND (NOT p.changed OR p.table_version IS NULL OR (p.removed_at < old.before AND p.table_version < h.table_version))
+       AND (SELECT x.produced_at FROM snapshots x
+             WHERE (x.asset_id, x.partition_key) = (p.asset_id, p.partition_key) AND x.sequence > p.sequence
+               AND (x.changed OR NOT p.changed) ORDER BY x.sequence LIMIT 1) < old.before
+), reached AS MATERIALIZED ( -- how far consumers have read: there may be very many, at few places
+    SELECT DISTINCT a.asset_id, a.partition_key, coalesce((w.vector -> a.asset_id ->> 'sequence')::bigint, 0) AS sequence
+      FROM (SELECT DISTINCT asset_id, partition_key FROM replaced) a
+      JOIN edges e ON e.asset_id = a.asset_id
+      LEFT JOIN workflow_partitions w ON (w.workflow_id, w.partition_key) = (e.workflow_id, a.partition_key)
+), needed AS MATERIALIZED (
+    SELECT i.key AS asset_id, r.partition_key, (i.value ->> 'sequence')::bigint AS sequence
+      FROM runs r CROSS JOIN jsonb_each(r.pins) i
+     WHERE r.status IN ('queued', 'running')
+    UNION ALL
+    SELECT r.asset_id, r.partition_key, n.sequence
+      FROM reached r
+     CROSS JOIN LATERAL (SELECT x.sequence FROM snapshots x
+                          WHERE (x.asset_id, x.partition_key) = (r.asset_id, r.partition_key) AND x.changed
+                            AND x.sequence > r.sequence ORDER BY x.sequence LIMIT 1) n
+), gone AS (
+    DELETE FROM snapshots s USING replaced r
+     WHERE (s.asset_id, s.partition_key, s.sequence) = (r.asset_id, r.partition_key, r.sequence)
+       AND NOT EXISTS (SELECT FROM needed n WHERE (n.asset_id, n.partition_key, n.sequence)
+                                                = (r.asset_id, r.partition_key, r.sequence))
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM page) AS looked, (SELECT count(*) FROM gone) AS forgotten, l.produced_at::text AS at,
+       l.event_id::text AS event
+  FROM (SELECT 1) one LEFT JOIN (SELECT * FROM page ORDER BY produced_at DESC, event_id DESC LIMIT 1) l ON true
+
+-- name: partitions
+-- purpose: the time partitions of the event log, by name
+SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+ WHERE i.inhparent = 'events'::regclass ORDER BY c.relname
