@@ -31,6 +31,7 @@ NAMES = {
     "wave": "bench.wave",
     "startup": "bench.startup",
 }
+EXTRA = {"endurance": "bench.endurance"}  # not of `all`: it takes as long as its history is large
 PEERS = "peers"  # not of `all`: it downloads what it compares with
 
 
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, as on Ctrl-C
     if options.name is None:
-        for name, module in NAMES.items():
+        for name, module in (NAMES | EXTRA).items():
             say(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")
         say(f"{PEERS:12} {(importlib.import_module('bench.peers.comparison').__doc__ or '').splitlines()[0]}")
         return 0
@@ -56,9 +57,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(options: argparse.Namespace) -> None:
-    module = importlib.import_module(NAMES[options.name])
+    module = importlib.import_module((NAMES | EXTRA)[options.name])
     say(f"{options.name}: {(module.__doc__ or '').splitlines()[0]}")
-    chosen = Options(quick=options.quick, pairs=options.pairs, rows=options.rows)
+    chosen = Options(quick=options.quick, pairs=options.pairs, rows=options.rows, events=options.events)
     began = time.perf_counter()
     result = module.run(chosen).as_json(chosen, time.perf_counter() - began)
     for line in show(result):
@@ -81,7 +82,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
-    names = [*NAMES, "all", PEERS]
+    names = [*NAMES, *EXTRA, "all", PEERS]
     parser.add_argument("name", nargs="?", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
     parser.add_argument(
@@ -89,6 +90,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--pairs", type=_positive, help="how many pairs are measured (default: at least 5)")
     parser.add_argument("--rows", type=_positive, help="rows of spark-large (default 20,000,000)")
+    parser.add_argument("--events", type=_positive, help="history of endurance (default 1,000,000)")
     parser.add_argument("--cache", type=Path, help="peers: where their environments are kept (.freshline/peers)")
     parser.add_argument("--only", action="append", default=[], choices=["dagster", "airflow"], help="peers: this one")
     return parser.parse_args(arguments)

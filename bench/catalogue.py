@@ -45,23 +45,23 @@ def _compare(server: Server, large: graph.Layout, small: graph.Layout, events: i
             with phase(f"a graph of {layout.assets} assets"):
                 graph.store(url, layout)
             store = stack.enter_context(opened(url, silent=True))
-            sides.append((Player(store, graph.PROJECT, graph.CODE), _places(layout)))
+            sides.append((Player(store, graph.PROJECT, graph.CODE), places(layout)))
         for number in range(WARM + events):
             (big, many), (little, few) = sides
-            pair = _event(big, many, number), _event(little, few, number)
+            pair = event(big, many, number), event(little, few, number)
             if number >= WARM:
                 pairs.add(*pair)
     return pairs
 
 
-def _places(layout: graph.Layout) -> Sequence[str]:
+def places(layout: graph.Layout) -> Sequence[str]:
     """Where events happen: at sources, or where there are layers at what is made in the middle one."""
     return [slug for slug in layout.consumes if slug.startswith(MIDDLE)] or layout.sources
 
 
-def _event(player: Player, places: Sequence[str], number: int) -> float:
+def event(player: Player, where: Sequence[str], number: int) -> float:
     """A change of one asset until it is decided; afterwards, untimed, what it queued is done without any change."""
-    asset, version = places[number * 7 % len(places)], f"e{number}"
+    asset, version = where[number * 7 % len(where)], f"e{number}"
     if asset.startswith(MIDDLE):
         player.store.request_run(asset)
         run = player.claim()

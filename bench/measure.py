@@ -24,6 +24,7 @@ class Options:
     quick: bool = False
     pairs: int | None = None
     rows: int | None = None
+    events: int | None = None
 
     def size(self, full: int, quick: int) -> int:
         """One of two sizes."""

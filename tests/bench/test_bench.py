@@ -54,7 +54,11 @@ def whole(name: str, found: dict[str, Any]) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in GATE else pytest.mark.full) for name in bench.NAMES if name not in SPARK],
+    [
+        pytest.param(name, marks=() if name in GATE else pytest.mark.full)
+        for name in bench.NAMES | bench.EXTRA
+        if name not in SPARK
+    ],
 )
 def test_a_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
     """Design 9: `python -m bench NAME --json`; the last line is one object with the ratio, its goal and whether met."""

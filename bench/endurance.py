@@ -1,0 +1,121 @@
+"""What one event costs after two months of history, against none; and how fast what is too old is forgotten."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+
+from bench import graph
+from bench.catalogue import event, places
+from bench.measure import Claim, Options, Pairs, Result, percentile, phase
+from bench.play import Player
+from bench.server import opened, started
+from freshline.store.facade import Store
+from freshline.store.history import BEGINNING, Place
+
+GOAL = 1.3
+ASSETS = 1_000
+WARM = 10
+BATCH = 1_000
+DAYS = 60  # of history, twice what is kept
+KEEP_DAYS = 30
+# What so many rounds leave behind in which every asset changed: a run, its step, two decisions and four events for each
+# that is made, a snapshot and its event for each source. All is read, so the last round is what is current.
+HISTORY = """
+SET session_replication_role = replica;
+CREATE TEMPORARY TABLE past AS
+SELECT a.id AS asset_id, a.producer_id AS workflow_id, n + 1 AS sequence, freshline_id() AS event_id,
+       CASE WHEN a.producer_id IS NOT NULL THEN gen_random_uuid() END AS run_id,
+       CASE WHEN n = %(rounds)s THEN 'v1' ELSE 'h' || n END AS data_version,
+       now() - interval '1 hour' - (%(rounds)s - n) * %(days)s * interval '1 day' / %(rounds)s AS at
+  FROM generate_series(1, %(rounds)s) n, assets a ORDER BY n, a.id;
+INSERT INTO runs (id, workflow_id, partition_key, version, project, code_hash, needs_spark, status, trigger,
+                  trigger_type, cause, priority, urgency, pins, attempt, worker_id, queued_at, started_at, finished_at)
+SELECT run_id, workflow_id, '', 1, %(project)s, %(code)s, false, 'succeeded',
+       jsonb_build_object('type', 'auto-materialize', 'reason', 'upstream-update', 'assetId', asset_id),
+       'auto-materialize', 'upstream-update', 100, 0, '{}', 1, run_id, at, at, at
+  FROM past WHERE run_id IS NOT NULL;
+INSERT INTO run_steps (run_id, step_id, attempt, try, status, started_at, finished_at, outputs)
+SELECT run_id, 'work', 1, 1, 'succeeded', at, at, '[]' FROM past WHERE run_id IS NOT NULL;
+INSERT INTO decisions (id, workflow_id, partition_key, version, outcome, reason, digest, evidence, at, last_at, run_id)
+SELECT freshline_id(), workflow_id, '', 1, d.outcome, d.reason, md5(asset_id), '{"cause": "upstream-update"}', at, at,
+       CASE WHEN d.outcome = 'run' THEN run_id END
+  FROM past, (VALUES ('run', 'upstream-update'), ('skip', 'up-to-date')) d (outcome, reason) WHERE run_id IS NOT NULL;
+INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, workflow_id, run_id, attempt, step_id,
+                       produced_at, event_id)
+SELECT asset_id, '', sequence, data_version, true, workflow_id, run_id, CASE WHEN run_id IS NOT NULL THEN 1 END,
+       'work', at, event_id
+  FROM past;
+INSERT INTO events (id, time, position, type, subject, data)
+SELECT event_id, at, nextval('event_positions'), 'asset.produced', asset_id,
+       jsonb_build_object('assetId', asset_id, 'version', sequence, 'dataVersion', data_version, 'changed', true)
+  FROM past;
+INSERT INTO events (id, time, position, type, subject, data)
+SELECT freshline_id(), at, nextval('event_positions'), 'workflow.run.' || e.type, asset_id,
+       jsonb_build_object('runId', run_id, 'workflowSlug', asset_id, 'status', e.type)
+  FROM past, (VALUES ('queued'), ('started'), ('succeeded')) e (type) WHERE run_id IS NOT NULL;
+UPDATE heads SET sequence = %(rounds)s + 1, last_sequence = %(rounds)s + 1, produced_at = now() - interval '1 hour';
+UPDATE workflow_partitions p SET vector = (SELECT jsonb_object_agg(key, value || %(read)s) FROM jsonb_each(p.vector));
+SET session_replication_role = origin
+"""
+COUNT = "SELECT count(*) FROM events"
+SIZE = "SELECT pg_database_size(current_database()) / 1024 / 1024"
+
+
+def run(options: Options) -> Result:
+    """Events in turns in an installation with history and in one without; then what is too old is forgotten."""
+    rounds = max(1, options.events or options.size(1_000_000, 20_000)) // _events_a_round()
+    pairs = Pairs()
+    layout = graph.components(ASSETS)
+    with started() as server, ExitStack() as stack:
+        urls = [server.database(), server.database()]
+        for url in urls:
+            graph.store(url, layout)
+        with phase(f"{rounds} rounds of history"):
+            _remember(urls[0], rounds)
+        stores = [stack.enter_context(opened(url, silent=True)) for url in urls]
+        old, new = (Player(store, graph.PROJECT, graph.CODE) for store in stores)
+        for number in range(WARM + options.size(200, 10)):
+            pair = event(old, places(layout), number), event(new, places(layout), number)
+            if number >= WARM:
+                pairs.add(*pair)
+        figures = _forgetting(stores[0], urls[0])
+        figures["event_ms"] = [1000 * percentile(side, 0.5) for side in (pairs.measured, pairs.baseline)]
+    return Result("endurance", [Claim("ratio", pairs.ratio, GOAL)], pairs.measured, pairs.baseline, "s", figures)
+
+
+def _events_a_round() -> int:
+    layout = graph.components(ASSETS)
+    return len(layout.sources) + 4 * len(layout.consumes)
+
+
+def _remember(url: str, rounds: int) -> None:
+    read = psycopg.types.json.Jsonb({"sequence": rounds + 1})
+    values = {"rounds": rounds, "days": DAYS, "project": graph.PROJECT, "code": graph.CODE, "read": read}
+    with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(HISTORY.encode(), values)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
+def _forgetting(store: Store, url: str) -> dict[str, Any]:
+    before, began = _asked(url, COUNT), time.perf_counter()
+    size = _asked(url, SIZE)
+    place: Place | None = BEGINNING
+    while place is not None:
+        place = store.forget_snapshots(KEEP_DAYS, BATCH, place).next
+    while any(store.prune(KEEP_DAYS, BATCH).values()):
+        pass
+    seconds, left = time.perf_counter() - began, _asked(url, COUNT)
+    rate = (before - left) / seconds
+    return {"events": before, "megabytes": size, "left": left, "forgotten_per_s": rate, "forgetting_s": seconds}
+
+
+def _asked(url: str, query: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
