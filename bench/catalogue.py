@@ -14,44 +14,46 @@ from bench.server import Server, opened, started
 
 GOAL = 1.3
 WARM = 10
+SIZES = ((1_000, 200), (10_000, 600), (100_000, 2_000))  # in earnest, and quickly
 SHAPES: dict[str, Callable[[int], graph.Layout]] = {"components": graph.components, "layers": graph.layers}
 MIDDLE = f"l{graph.LAYERS // 2:02}-"
 
 
 def run(options: Options) -> Result:
-    """For both shapes: events in turns in the large and in the small catalogue."""
-    large, small = options.size(100_000, 2_000), options.size(1_000, 200)
-    found: dict[str, Pairs] = {}
+    """For both shapes: events in turns in a small, a middle and a large catalogue."""
+    sizes = [options.size(*pair) for pair in SIZES]
+    found: dict[str, list[list[float]]] = {}
     with started() as server:
         for shape, layout in SHAPES.items():
-            found[shape] = _compare(server, layout(large), layout(small), options.size(200, 10))
+            found[shape] = _compare(server, [layout(size) for size in sizes], options.size(200, 10))
         figures: dict[str, Any] = {
-            f"{shape}_ms": [1000 * percentile(side, 0.5) for side in (pairs.measured, pairs.baseline)]
-            for shape, pairs in found.items()
+            f"{shape}_ms": [1000 * percentile(times, 0.5) for times in sides] for shape, sides in found.items()
         }
-        figures |= {"assets": [large, small], "server": server.settings}
-    claims = [Claim(shape, pairs.ratio, GOAL) for shape, pairs in found.items()]
+        figures |= {"assets": sizes, "server": server.settings}
+    pairs = {shape: Pairs(large, small) for shape, (small, *_, large) in found.items()}
+    claims = [Claim(shape, one.ratio, GOAL) for shape, one in pairs.items()]
     claims.sort(key=lambda claim: -claim.value)  # the worse one is the ratio
-    worst = found[claims[0].what]
+    worst = pairs[claims[0].what]
     return Result("catalogue", claims, worst.measured, worst.baseline, "s", figures)
 
 
-def _compare(server: Server, large: graph.Layout, small: graph.Layout, events: int) -> Pairs:
-    pairs = Pairs()
+def _compare(server: Server, layouts: Sequence[graph.Layout], events: int) -> list[list[float]]:
+    """The times of each."""
+    times: list[list[float]] = [[] for _ in layouts]
     with ExitStack() as stack:
         sides = []
-        for layout in (large, small):
+        for layout in layouts:
             url = server.database()
             with phase(f"a graph of {layout.assets} assets"):
                 graph.store(url, layout)
             store = stack.enter_context(opened(url, silent=True))
             sides.append((Player(store, graph.PROJECT, graph.CODE), places(layout)))
         for number in range(WARM + events):
-            (big, many), (little, few) = sides
-            pair = event(big, many, number), event(little, few, number)
+            taken = [event(player, where, number) for player, where in sides]
             if number >= WARM:
-                pairs.add(*pair)
-    return pairs
+                for side, one in zip(times, taken, strict=True):
+                    side.append(one)
+    return times
 
 
 def places(layout: graph.Layout) -> Sequence[str]:
