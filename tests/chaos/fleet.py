@@ -28,6 +28,7 @@ LEASE_MS = 3_000
 MATERIALIZERS = WORKERS = 3
 APIS = 2
 PAUSE_S = LEASE_MS / 1000 * 1.5
+EPHEMERAL = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
 # A process crash loses nothing that the kernel has; only synchronous commits are in the kernel when they are answered.
 POSTGRES = {"fsync": "off", "full_page_writes": "off", "max_connections": "150"}
 
@@ -58,7 +59,7 @@ class Fleet:
         self.cluster = Cluster(_directory(self.root / "postgres-home"), POSTGRES)
         self.redis = Server(_directory(self.root / "redis"))
         self.logs = _directory(self.root / "logs")
-        self.ports = [_free_port() for _ in range(APIS)]
+        self.ports = self.rng.sample(_free_ports(), APIS)
 
     # --- beginning and end ------------------------------------------------------------------------------------------
 
@@ -111,8 +112,9 @@ class Fleet:
         self.cluster.stop()
 
     def exits(self) -> list[str]:
-        """Members that are not there although nobody killed them."""
-        return [f"{one.kind} {one.number}: exit {one.process.poll()}" for one in self.members if one.process.poll()]
+        """Members that are not there although nobody killed them, with what they said last."""
+        gone = [one for one in self.members if one.process.poll()]
+        return [f"{one.kind} {one.number}: exit {one.process.returncode}: {self._last_words(one)}" for one in gone]
 
     # --- faults -----------------------------------------------------------------------------------------------------
 
@@ -194,7 +196,7 @@ class Fleet:
 
     def _spawn(self, kind: str, number: int) -> subprocess.Popen[bytes]:
         port = ["--port", str(self.ports[number])] if kind == "api" else []
-        with (self.logs / f"{kind}-{number}.log").open("ab") as log:
+        with self._log(kind, number).open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "freshline.cli.main", kind, *port],
                 env=self.environ,
@@ -203,6 +205,12 @@ class Fleet:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def _log(self, kind: str, number: int) -> Path:
+        return self.logs / f"{kind}-{number}.log"
+
+    def _last_words(self, member: Member) -> str:
+        return self._log(member.kind, member.number).read_text(errors="replace")[-500:]
 
     def _kill(self, member: Member) -> None:
         member.process.kill()
@@ -213,6 +221,7 @@ class Fleet:
             return
         if member.process.returncode != -signal.SIGKILL:
             self.told(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
+            self.told(self._last_words(member))
             self.done["ended by itself"] += 1
         member.process = self._spawn(member.kind, member.number)
 
@@ -230,9 +239,13 @@ def _directory(path: Path) -> Path:
     return path
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+def _free_ports() -> list[int]:
+    """Some that nobody listens on, and that no connection gets while a process of the API is away."""
+    found = []
+    for port in range(EPHEMERAL - 200, EPHEMERAL):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
 
 
 def seconds_since(start: float) -> float:
