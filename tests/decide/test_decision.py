@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from freshline.decide import decide
 from freshline.decide.decide import MOST_EVENTS
-from freshline.decide.decision import iso
 from freshline.decide.motion import MOST_BLOCKERS, Moving, Walk
+from freshline.model.moment import iso
 from freshline.model.state import Version
 from freshline.model.words import Outcome
 from tests.decide import strategies

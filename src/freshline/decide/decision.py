@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from freshline.model.state import Version
@@ -71,10 +71,3 @@ class Decision:
 def short_hash(text: str) -> str:
     """Enough of a hash to tell texts apart."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def iso(moment: datetime | None) -> str | None:
-    """Times as we show them: ISO 8601 in UTC."""
-    if moment is None:
-        return None
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

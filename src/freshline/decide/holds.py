@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from freshline.decide.causes import Cause, behind, first_change, triggers
-from freshline.decide.decision import iso
 from freshline.decide.times import milliseconds, quiet_until
+from freshline.model.moment import iso
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, State
 from freshline.model.words import Reason

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from freshline.decide.decision import iso
 from freshline.errors import NotFoundError, UsageError
+from freshline.model.moment import iso
 from freshline.store.database import Connection
 
 Json = dict[str, Any]

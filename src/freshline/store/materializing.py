@@ -12,10 +12,11 @@ import structlog
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
-from freshline.decide.decision import Decision, iso
+from freshline.decide.decision import Decision
 from freshline.decide.holds import LONG_LOOK, LONGEST_LOOK, doubling
 from freshline.decide.times import next_point
 from freshline.graph import Graph
+from freshline.model.moment import iso
 from freshline.model.policy import Freshness, Policy
 from freshline.model.words import EventType, Outcome, Reason
 from freshline.store import catalogue, publication, states
@@ -52,6 +53,7 @@ class Materializing:
 
     database: Database
     _graph: Graph | None = None
+    _calm: bool = False  # at the last look; only what a look costs depends on it
 
     def absorb(self, batch: int) -> int:
         """Turn unabsorbed events into considerations, in one transaction. Returns how many events."""
@@ -106,8 +108,10 @@ class Materializing:
         graph = self._graph
         if graph is None:
             raise _OutdatedGraphError
-        above = graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ABOVE)
+        # Where little moves, whatever moves is asked for: ancestors may be a thousand times as many.
+        above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ABOVE)
         moment = states.read(connection, keys, None if above is None else sorted(above))
+        self._calm = moment.calm
         if graph.epoch != moment.epoch:
             raise _OutdatedGraphError
         return graph, moment

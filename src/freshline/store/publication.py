@@ -12,11 +12,11 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from freshline.decide.decision import iso
 from freshline.decide.times import expires_at, milliseconds
 from freshline.definitions.policy import compile_freshness
 from freshline.definitions.schema import Freshness as DeclaredFreshness
 from freshline.errors import ConflictError
+from freshline.model.moment import iso
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
 from freshline.model.words import EventType

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from freshline.decide.decision import iso
 from freshline.errors import ConflictError, UsageError
+from freshline.model.moment import iso
 from freshline.model.words import EventType
 from freshline.store import audit, publication
 from freshline.store.certainty import certain

@@ -16,6 +16,7 @@ from freshline.store.database import Connection
 from freshline.store.queries import load
 
 SQL = load("materializer")
+FEW = 64
 Key = tuple[int, str]
 
 
@@ -46,12 +47,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Everything that one look sees."""
+    """Everything that one look sees. `calm`: so little moves anywhere that to ask for all of it is the least work."""
 
     epoch: int
     now: datetime
     motion: Mapping[int, Moving]
     loaded: Sequence[Loaded]
+    calm: bool = False
 
 
 def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Moment:
@@ -68,6 +70,7 @@ def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] 
         "workflows": [workflow for workflow, _ in keys],
         "partitions": [partition for _, partition in keys],
         "above": None if above is None else list(above),
+        "few": FEW,
     }
     row = connection.execute(SQL["load_states"], arrays).fetchone()
     assert row is not None  # noqa: S101 - an aggregate always returns a row
@@ -77,7 +80,7 @@ def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] 
 def parse(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Moment:
     """What was fetched, as records."""
     loaded = [_loaded(data, keys) for data in row["states"] or ()]
-    return Moment(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded)
+    return Moment(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded, row["calm"])
 
 
 def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[Loaded]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from freshline.decide import Decision
-from freshline.decide.decision import iso
+from freshline.model.moment import iso
 from freshline.model.words import Outcome, Reason, RunStatus
 from freshline.world.catalogue import Catalogue, Member
 from freshline.world.records import Run

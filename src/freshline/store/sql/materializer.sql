@@ -206,6 +206,8 @@ SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT now FROM moment) AS now,
        (SELECT json_agg(json_build_array(workflow_id, kind, until, cannot_run))
           FROM motion WHERE workflow_id IS NOT NULL) AS motion,
+       (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
+       AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
 
 -- name: outline
