@@ -48,6 +48,8 @@ def _plain(endpoint: Callable[..., Any], status: int) -> Callable[..., Any]:
         found = endpoint(**given)
         if isinstance(found, Response):
             return found
+        if found is None:  # 204: a body would break the connection
+            return Response(status_code=status)
         return Response(encoded(found), status, media_type="application/json")
 
     return answer
