@@ -54,6 +54,7 @@ class Fleet:
     kills: int = 0  # of our processes, by kill -9
     members: list[Member] = field(default_factory=list)
     _timers: list[threading.Timer] = field(default_factory=list)
+    _reviving: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(_directory(self.root / "postgres-home"), POSTGRES)
@@ -217,6 +218,10 @@ class Fleet:
         member.process.wait()
 
     def _revive(self, member: Member) -> None:
+        with self._reviving:  # it may have been killed again before the timer of the first time: one process is enough
+            self._revive_alone(member)
+
+    def _revive_alone(self, member: Member) -> None:
         if member.process.poll() is None:
             return
         if member.process.returncode != -signal.SIGKILL:
