@@ -67,9 +67,9 @@ SIZE = "SELECT pg_database_size(current_database()) / 1024 / 1024"
 
 def run(options: Options) -> Result:
     """Events in turns in an installation with history and in one without; then what is too old is forgotten."""
-    rounds = max(1, options.events or options.size(1_000_000, 20_000)) // _events_a_round()
-    pairs = Pairs()
-    layout = graph.components(ASSETS)
+    layout, pairs = graph.components(ASSETS), Pairs()
+    events_a_round = len(layout.sources) + 4 * len(layout.consumes)
+    rounds = max(1, (options.events or options.size(1_000_000, 20_000)) // events_a_round)
     with started() as server, ExitStack() as stack:
         urls = [server.database(), server.database()]
         for url in urls:
@@ -85,11 +85,6 @@ def run(options: Options) -> Result:
         figures = _forgetting(stores[0], urls[0])
         figures["event_ms"] = [1000 * percentile(side, 0.5) for side in (pairs.measured, pairs.baseline)]
     return Result("endurance", [Claim("ratio", pairs.ratio, GOAL)], pairs.measured, pairs.baseline, "s", figures)
-
-
-def _events_a_round() -> int:
-    layout = graph.components(ASSETS)
-    return len(layout.sources) + 4 * len(layout.consumes)
 
 
 def _remember(url: str, rounds: int) -> None:

@@ -28,7 +28,6 @@ LEASE_MS = 3_000
 MATERIALIZERS = WORKERS = 3
 APIS = 2
 PAUSE_S = LEASE_MS / 1000 * 1.5
-EPHEMERAL = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
 # A process crash loses nothing that the kernel has; only synchronous commits are in the kernel when they are answered.
 POSTGRES = {"fsync": "off", "full_page_writes": "off", "max_connections": "150"}
 
@@ -60,7 +59,7 @@ class Fleet:
         self.cluster = Cluster(_directory(self.root / "postgres-home"), POSTGRES)
         self.redis = Server(_directory(self.root / "redis"))
         self.logs = _directory(self.root / "logs")
-        self.ports = self.rng.sample(_free_ports(), APIS)
+        self.ports = [_free_port() for _ in range(APIS)]
 
     # --- beginning and end ------------------------------------------------------------------------------------------
 
@@ -218,17 +217,14 @@ class Fleet:
         member.process.wait()
 
     def _revive(self, member: Member) -> None:
-        with self._reviving:  # it may have been killed again before the timer of the first time: one process is enough
-            self._revive_alone(member)
-
-    def _revive_alone(self, member: Member) -> None:
-        if member.process.poll() is None:
-            return
-        if member.process.returncode != -signal.SIGKILL:
-            self.told(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
-            self.told(self._last_words(member))
-            self.done["ended by itself"] += 1
-        member.process = self._spawn(member.kind, member.number)
+        with self._reviving:  # two timers may find it gone at the same time: one process is enough
+            if member.process.poll() is None:
+                return
+            if member.process.returncode != -signal.SIGKILL:
+                self.told(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
+                self.told(self._last_words(member))
+                self.done["ended by itself"] += 1
+            member.process = self._spawn(member.kind, member.number)
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:
         if not delay_s:
@@ -244,13 +240,9 @@ def _directory(path: Path) -> Path:
     return path
 
 
-def _free_ports() -> list[int]:
-    """Some that nobody listens on, and that no connection gets while a process of the API is away."""
-    found = []
-    for port in range(EPHEMERAL - 200, EPHEMERAL):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-    return found
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 def seconds_since(start: float) -> float:

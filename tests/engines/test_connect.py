@@ -173,9 +173,10 @@ def test_a_step_can_be_stopped_and_the_slot_used_again(connect: ConnectServer, b
 
     When it computes: what is interrupted while the server submits it is given up there, and computed all the same.
     """
-    before = tasks(connect)
+    began, before = time.monotonic(), tasks(connect)
     with pytest.raises(StepStopped):
         bench.run(spark_python("endless"), stop=lambda: "canceled" if tasks(connect) > before else None)
+    assert time.monotonic() - began < 30
     if not bench.runner.alive:  # a server that is too busy to answer in time costs the runner, not the slot
         bench.runner = runner_on(connect, project)
     assert bench.run(sql("SELECT 1 AS a")).outputs

@@ -16,10 +16,12 @@ import psycopg
 import pytest
 
 from freshline import failpoints
-from tests.lab import Lab
+from freshline.store import database
+from tests.lab import Lab, laboratory
 
 PATIENCE_S = 30.0
 LOOK_S = 0.002
+PATIENT = ("lock_timeout", "idle_in_transaction_session_timeout")
 Act = Callable[[], Any]
 _execute = psycopg.Connection.execute
 
@@ -173,3 +175,20 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch, failpoints.armed_with("*:before", pause):
         patch.setattr(psycopg.Connection, "execute", execute)
         yield
+
+
+@contextmanager
+def patient_laboratory(url: str) -> Iterator[Lab]:
+    """A deadlock is seen at once, and a busy machine is no reason to give up a lock or a transaction."""
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(PATIENT, "60s"))
+        with laboratory(url) as lab:
+            lab.database.ring = _silence  # type: ignore[method-assign]
+            yield lab
+
+
+def _silence(*_: str) -> None:
+    """A doorbell is no statement of interest."""

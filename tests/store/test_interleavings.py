@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement
 
-import psycopg
 import pytest
 
 from freshline.errors import FencedError
 from freshline.model.run import ClaimedRun
 from freshline.services.reconciler import Reconciler
-from freshline.store import database
 from freshline.store.ids import new_id
-from tests.lab import Lab, laboratory
+from tests.lab import Lab
 from tests.store.saved import Saved
 from tests.store.scenes import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of, tables
-from tests.store.schedule import Act, Stage, Trace, stepped
+from tests.store.schedule import Act, Stage, Trace, patient_laboratory, stepped
 from tests.store.test_failpoints import converges
 
 # Which existing rows each transaction writes or locks; rows that are only added are not shared.
@@ -56,6 +54,7 @@ TOUCHES = {
 }
 # These touch rows that only their own kind does, one process at a time or by the key of a process.
 ALONE = {
+    "add_webhook",
     "create_token",
     "forget_snapshots",
     "leave_worker",
@@ -72,7 +71,6 @@ ALONE = {
 }
 # These share rows of webhooks alone, and are played in tests/webhooks/test_interleavings.py.
 WEBHOOKS = {
-    "add_webhook",
     "claim_webhook",
     "pause_webhook",
     "record_deliveries",
@@ -107,7 +105,6 @@ DANGEROUS = [
     ("claim_run", "claim_run"),
     ("reconcile", "reconcile"),
 ]
-PATIENT = ("lock_timeout", "idle_in_transaction_session_timeout")
 SHORT = [
     ("absorb", "reconcile"),
     ("renew_leases", "rescue"),
@@ -155,7 +152,6 @@ class Place:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.stage = Stage(lab)
-        lab.database.ring = _silence  # type: ignore[method-assign]
         lab.apply(*WORLD)
         lab.report("a", "0")
         lab.work_with(tables)
@@ -240,22 +236,13 @@ class Place:
             converges(Scene(self.lab))
 
 
-def _silence(*_: str) -> None:
-    """A doorbell is no statement of interest."""
-
-
 @pytest.fixture(scope="module")
 def place(module_database_url: str) -> Iterator[Place]:
-    """One database; a deadlock is seen at once, and a busy machine is no reason to give up a lock or a transaction."""
-    name = psycopg.conninfo.conninfo_to_dict(module_database_url)["dbname"]
-    with psycopg.connect(module_database_url, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(PATIENT, "60s"))
-        with laboratory(module_database_url) as lab:
-            place = Place(lab)
-            yield place
-            place.stage.close()
+    """One database for all."""
+    with patient_laboratory(module_database_url) as lab:
+        place = Place(lab)
+        yield place
+        place.stage.close()
 
 
 Play = Callable[..., tuple[int, int]]

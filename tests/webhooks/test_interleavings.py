@@ -11,20 +11,17 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
 
-import psycopg
 import pytest
 
 from freshline.errors import FencedError, NotFoundError
-from freshline.store import database
 from freshline.store.delivering import Batch, Outcome
 from freshline.store.webhooks import Webhook
-from tests.lab import Lab, laboratory, workflow
+from tests.lab import Lab, workflow
 from tests.store.saved import Saved
-from tests.store.schedule import Act, Stage, Trace, stepped
+from tests.store.schedule import Act, Stage, Trace, patient_laboratory, stepped
 
 EVENTS = 5
 LEASE_MS = 60_000
-PATIENT = ("lock_timeout", "idle_in_transaction_session_timeout")
 ACTS = ("late", "pause", "redeliver", "remove", "resume", "turn")
 PAIRS = list(combinations_with_replacement(ACTS, 2))
 DELIVERERS = [("late", "late"), ("late", "turn"), ("turn", "turn")]
@@ -38,7 +35,6 @@ class Post:
         self.lab = lab
         self.stage = Stage(lab)
         self.recorded: list[int] = []
-        lab.database.ring = _silence  # type: ignore[method-assign]
         lab.apply(workflow("b", "a"))
         lab.store.stamp_positions(1000)
         after = lab.one("SELECT max(position) FROM events")
@@ -132,22 +128,13 @@ class Post:
         raise AssertionError("there is always more")
 
 
-def _silence(*_: str) -> None:
-    """A doorbell is no statement of interest."""
-
-
 @pytest.fixture(scope="module")
 def post(module_database_url: str) -> Iterator[Post]:
-    """One database; a deadlock is seen at once, and a busy machine is no reason to give up a lock or a transaction."""
-    name = psycopg.conninfo.conninfo_to_dict(module_database_url)["dbname"]
-    with psycopg.connect(module_database_url, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(PATIENT, "60s"))
-        with laboratory(module_database_url) as lab:
-            post = Post(lab)
-            yield post
-            post.stage.close()
+    """One database for all."""
+    with patient_laboratory(module_database_url) as lab:
+        post = Post(lab)
+        yield post
+        post.stage.close()
 
 
 @pytest.mark.parametrize("names", DELIVERERS, ids="-".join)
