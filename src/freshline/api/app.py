@@ -41,11 +41,12 @@ class Api(FastAPI):
         }
 
 
-def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> FastAPI:
+def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> Api:
     """The API on a store. `anonymous`: requests of this machine are served without a token."""
     app = _routes()
     streams = streams or Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
     app.state.access = Access(store, streams, anonymous)
+    _ = app.filters  # FastAPI builds its routes when it is first asked, which no two threads may do at once
     return app
 
 
@@ -54,7 +55,7 @@ def document() -> dict[str, Any]:
     return _routes().openapi()
 
 
-def _routes() -> FastAPI:
+def _routes() -> Api:
     app = Api(
         title="Freshline",
         summary="Keeps data assets fresh by itself, and can say why.",
