@@ -44,7 +44,7 @@ STATE_COLOURS = {
 def console(file: IO[str] | None = None) -> Console:
     """A console on stdout as it is now."""
     target = sys.stdout if file is None else file
-    return Console(file=target, highlight=False, width=None if target.isatty() else PIPE_WIDTH)
+    return Console(file=target, highlight=False, emoji=False, width=None if target.isatty() else PIPE_WIDTH)
 
 
 def print_json(document: Any, *, line: bool = False) -> None:
