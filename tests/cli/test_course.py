@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from freshline.cli import listings
-from freshline.cli.course import MOST_BARS, Bars, Lines, standing
+from freshline.cli.bars import MOST_BARS, Bars
+from freshline.cli.course import Lines, standing
 from freshline.cli.follow import RunFollower
 from freshline.store.facade import Store
 from tests.cli.conftest import Freshline
@@ -87,14 +88,14 @@ def test_bars_are_bounded() -> None:
 
 def test_lines_come_at_changes_only() -> None:
     """Another state, step or tenth is a line; a single task of a hundred is not."""
-    screen = Console(file=io.StringIO(), width=200)
+    screen = io.StringIO()
     lines = Lines(screen)
     course = [under_way(None, status="queued", startedAt=None), under_way(None), under_way(spark(0))]
     course += [under_way(spark(1)), under_way(spark(9)), under_way(spark(40)), under_way(spark(2, 50, "daily"))]
     for run in course:
         lines.update([run])
         lines.update([run])
-    told = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]  # it is the StringIO above
+    told = screen.getvalue().splitlines()
     assert [line.partition(" is ")[2] for line in told] == [
         "queued after 1.5 min",
         "running after 1.5 min",

@@ -40,7 +40,7 @@ def test_status_imports_the_driver_and_little_else() -> None:
     code = (
         "import sys; from freshline.cli.main import cli\n"
         "cli.main(['status'], standalone_mode=False)\n"
-        "heavy = {'deltalake', 'duckdb', 'fastapi', 'pydantic', 'pyspark', 'redis', 'sqlglot', 'structlog'}\n"
+        "heavy = {'deltalake', 'duckdb', 'fastapi', 'pydantic', 'pyspark', 'redis', 'rich', 'sqlglot', 'structlog'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

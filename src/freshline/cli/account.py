@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from freshline.cli import detail, lines, output
+from freshline.cli.ink import Text
 from freshline.cli.words import between, moment, number, version
 
 Json = dict[str, Any]
@@ -37,20 +36,20 @@ def tell_error(run: Json) -> None:
     if not error:
         return
     where = f"step {error['step']}: " if error.get("step") else ""
-    output.show_line(Text(f"{where}{error.get('message', '')}", "red"))
+    output.show(Text((f"{where}{error.get('message', '')}", "red")))
     if error.get("traceback"):
-        output.show_line(Text(error["traceback"].rstrip(), "dim"))
+        output.show(Text((error["traceback"].rstrip(), "dim")))
     for line in check_lines(error.get("checks") or ()):
-        output.show_line(line)
+        output.show(line)
 
 
 def tell_checks(asset: str, checks: Sequence[Json] | None) -> None:
     """How the checks of an asset went; nothing if it has none."""
     if not checks:
         return
-    output.show_line(Text(f"{asset}: {summary(checks)}"))
+    output.show(Text(f"{asset}: {summary(checks)}"))
     for line in check_lines(checks):
-        output.show_line(line)
+        output.show(line)
 
 
 def summary(checks: Sequence[Json]) -> str:
@@ -66,13 +65,13 @@ def check_lines(checks: Sequence[Json]) -> Iterator[Text]:
         if not one["passed"]:
             found = one.get("message") or f"observed {_value(one['observed'])}"
             style = "yellow" if one["severity"] == "warn" else "red"
-            yield Text.assemble("  ", (one["severity"], style), f" {one['check']}: {found}")
+            yield Text("  ", (one["severity"], style), f" {one['check']}: {found}")
 
 
 def _headline(run: Json) -> Text:
     took = between(run["startedAt"], run["finishedAt"])
     told = f", took {took}" if run["finishedAt"] and run["startedAt"] else ""
-    return Text.assemble(
+    return Text(
         (f"run {run['id']}", "bold"),
         f" of {run['workflowSlug']} (version {run['workflowVersion']}) ",
         output.coloured(run["status"]),

@@ -10,20 +10,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, NamedTuple, Protocol
 
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
-
 from freshline.cli import output
+from freshline.cli.ink import Text
 from freshline.cli.words import duration, parse_time, short
 
 Json = dict[str, Any]
 
-BAR_WIDTH = 24
-REFRESH_HZ = 4
-MOST_BARS = 20  # a live display that is higher than the terminal flickers
 TENTHS = 10
 
 
@@ -74,46 +66,11 @@ class Course(Protocol):
         """Print one line that stays."""
 
 
-class Bars:
-    """Live bars below what is told; they are gone at the end."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._runs: Sequence[Json] = ()
-
-    def update(self, runs: Sequence[Json]) -> None:
-        """See `Course.update`; the clock goes on between two calls."""
-        self._runs = runs
-
-    def tell(self, line: Text) -> None:
-        """See `Course.tell`."""
-        self._console.print(line, soft_wrap=True)
-
-    def bars(self) -> Table:
-        """A row per run."""
-        table = Table.grid(padding=(0, 1))
-        now = datetime.now(UTC)
-        for run in self._runs[:MOST_BARS]:
-            table.add_row(*_row(run, now))
-        if len(self._runs) > MOST_BARS:
-            table.add_row(Text(f"and {len(self._runs) - MOST_BARS} more", "dim"))
-        return table
-
-
-def _row(run: Json, now: datetime) -> tuple[Text | ProgressBar, ...]:
-    at = standing(run)
-    known = at.share is not None
-    bar = ProgressBar(total=1.0, completed=at.share or 0.0, width=BAR_WIDTH, pulse=not known)
-    where = at.step if run["status"] == "running" and at.step else run["status"]
-    name = Text.assemble(run["workflowSlug"], (f" {short(run['id'])}", "dim"))
-    return name, Text(where), bar, Text(at.words), Text(elapsed(run, now), "cyan")
-
-
 class Lines:
     """A line when a run begins, comes to another step or try, or has done another tenth of it."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
         self._told: dict[str, tuple[Any, ...]] = {}
 
     def update(self, runs: Sequence[Json]) -> None:
@@ -127,7 +84,7 @@ class Lines:
 
     def tell(self, line: Text) -> None:
         """See `Course.tell`."""
-        self._console.print(line, soft_wrap=True)
+        output.write_line(line, self._file)
 
 
 def _mark(run: Json) -> tuple[Any, ...]:
@@ -146,10 +103,10 @@ def _line(run: Json, now: datetime) -> Text:
 @contextmanager
 def course(file: IO[str]) -> Iterator[Course]:
     """Bars on a terminal, lines elsewhere."""
-    console = output.console(file)
     if not file.isatty():
-        yield Lines(console)
+        yield Lines(file)
         return
-    bars = Bars(console)
-    with Live(console=console, get_renderable=bars.bars, refresh_per_second=REFRESH_HZ, transient=True):
-        yield bars
+    from freshline.cli.bars import bars  # noqa: PLC0415 - rich takes its time
+
+    with bars(file) as shown:
+        yield shown

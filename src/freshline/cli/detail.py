@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from freshline.cli import course, lines
+from freshline.cli.ink import Table, Text
 from freshline.cli.output import coloured, table
 from freshline.cli.words import between, duration, number, size
 

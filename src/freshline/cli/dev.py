@@ -133,7 +133,7 @@ class Happening:
         for follower, listing in self._followers:
             for one in follower.poll():
                 if one.get("outcome") != "skip":
-                    output.show_line(lines.line(listing, one))
+                    output.show(lines.line(listing, one))
 
 
 def outlast(look: Callable[[], object]) -> None:

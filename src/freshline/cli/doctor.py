@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, limit_option, pass_app, require_database, require_readable
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 from freshline.errors import DatabaseError, SchemaError, UsageError
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ def _tell(found: Json) -> None:
 
 def _tell_check(check: Json) -> None:
     severity = (check["severity"], COLOURS[check["severity"]])
-    output.show_line(Text.assemble(severity, f" {check['id']}: it should be that {check['meaning']}"))
+    output.show(Text(severity, f" {check['id']}: it should be that {check['meaning']}"))
     for sentence in check["found"]:
-        output.show_line(Text(f"  {sentence}"))
+        output.show(f"  {sentence}")
     if check["count"] > len(check["found"]):
-        output.show_line(Text(f"  … and {check['count'] - len(check['found'])} more"))
-    output.show_line(Text(f"  what to do: {check['remedy']}"))
+        output.show(f"  … and {check['count'] - len(check['found'])} more")
+    output.show(f"  what to do: {check['remedy']}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich.text import Text
-
+from freshline.cli.ink import Text
 from freshline.cli.lines import event_words
 from freshline.cli.output import coloured
 from freshline.cli.sentences import sentence
@@ -47,7 +46,7 @@ _PENDING = {
 def headline(event: Json) -> Text:
     """The event itself."""
     parts = [moment(event["time"]), event["type"], event["subject"], event_words(event)]
-    return Text("  ").join(Text(part, "bold" if part == event["subject"] else "") for part in parts if part)
+    return Text.join("  ", [Text((part, "bold" if part == event["subject"] else "")) for part in parts if part])
 
 
 def cells(fate: Json) -> Sequence[str | Text]:

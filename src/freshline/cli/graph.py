@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ def _draw(found: Json, states: dict[str, str], marked: str | None) -> None:
     forest = _Forest(found, states, marked)
     for root in forest.roots():
         for line in forest.lines(root):
-            output.show_line(line)
+            output.show(line)
 
 
 class _Forest:
@@ -107,15 +107,17 @@ class _Forest:
                 stack.pop()
                 continue
             child = rest.pop()
-            yield Text(prefix + ("├── " if rest else "└── ")).append_text(self._label(child))
+            yield Text(prefix + ("├── " if rest else "└── "), self._label(child))
             if child not in self._drawn:
                 self._drawn.add(child)
                 stack.append((prefix + ("│   " if rest else "    "), self._children[child][::-1]))
 
     def _label(self, name: str) -> Text:
-        label = Text(name, style="bold reverse" if name == self._marked else "")
         slug = self._assets[name]["workflowSlug"]
-        label.append(f"  {slug}" if slug else "  source", style="dim")
-        if name in self._states and slug:
-            label.append("  ").append_text(output.coloured(self._states[name]))
-        return label.append("  (above)", style="dim") if name in self._drawn else label
+        state = output.coloured(self._states[name]) if name in self._states and slug else None
+        return Text(
+            (name, "bold reverse" if name == self._marked else ""),
+            (f"  {slug}" if slug else "  source", "dim"),
+            Text("  ", state) if state else "",
+            ("  (above)" if name in self._drawn else "", "dim"),
+        )

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rich.text import Text
-
+from freshline.cli.ink import Text
 from freshline.cli.output import coloured
 from freshline.cli.sentences import sentence, when
 from freshline.cli.words import between, moment, short, version
@@ -30,7 +29,7 @@ def run_cells(one: Json) -> Cells:
     """A run: which, what for, how it went."""
     status = coloured(one["status"])
     if one["mixed"]:
-        status.append(" mixed", style="yellow")
+        status = Text(status, (" mixed", "yellow"))
     tries = f"{one['attempt']}" if one["attempt"] else "-"
     took = between(one["startedAt"], one["finishedAt"])
     return [
@@ -97,7 +96,7 @@ def worker_cells(one: Json) -> Cells:
     state = "stopped" if one["stoppedAt"] else "live" if one["live"] else "silent"
     runs = ", ".join(short(run) for run in one["runs"]) or "-"
     where = f"{one['host']}:{one['pid']}"
-    styled = Text(state, style={"live": "green", "silent": "red"}.get(state, "dim"))
+    styled = Text((state, {"live": "green", "silent": "red"}.get(state, "dim")))
     seen = moment(one["seenAt"])
     return [short(one["id"]), one["kind"], where, styled, one["project"] or "-", moment(one["startedAt"]), seen, runs]
 
@@ -128,4 +127,4 @@ WORKERS = Listing(["ID", "KIND", "WHERE", "STATE", "PROJECT", "STARTED", "SEEN",
 def line(listing: Listing, one: Json) -> Text:
     """One entry on one line, for followers."""
     cells = [cell if isinstance(cell, Text) else Text(cell) for cell in listing.cells(one)]
-    return Text("  ").join(cell for cell in cells if cell.plain)
+    return Text.join("  ", [cell for cell in cells if cell.plain])

@@ -224,7 +224,7 @@ def _show_fates(event: Json, *, as_json: bool) -> None:
     if as_json:
         output.print_json(event)
         return
-    output.show_line(fates.headline(event))
+    output.show(fates.headline(event))
     if event["fates"]:
         output.show(output.table(fates.COLUMNS, [fates.cells(one) for one in event["fates"]]))
     if note := fates.left_out(event) if event["fates"] else fates.nobody(event):
@@ -246,7 +246,7 @@ def _follow(follower: Follower, listing: lines.Listing, *, as_json: bool) -> Non
         if as_json:
             output.print_json(one, line=True)
         else:
-            output.show_line(lines.line(listing, one))
+            output.show(lines.line(listing, one))
 
 
 def _follow_runs(follower: RunFollower, *, as_json: bool) -> None:

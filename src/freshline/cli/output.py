@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 import click
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-# Wide enough for a pipe: nobody wants cells cut to 80 columns in a file.
-PIPE_WIDTH = 200
+from freshline.cli.ink import Table, Text
 
 STATE_COLOURS = {
     "source": "cyan",
-    "running": "bright_blue",
+    "running": "bright blue",
     "missing": "magenta",
     "failing": "bold red",
     "waiting": "yellow",
-    "stale": "dark_orange",
+    "stale": "orange",
     "fresh": "green",
     "queued": "yellow",
     "succeeded": "green",
     "failed": "bold red",
     "canceled": "dim",
-    "run": "bright_blue",
+    "run": "bright blue",
     "hold": "yellow",
     "skip": "dim",
     "error": "bold red",
@@ -41,12 +38,6 @@ STATE_COLOURS = {
 }
 
 
-def console(file: IO[str] | None = None) -> Console:
-    """A console on stdout as it is now."""
-    target = sys.stdout if file is None else file
-    return Console(file=target, highlight=False, emoji=False, width=None if target.isatty() else PIPE_WIDTH)
-
-
 def print_json(document: Any, *, line: bool = False) -> None:
     """One document on stdout; `line`: on a single line, for followers."""
     click.echo(json.dumps(document, indent=None if line else 2, ensure_ascii=False, default=str))
@@ -54,31 +45,47 @@ def print_json(document: Any, *, line: bool = False) -> None:
 
 def coloured(word: str) -> Text:
     """A state or an outcome in its colour."""
-    return Text(word, style=STATE_COLOURS.get(word, ""))
+    return Text((word, STATE_COLOURS.get(word, "")))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str | None = None) -> Table:
-    """A plain table. Cells are text, never markup: ids may contain brackets."""
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", title_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return made
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str | None = None, indent: int = 0
+) -> Table:
+    """A plain table."""
+    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    return Table(columns, cells, title, indent)
 
 
-def show(*renderables: RenderableType) -> None:
-    """Print tables and texts on stdout."""
-    out = console()
-    for renderable in renderables:
-        out.print(renderable, markup=False)
+def show(*parts: str | Text | Table) -> None:
+    """Print tables and texts on stdout. Cells are folded to fit on a terminal; a pipe gets them whole."""
+    width = _width(sys.stdout)
+    for part in parts:
+        for line in part.lines(width) if isinstance(part, Table) else (part,):
+            write_line(line, sys.stdout)
 
 
-def show_line(line: Text) -> None:
-    """Print one line on stdout, however long: the terminal wraps it, a pipe gets it whole."""
-    console().print(line, soft_wrap=True)
+def write_line(line: str | Text, file: IO[str]) -> None:
+    """Print one line, however long: a terminal wraps it."""
+    text = line if isinstance(line, Text) else Text(line)
+    painted = colourful(file)
+    click.echo(text.painted if painted else text.plain, file=file, color=painted)
+
+
+def colourful(file: IO[str]) -> bool:
+    """Whether colours are wanted there, as people usually say it: https://no-color.org and its counterpart."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (file.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def say(text: str) -> None:
     """A sentence about the answer, on stderr so that stdout stays the answer."""
     click.echo(text, err=True)
+
+
+def _width(file: IO[str]) -> int | None:
+    if not file.isatty():
+        return None
+    from shutil import get_terminal_size  # noqa: PLC0415 - a pipe does without it
+
+    return get_terminal_size().columns

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 from freshline.cli.sentences import sentence
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
     if as_json:
         output.print_json(made)
     elif read:
-        output.show(Text(f"if {asset} changed now:", style="bold"))
+        output.show(Text((f"if {asset} changed now:", "bold")))
         show_wave(made)
 
 
@@ -45,10 +45,10 @@ def show_wave(made: Json) -> None:
     if made["runs"]:
         _show(["", "WORKFLOW", "ASSETS", "REASON", "BECAUSE OF"], map(_run, made["runs"]))
     else:
-        output.show(Text("nothing would run at once"))
+        output.show("nothing would run at once")
     for title, rows in (("held", made["held"]), ("not by itself", made["cut"])):
         if rows:
-            output.show(Text(""))
+            output.show("")
             _show(["WORKFLOW", "ASSETS", "WHY"], map(_left, rows), title=title)
     if made["runs"]:
         output.say(
@@ -62,9 +62,7 @@ def _show(columns: list[str], rows: Iterable[list[str]], title: str | None = Non
     every = list(rows)
     output.show(output.table(columns, every[:MOST_SHOWN], title=title))
     if len(every) > MOST_SHOWN:
-        output.show(
-            Text(f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json tells every one", style="dim")
-        )
+        output.show(Text((f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json tells every one", "dim")))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 from freshline.cli.plan import show_wave
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
 
@@ -131,10 +131,10 @@ def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -
 def show_flood(plan: ApplyPlan, wave: Plan) -> None:
     """What would run because of it, and what would not and why."""
     if wave.runs or wave.held or wave.cut:
-        output.show(Text(""), Text("because of it:", style="bold"))
+        output.show("", Text(("because of it:", "bold")))
         show_wave(wave.as_json())
     elif not plan.empty:
-        output.show(Text("nothing would run because of it"))
+        output.show("nothing would run because of it")
 
 
 def _apply(store: Store, project: Project, *, baseline: bool) -> bool:
@@ -163,10 +163,10 @@ def show_plan(plan: ApplyPlan) -> None:
     rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
     output.show(output.table(["", "WORKFLOW", "WHAT"], rows, title=f"project {plan.project}"))
     for name, (before, after) in plan.pools.items():
-        output.show(Text(f"pool {name}: {_limit(before)} -> {_limit(after)}"))
+        output.show(f"pool {name}: {_limit(before)} -> {_limit(after)}")
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
         if assets:
-            output.show(Text(f"{verb}: {', '.join(assets)}"))
+            output.show(f"{verb}: {', '.join(assets)}")
 
 
 def _limit(slots: int | None) -> str:
@@ -179,7 +179,7 @@ def _kinds(plan: ApplyPlan) -> list[tuple[str, list[str]]]:
 
 def _plan_row(slug: str, kind: str, plan: ApplyPlan) -> list[str | Text]:
     style = {"add": "green", "change": "yellow", "retire": "red"}[kind]
-    return [Text(kind, style=style), slug, ", ".join(plan.changes.get(slug, ()))]
+    return [Text((kind, style)), slug, ", ".join(plan.changes.get(slug, ()))]
 
 
 def _warn(warnings: Any) -> None:

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import account, lines, output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.course import Course, course
 from freshline.cli.detail import output_words
+from freshline.cli.ink import Text
 from freshline.cli.words import between, short
 from freshline.errors import UsageError
 

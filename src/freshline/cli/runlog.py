@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import account, output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 from freshline.cli.words import moment
 
 if TYPE_CHECKING:
@@ -73,4 +73,4 @@ def _print(one: Json, *, as_json: bool) -> None:
         output.print_json(one, line=True)
         return
     style = "red" if one["stream"] == "stderr" else ""
-    output.show_line(Text.assemble((f"{moment(one['at'])} {one['stepId']} ", "dim"), Text(one["text"], style)))
+    output.show(Text((f"{moment(one['at'])} {one['stepId']} ", "dim"), (one["text"], style)))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 from freshline.cli.words import duration, number
 from freshline.errors import UsageError
 
@@ -133,13 +133,13 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
 
 
 def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
-    output.show(Text(f"{number(chosen.reports)} reports {chosen.words}, {slots} slots", style="bold"))
+    output.show(Text((f"{number(chosen.reports)} reports {chosen.words}, {slots} slots", "bold")))
     columns = ["", "CURRENT", "PROPOSED", "DIFFERENCE"] if len(results) > 1 else ["", "CURRENT"]
     output.show(output.table(columns, [_row(*row)[: len(columns)] for row in summary(results)]))
     rows = _slowest(results)
     if rows:
         title = f"lag of the {len(rows)} slowest assets (p50 / p95 / max)"
-        output.show(Text(""), output.table(["ASSET", *columns[1:3]], rows, title=title))
+        output.show("", output.table(["ASSET", *columns[1:3]], rows, title=title))
     for note in chosen.notes:
         output.say(note)
 

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 import click
-from rich.text import Text
 
 from freshline.cli import output
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Table, Text
 from freshline.cli.sentences import hold_words
 from freshline.cli.words import distance, moment, number, parse_time, short, size, version
 
@@ -57,19 +57,19 @@ def _overview(found: Json) -> None:
     _tell_notes(found)
 
 
-def asset_table(assets: list[Json], now: datetime) -> Any:
+def asset_table(assets: list[Json], now: datetime) -> Table:
     """The assets, one line each."""
     columns = ["ASSET", "STATE", "AGE", "EXPIRES", "VERSION", "ROWS", "DATA", "WAITS FOR"]
     return output.table(columns, [_asset_row(one, now) for one in assets])
 
 
-def workflow_table(workflows: list[Json], now: datetime) -> Any:
+def workflow_table(workflows: list[Json], now: datetime) -> Table:
     """The workflows, one line each."""
     columns = ["WORKFLOW", "V", "RUN", "FAILURES", "BREAKER", "PAUSED", "SUCCEEDED", "AVOIDED"]
     return output.table(columns, [_workflow_row(one, now) for one in workflows])
 
 
-def _pool_table(pools: list[Json]) -> Any:
+def _pool_table(pools: list[Json]) -> Table:
     columns = ["POOL", "PROJECT", "RUNNING", "SLOTS", "QUEUED"]
     return output.table(columns, [[str(one[name]) for name in map(_pool_field, columns)] for one in pools])
 
@@ -79,7 +79,7 @@ def _pool_field(column: str) -> str:
 
 
 def _asset_row(one: Json, now: datetime) -> list[str | Text]:
-    expires = Text("expired", style="dark_orange") if one["expired"] else distance(one["expiresAt"], now)
+    expires = Text(("expired", "orange")) if one["expired"] else distance(one["expiresAt"], now)
     return [
         one["assetId"],
         output.coloured(one["state"]),
@@ -122,11 +122,9 @@ def _paused(one: Json) -> str:
 def _detail(found: Json) -> None:
     now = parse_time(found["at"])
     for one in found["assets"]:
-        output.show(Text(one["assetId"], style="bold"), output.table(["", ""], _asset_lines(one, now)), "")
+        output.show(Text((one["assetId"], "bold")), output.table(["", ""], _asset_lines(one, now)), "")
     for one in found["workflows"]:
-        output.show(
-            Text(f"workflow {one['slug']}", style="bold"), output.table(["", ""], _workflow_lines(one, now)), ""
-        )
+        output.show(Text((f"workflow {one['slug']}", "bold")), output.table(["", ""], _workflow_lines(one, now)), "")
     for one in found["assets"][:1]:
         output.say(f"`freshline why {one['assetId']}` tells the last decisions")
     _tell_notes(found)

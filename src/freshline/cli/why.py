@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.padding import Padding
-from rich.text import Text
 
 from freshline.cli import account, output
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.ink import Text
 from freshline.cli.sentences import sentence, vectors, when
 from freshline.cli.words import differing, short
 
@@ -50,21 +49,17 @@ def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
 
 def tell(decision: Json) -> None:
     """One decision: when, the sentence, and the vectors side by side."""
-    line = Text.assemble(
-        (when(decision), "bold"), "  ", Text(sentence(decision), output.STATE_COLOURS[decision["outcome"]])
-    )
-    if decision["runId"]:
-        line.append(f"  (run {short(decision['runId'])})", "dim")
-    output.show_line(line)
+    run = f"  (run {short(decision['runId'])})" if decision["runId"] else ""
+    told = (sentence(decision), output.STATE_COLOURS[decision["outcome"]])
+    output.show(Text((when(decision), "bold"), "  ", told, (run, "dim")))
     if rows := vectors(decision):
-        table = output.table(["INPUT", "LAST READ", "NOW", ""], rows)
-        output.show(Padding(table, (0, 0, 0, 4)))
+        output.show(output.table(["INPUT", "LAST READ", "NOW", ""], rows, indent=4))
 
 
 def _tell_state(reader: Looking, name: str) -> None:
     status = reader.status(name)
     for one in status["assets"]:
-        output.show(Text.assemble((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
+        output.show(Text((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
         if one["version"] is not None:
             _tell_version(reader.snapshot(one["assetId"]))
     for workflow in status["workflows"]:
@@ -74,18 +69,18 @@ def _tell_state(reader: Looking, name: str) -> None:
 def _tell_version(snapshot: Json) -> None:
     """What made the current version another one than that before it, and which of its checks did not pass."""
     if snapshot["changed"] and snapshot["difference"]:
-        output.show_line(Text(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}"))
+        output.show(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}")
     for line in account.check_lines(snapshot["checks"] or ()):
-        output.show_line(line)
+        output.show(line)
 
 
 def _tell_failure(reader: Looking, slug: str) -> None:
     """The checks that the last run failed by, if it did."""
     for run in reader.runs(1, workflow=slug):
         if checks := (run["error"] or {}).get("checks"):
-            output.show_line(Text(f"the last run {short(run['id'])} published nothing:"))
+            output.show(f"the last run {short(run['id'])} published nothing:")
             for line in account.check_lines(checks):
-                output.show_line(line)
+                output.show(line)
 
 
 def _tell_none(reader: Looking, name: str) -> None:
