@@ -25,6 +25,7 @@ from freshline.store.database import CHANNEL, Database
 from freshline.store.embedded import EmbeddedServer
 from freshline.store.facade import Store
 
+PROGRAM = str(Path(sys.executable).with_name("freshline"))  # as users call it
 T = TypeVar("T")
 POLL_S = 0.005
 LISTEN_S = 0.25
@@ -186,7 +187,7 @@ class Project:
 
     def call(self, *command: str) -> str:
         """Run a command to its end; what it printed."""
-        words = [sys.executable, "-m", "freshline.cli.main", *command]
+        words = [PROGRAM, *command]
         done = subprocess.run(words, env=self.environ, cwd=self.root, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
         return done.stdout
@@ -194,7 +195,7 @@ class Project:
     @contextmanager
     def running(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         """A process that is ended by SIGTERM; its log stays in the project."""
-        words = [sys.executable, "-m", "freshline.cli.main", *command]
+        words = [PROGRAM, *command]
         with (self.root / f"{command[0]}.log").open("ab") as log:
             process = subprocess.Popen(words, env=self.environ, cwd=self.root, stdout=log, stderr=log)
         try:
