@@ -42,7 +42,7 @@ docs: $(STAMP)  ## Write the generated pages anew, and check the links inside RE
 	$(PYTHON) scripts/docs.py
 
 schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
-	$(PYTHON) -m freshline.store.migrate dump
+	$(PYTHON) -m freshline.store.dump
 
 lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) --output-file requirements/runtime.lock

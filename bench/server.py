@@ -182,7 +182,9 @@ class Project:
         self.root = root
         (root / "workflows").mkdir(parents=True, exist_ok=True)
         (root / "freshline.toml").write_text('name = "bench"\n')
-        ours = {key: value for key, value in os.environ.items() if not key.startswith(("FRESHLINE_", "ASSET_"))}
+        # As it is where Freshline is installed: its bytecode is kept, and nobody has set anything.
+        foreign = ("FRESHLINE_", "ASSET_", "PYTHONDONTWRITEBYTECODE")
+        ours = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         self.environ = {**ours, "FRESHLINE_PROJECT": str(root), "FRESHLINE_DATABASE_URL": url}
 
     def call(self, *command: str) -> str:

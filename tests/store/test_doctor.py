@@ -13,8 +13,9 @@ from psycopg.types.json import Jsonb
 
 from freshline import failpoints
 from freshline.model.run import StagedOutput
-from freshline.store import doctor, health, migrate
+from freshline.store import doctor, health
 from freshline.store.doctor import Examination, examine, repair
+from freshline.store.dump import DUMP
 from freshline.store.health import Finding
 from freshline.store.ids import new_id
 from tests.lab import Lab, laboratory, workflow
@@ -254,7 +255,7 @@ def test_the_repairs_are_those_that_are_told(lab: Lab) -> None:
 
 def test_the_indexes_that_are_looked_for_are_those_of_the_schema() -> None:
     """All unique partial indexes of the schema: a promise rests on each."""
-    made = re.findall(r"CREATE UNIQUE INDEX (\w+) ON .* WHERE", migrate.DUMP.read_text(encoding="utf-8"))
+    made = re.findall(r"CREATE UNIQUE INDEX (\w+) ON .* WHERE", DUMP.read_text(encoding="utf-8"))
     assert sorted(re.findall(r"\('(\w+)', '\w+', '\{", doctor.SQL["index_missing"])) == sorted(made)
 
 

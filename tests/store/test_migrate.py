@@ -15,6 +15,7 @@ import pytest
 
 from freshline.errors import DatabaseError, SchemaError
 from freshline.store import binaries, migrate
+from freshline.store.dump import DUMP, dump
 from freshline.store.migrate import Migration
 
 LATEST = migrate.known()[-1].version
@@ -158,14 +159,14 @@ def test_a_schema_that_is_not_ours_is_not_changed(database_url: str) -> None:
 
 def test_the_dump_is_current(database_url: str) -> None:
     """The schema in git is what the migrations make; `make schema` writes it."""
-    assert migrate.dump(database_url) == migrate.DUMP.read_text(encoding="utf-8"), "run `make schema` and commit it"
+    assert dump(database_url) == DUMP.read_text(encoding="utf-8"), "run `make schema` and commit it"
 
 
 def test_an_older_server_gets_the_same_schema(older_server: str) -> None:
     """PostgreSQL 16 takes the migrations too, and the result differs only in names that 18 gives by itself."""
     migrate.upgrade(older_server)
     given = re.compile(r"CONSTRAINT \w+_not_null ")
-    assert migrate.dump(older_server) == given.sub("", migrate.DUMP.read_text(encoding="utf-8"))
+    assert dump(older_server) == given.sub("", DUMP.read_text(encoding="utf-8"))
 
 
 PRE = Migration(2, "0002_colour_pre", breaking=False, sql="ALTER TABLE installation ADD COLUMN colour text")

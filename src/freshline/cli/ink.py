@@ -27,7 +27,7 @@ NARROWEST = 6  # a column is not made narrower than this to fit on a terminal
 
 # Sequences that colour, move or clear, then all other control characters but the tab and the end of a line: what users'
 # programs and data say must not be able to do anything to a terminal.
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 Piece = tuple[str, str]
 
@@ -44,7 +44,7 @@ class Text:
                 self.pieces += part.pieces
             else:
                 text, style = (part, "") if isinstance(part, str) else part
-                self.pieces.append((_CONTROL.sub("", text), style))
+                self.pieces.append((_harmless(text), style))
 
     @classmethod
     def join(cls, between: str, texts: Iterable[Text | str]) -> Text:
@@ -83,6 +83,10 @@ class Text:
                 lines[-1].append((rest, style))
                 used += width_of(rest)
         return [Text(*line) for line in lines]
+
+
+def _harmless(text: str) -> str:
+    return text if text.isprintable() else re.sub(CONTROL, "", text)
 
 
 def _paint(text: str, style: str) -> str:

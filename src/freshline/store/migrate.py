@@ -7,21 +7,16 @@ versions of Freshline: they refuse a database that has it, and accept newer migr
 What running processes rely on changes in two steps. The first file only adds, so that processes of both versions work;
 the second one, whose name ends with `_post` and which is breaking, takes away what only the older version uses.
 `upgrade` leaves the last of these for `upgrade(finish=True)`, when no process of the older version is left.
-
-`python -m freshline.store.migrate dump` writes the resulting schema to `schema.sql`, for reading and for reviews.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -29,12 +24,9 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
-from freshline.errors import DatabaseError, SchemaError, UsageError
-from freshline.store import binaries
-from freshline.store.embedded import EmbeddedServer
+from freshline.errors import DatabaseError, SchemaError
 
 OLDEST_SERVER = 15
-DUMP = Path(__file__).with_name("schema.sql")
 _LOCK = 0x66726573_68  # "fresh"; any constant that is ours
 _NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _TABLE = """
@@ -128,14 +120,6 @@ def require(found: MigrationStatus) -> None:
             f"the database has schema version {found.current} and this Freshline needs {found.latest} "
             f"({', '.join(found.pending)} not applied); run `freshline db upgrade`"
         )
-
-
-def dump(conninfo: str) -> str:
-    """The schema as SQL, without what differs between servers and runs."""
-    lines = binaries.run("pg_dump", "--schema-only", "--no-owner", "--no-privileges", conninfo).splitlines()
-    noise = re.compile(r"--|SET |SELECT pg_catalog\.set_config|\\(un)?restrict\b")
-    text = "\n".join(line for line in lines if not noise.match(line))
-    return re.sub(r"\n{2,}", "\n\n", text).strip() + "\n"
 
 
 def _parse(file: str, sql: str) -> Migration:
@@ -238,19 +222,3 @@ def _refuse_newer(found: MigrationStatus) -> None:
             f"schema version {found.newer_breaking} of the database is newer than this Freshline, "
             f"which knows versions up to {found.latest}, and cannot be used by it; upgrade Freshline"
         )
-
-
-def _write_dump() -> None:
-    # The path of a socket must be short, and the data is of no value: hence no fsync.
-    with (
-        tempfile.TemporaryDirectory(prefix="freshline-") as home,
-        EmbeddedServer(Path(home), options={"fsync": "off"}) as url,
-    ):
-        upgrade(url)
-        DUMP.write_text(dump(url), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["dump"]:
-        raise UsageError("usage: python -m freshline.store.migrate dump")
-    _write_dump()

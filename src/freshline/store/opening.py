@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from freshline.settings import Settings
 from freshline.store import migrate
 from freshline.store.database import Database
-from freshline.store.embedded import EmbeddedServer
 from freshline.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ def open_database(settings: Settings, *, name: str, size: int = 8) -> Iterator[D
         with _connected(Database(settings.database_url, name=name, size=size)) as database:
             yield database
         return
+    from freshline.store.embedded import EmbeddedServer  # noqa: PLC0415 - only for those who have no server
+
     settings.home.mkdir(parents=True, exist_ok=True)
     server = EmbeddedServer(settings.home)
     with server as url:
