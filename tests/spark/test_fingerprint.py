@@ -120,7 +120,7 @@ def test_files_and_order_do_not_count_but_duplicates_and_columns_do(spark: Spark
     table = spark.range(200).selectExpr("id", "id % 7 AS k", "cast(id AS string) AS t")
     original = version(table, tmp_path)
     assert original is not None
-    assert original.startswith("fp2:")
+    assert original.startswith("fp1:")
     same = [
         table.repartition(3),
         table.orderBy(F.desc("t")).coalesce(1),

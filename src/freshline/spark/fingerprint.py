@@ -35,8 +35,6 @@ PIECES = (0, 64 - BITS)
 MOST_COLUMNS = 100  # that are told apart
 MOST_TOLD = 10_000_000  # rows of a table whose columns are told apart: it costs a large write 5 percent
 TALLY_BITS = 16  # of a column: several share an aggregate
-BLOCK = 4  # columns whose hashes become one: each hash of a row costs a large write 1 percent
-TURN = 13  # bits between the columns of a block; with an odd number four equal columns keep 61 of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Fingerprint:
     def version(self) -> str:
         """The data version."""
         text = json.dumps([self.rows, list(self.sums), self.schema])
-        return f"fp2:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        return f"fp1:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, kept beside the table so that parts can be combined later."""
@@ -81,23 +79,13 @@ def aggregates(fields: Sequence[StructField], digits: int | None = None, *, told
     They are texts that Spark parses: put together call by call from Python they cost a small step 40 ms.
     """
     hashes = [f"xxhash64({_hashable(quoted(one.name), one.dataType, digits)})" for one in fields]
-    row = f"xxhash64({', '.join(_blocks(hashes)) or '0'})"  # the hash of a null is a number like any other
+    row = f"xxhash64({', '.join(hashes) or '0'})"  # the hash of a null is a number like any other
     texts = {
         "rows": "count(1)",
         **{f"sum{shift}": f"sum(shiftrightunsigned({row}, {shift}) & {2**BITS - 1}L)" for shift in PIECES},
         **({f"tally{i}": f"bit_xor({text})" for i, text in enumerate(_tallies(hashes[:MOST_COLUMNS]))} if told else {}),
     }
     return [F.expr(text).alias(name) for name, text in texts.items()]
-
-
-def _blocks(hashes: Sequence[str]) -> list[str]:
-    """Hashes of columns, each turned by its place, in as few numbers as keep them apart; a sum would overflow."""
-    turned = [_turned(text, i % BLOCK * TURN) for i, text in enumerate(hashes)]
-    return [" ^ ".join(turned[i : i + BLOCK]) for i in range(0, len(turned), BLOCK)]
-
-
-def _turned(text: str, bits: int) -> str:
-    return f"(shiftleft({text}, {bits}) | shiftrightunsigned({text}, {64 - bits}))" if bits else text
 
 
 def _tallies(hashes: Sequence[str]) -> list[str]:
