@@ -18,6 +18,7 @@ from freshline.definitions.schema import Produces
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark.fingerprint import MOST_TOLD, aggregates, fingerprint
 from freshline.spark.staging import Staging, write
+from freshline.warehouse import files
 
 pytestmark = pytest.mark.spark
 
@@ -137,6 +138,24 @@ def test_files_and_order_do_not_count_but_duplicates_and_columns_do(spark: Spark
     ]
     versions = [version(other, tmp_path) for other in others]
     assert len({original, *versions}) == len(others) + 1
+
+
+def test_nothing_is_written_beside_the_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No checksums and no markers that would be removed again; and users' own writes stay as they are."""
+    written: list[str] = []
+
+    def seal(warehouse: Path, directory: Path) -> dict[str, Any]:
+        written.extend(file.suffix for file in directory.iterdir())
+        return sealed(warehouse, directory)
+
+    sealed = files.seal
+    monkeypatch.setattr(files, "seal", seal)
+    staged(spark.range(10).repartition(2), tmp_path)
+    assert written == [".parquet"] * 2
+    spark.range(10).write.parquet(str(tmp_path / "theirs"))
+    assert ".crc" in {file.suffix for file in (tmp_path / "theirs").iterdir()}
 
 
 def test_empty_tables_and_nullability(spark: SparkSession, tmp_path: Path) -> None:
