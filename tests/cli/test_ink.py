@@ -17,7 +17,7 @@ STYLES = st.sampled_from(["", "bold red", *CODES])
 
 def test_styles_are_codes_around_their_text() -> None:
     """Each piece in its own; an empty piece or style leaves no code behind."""
-    text = Text("a ", ("b", "bold red"), ("", "dim"), Text((" c", "bright blue")))
+    text = Text("a ", ("b", "bold red"), ("", "dim"), Text((" c", "bright-blue")))
     assert text.plain == "a b c"
     assert text.painted == "a \x1b[1;31mb\x1b[0m\x1b[94m c\x1b[0m"
     assert Text.join(", ", ["x", Text(("y", "dim"))]).plain == "x, y"
@@ -28,6 +28,12 @@ def test_what_would_act_on_a_terminal_is_left_out() -> None:
     """Colours, moves, titles, links and bells in what users' programs say; tabs and ends of lines stay."""
     said = "\x1b[31mred\x1b[0m\x1b[2J \x1b]0;title\x07\x1b]8;;http://x\x1b\\link\r\x07\x9b1m\tend\n."
     assert Text(said).plain == "red link1m\tend\n."
+
+
+def test_sentences_cannot_act_on_a_terminal_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors repeat what users and their programs said."""
+    output.say("Error: \x1b[2Jgone")
+    assert capsys.readouterr().err == "Error: gone\n"
 
 
 @given(st.lists(st.tuples(WORDS, STYLES), max_size=5), st.integers(1, 12))

@@ -46,7 +46,7 @@ def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None)
     app = _routes()
     streams = streams or Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
     app.state.access = Access(store, streams, anonymous)
-    _ = app.filters  # FastAPI builds its routes when it is first asked, which no two threads may do at once
+    app.openapi()  # FastAPI builds its routes when it is first asked, which no two threads may do at once
     return app
 
 

@@ -47,7 +47,7 @@ def tell_checks(asset: str, checks: Sequence[Json] | None) -> None:
     """How the checks of an asset went; nothing if it has none."""
     if not checks:
         return
-    output.show(Text(f"{asset}: {summary(checks)}"))
+    output.show(f"{asset}: {summary(checks)}")
     for line in check_lines(checks):
         output.show(line)
 

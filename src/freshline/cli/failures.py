@@ -28,11 +28,11 @@ def told(ctx: click.Context) -> Iterator[None]:
         ctx.exit(INTERRUPTED)
     except FreshlineError as error:
         _show_traceback(ctx)
-        click.echo(f"Error: {error} [{error.code}]", err=True)
+        _say(f"Error: {error} [{error.code}]")
         ctx.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last line of defence before a user's eyes
         _show_traceback(ctx)
-        click.echo(_sentence(error), err=True)
+        _say(_sentence(error))
         ctx.exit(1)
 
 
@@ -51,6 +51,12 @@ def _remember_debug(ctx: click.Context, _parameter: click.Parameter, value: bool
 def _show_traceback(ctx: click.Context) -> None:
     if ctx.ensure_object(App).debug:
         click.echo(traceback.format_exc(), err=True)
+
+
+def _say(sentence: str) -> None:
+    from freshline.cli.output import say  # noqa: PLC0415 - only for those for whom something went wrong
+
+    say(sentence)
 
 
 def _sentence(error: Exception) -> str:

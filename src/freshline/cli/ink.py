@@ -19,7 +19,7 @@ CODES = {
     "yellow": "33",
     "magenta": "35",
     "cyan": "36",
-    "bright blue": "94",
+    "bright-blue": "94",
     "orange": "38;5;208",
 }
 GAP = "  "
@@ -90,12 +90,8 @@ def _harmless(text: str) -> str:
 
 
 def _paint(text: str, style: str) -> str:
-    codes = [CODES[word] for word in _words(style)]
+    codes = [CODES[word] for word in style.split()]
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and text else text
-
-
-def _words(style: str) -> list[str]:
-    return [style] if style in CODES else style.split()
 
 
 def _fitting(text: str, room: int) -> int:

@@ -12,9 +12,6 @@ from freshline.cli.app import App, project_option
 from freshline.cli.command import examples_text
 from freshline.cli.failures import debug_option, told
 
-# What is imported is never garbage, and to look for some in it took a fifth of the time of a short command.
-gc.set_threshold(50_000)
-
 # command -> (module, attribute, one line for the list of commands): `--help` imports none of them.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "init": ("project", "init", "Make a small working project."),
@@ -115,6 +112,8 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """The `freshline` program."""
+    # What is imported is never garbage, and to look for some in it took a fifth of the time of a short command.
+    gc.set_threshold(50_000)
     try:
         cli.main(prog_name="freshline")
     finally:

@@ -14,7 +14,7 @@ from freshline.cli.ink import Table, Text
 
 STATE_COLOURS = {
     "source": "cyan",
-    "running": "bright blue",
+    "running": "bright-blue",
     "missing": "magenta",
     "failing": "bold red",
     "waiting": "yellow",
@@ -24,7 +24,7 @@ STATE_COLOURS = {
     "succeeded": "green",
     "failed": "bold red",
     "canceled": "dim",
-    "run": "bright blue",
+    "run": "bright-blue",
     "hold": "yellow",
     "skip": "dim",
     "error": "bold red",
@@ -80,7 +80,7 @@ def colourful(file: IO[str]) -> bool:
 
 def say(text: str) -> None:
     """A sentence about the answer, on stderr so that stdout stays the answer."""
-    click.echo(text, err=True)
+    write_line(text, sys.stderr)
 
 
 def _width(file: IO[str]) -> int | None:
