@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -68,9 +68,8 @@ class MigrationStatus:
 @cache
 def known() -> tuple[Migration, ...]:
     """The migrations of this Freshline, in order."""
-    files = (resources.files("freshline.store") / "migrations").iterdir()
-    found = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")}
-    return tuple(_parse(name, sql) for name, sql in sorted(found.items()))
+    files = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
+    return tuple(_parse(file.name, file.read_text(encoding="utf-8")) for file in files)
 
 
 def upgrade(conninfo: str, *, finish: bool = False) -> list[str]:

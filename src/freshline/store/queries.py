@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import LiteralString, cast
 
+FILES = Path(__file__).parent / "sql"
 _HEADER = re.compile(r"^-- name: (\w+)\n-- purpose: .+\n", re.MULTILINE)
 
 
 @cache
 def load(name: str) -> Mapping[str, LiteralString]:
     """The statements of `sql/<name>.sql` by name."""
-    text = files("freshline.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    text = (FILES / f"{name}.sql").read_text(encoding="utf-8")
     _, *parts = _HEADER.split(text)
     # Our own package's files are as literal as text in the source.
     return MappingProxyType(
