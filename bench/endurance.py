@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,6 +23,7 @@ WARM = 10
 BATCH = 1_000
 DAYS = 60  # of history, twice what is kept
 KEEP_DAYS = 30
+FORGETTING_S = 60.0  # a rate is known by then, however much there is to forget
 # What so many rounds leave behind in which every asset changed: a run, its step, two decisions and four events for each
 # that is made, a snapshot and its event for each source. All is read, so the last round is what is current.
 HISTORY = """
@@ -97,16 +99,28 @@ def _remember(url: str, rounds: int) -> None:
 
 
 def _forgetting(store: Store, url: str) -> dict[str, Any]:
-    before, began = _asked(url, COUNT), time.perf_counter()
-    size = _asked(url, SIZE)
+    """How many rows a second each of the two transactions forgets, until nothing is left or a rate is known."""
+    figures: dict[str, Any] = {"events": _asked(url, COUNT), "megabytes": _asked(url, SIZE)}
+    figures["snapshots_forgotten_per_s"] = _rate(_forgotten_snapshots(store))
+    figures["rows_pruned_per_s"] = _rate(iter(lambda: sum(store.prune(KEEP_DAYS, BATCH).values()), 0))
+    return {**figures, "events_left": _asked(url, COUNT)}
+
+
+def _forgotten_snapshots(store: Store) -> Iterator[int]:
     place: Place | None = BEGINNING
     while place is not None:
-        place = store.forget_snapshots(KEEP_DAYS, BATCH, place).next
-    while any(store.prune(KEEP_DAYS, BATCH).values()):
-        pass
-    seconds, left = time.perf_counter() - began, _asked(url, COUNT)
-    rate = (before - left) / seconds
-    return {"events": before, "megabytes": size, "left": left, "forgotten_per_s": rate, "forgetting_s": seconds}
+        page = store.forget_snapshots(KEEP_DAYS, BATCH, place)
+        yield page.snapshots
+        place = page.next
+
+
+def _rate(batches: Iterator[int]) -> float:
+    began, rows = time.perf_counter(), 0
+    for batch in batches:
+        rows += batch
+        if time.perf_counter() - began > FORGETTING_S:
+            break
+    return rows / (time.perf_counter() - began)
 
 
 def _asked(url: str, query: str) -> int:

@@ -65,7 +65,7 @@ def _run(name: str, *, quick: bool) -> dict[str, Any] | None:
 
 
 def _write(document: dict[str, Any], root: Path) -> None:
-    path = root / "bench" / "results" / f"{document['at'][:10]}.json"
+    path = root / "bench" / "results" / f"{document['at'][:19].replace(':', '')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     chart.write(document, root / chart.NAME)

@@ -150,12 +150,12 @@ def _interrupt(system: System, updates: int) -> Interrupted:
 def _calm(system: System, before: int) -> None:
     """Until for a while no run is active and no job is in the middle of its work."""
     quiet = time.monotonic()
-    deadline = quiet + TIMEOUT_S
+    deadline = quiet + system.calm + TIMEOUT_S
     while time.monotonic() - quiet < system.calm:
         if system.active() or any(one.end is None for one in executions(system.notes)[before:]):
             quiet = time.monotonic()
         if time.monotonic() > deadline:
-            raise TooSlow(f"it was not calm for {system.calm:g} s within {TIMEOUT_S:g} s")
+            raise TooSlow(f"it was not calm for {system.calm:g} s within {system.calm + TIMEOUT_S:g} s")
         time.sleep(20 * POLL_S)
 
 
