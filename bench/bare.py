@@ -1,6 +1,7 @@
 """A Spark session without Freshline, in a process of its own: `python -m bench.bare` reads queries and writes Parquet.
 
-One line in is `DIRECTORY QUERY`, one line out `took SECONDS`; whatever else is printed is Java's.
+One line in is `DIRECTORY HOW QUERY`, one line out `took SECONDS`; whatever else is printed is Java's. `HOW` is `own`:
+as Spark writes by itself; or `raw`: without files of checksums, as Freshline's steps do.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 
 PLAIN = "--plain"
 TOOK = "took "
+RAW = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 
 
 class Bare:
@@ -35,11 +37,11 @@ class Bare:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=dict(os.environ)
             )
 
-    def write(self, query: str) -> float:
-        """The seconds of one query written to a new directory, which is removed afterwards."""
+    def write(self, query: str, *, raw: bool = False) -> float:
+        """The seconds of one query written to a new directory, which is removed then. `raw`: without checksums."""
         directory = self._home / f"out-{next(self._numbers)}"
         into, out = self._pipe(self._process.stdin), self._pipe(self._process.stdout)
-        into.write(f"{directory} {query}\n")
+        into.write(f"{directory} {'raw' if raw else 'own'} {query}\n")
         into.flush()
         answer = next((line for line in out if line.startswith(TOOK)), None)
         assert answer, f"the bare session ended: {(self._home / 'bare.log').read_text()[-2000:]}"
@@ -65,9 +67,9 @@ def serve(home: Path, *, plain: bool) -> None:
     """Answer until there are no more queries."""
     spark = _plain() if plain else _tuned(home)
     for line in sys.stdin:
-        directory, _, query = line.rstrip("\n").partition(" ")
+        directory, how, query = line.rstrip("\n").split(" ", 2)
         began = time.perf_counter()
-        spark.sql(query).write.mode("error").parquet(directory)
+        spark.sql(query).write.mode("error").options(**(RAW if how == "raw" else {})).parquet(directory)
         sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
         sys.stdout.flush()
     spark.stop()

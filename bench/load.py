@@ -15,7 +15,7 @@ from freshline.store.facade import Store
 from freshline.store.ids import new_id
 
 WARM = 20  # sources that are reported before the clock starts
-CHUNK = 5_000
+CHUNK = 10_000  # of one transaction: nobody may begin with the first while the last are written
 RUNS = "SELECT count(*) FROM decisions WHERE outcome = 'run' AND at >= %s"
 WORKFLOWS = "SELECT count(DISTINCT workflow_id) FROM decisions WHERE outcome = 'run' AND at >= %s"
 

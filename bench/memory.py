@@ -30,7 +30,7 @@ def run(options: Options) -> Result:
     batch = min(BATCH, max(1, events // 8))
     sizes: list[float] = []
     with started() as server:
-        layout = graph.components(assets)
+        layout = graph.layers(assets)  # the shape that takes more
         url = server.database()
         with phase(f"a graph of {layout.assets} assets"):
             graph.store(url, layout)
@@ -43,19 +43,20 @@ def run(options: Options) -> Result:
                 with psycopg.connect(url) as connection:
                     connection.execute(DONE)
                 sizes.append(resident_mb(process.pid))
+            most = resident_mb(process.pid, "VmHWM")
         figures = {"assets": layout.assets, "events": events, "first_mb": sizes[0], "server": server.settings}
     quarter = len(sizes) // 4
     second, last = sizes[quarter : 2 * quarter], sizes[-quarter:]
     say(f"  resident MB by eighths: {[round(one) for one in sizes[:: max(1, len(sizes) // 8)]]}")
     claims = [
         Claim("last quarter, against the second", statistics.median(last) / statistics.median(second), GOAL),
-        Claim("most", max(sizes), MOST_MB, unit=" MB"),
+        Claim("most", most, MOST_MB, unit=" MB"),
     ]
     return Result("memory", claims, last, second, "MB", figures)
 
 
-def resident_mb(pid: int) -> float:
-    """What a process holds in memory."""
+def resident_mb(pid: int, what: str = "VmRSS") -> float:
+    """What a process holds in memory, or (VmHWM) has ever held."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+    (line,) = [line for line in status.splitlines() if line.startswith(f"{what}:")]
     return int(line.split()[1]) / 1024

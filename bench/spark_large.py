@@ -12,7 +12,7 @@ from bench.sparkling import sides
 GOAL = 1.15
 ROWS = 20_000_000
 PAIRS = 7  # one write differs from the next by a fifth on a machine that others use too
-CHECKED = 2  # pairs with checks: they have no goal, and are told
+TOLD = 3  # pairs with checks, and without checksums on either side: they have no goal, and are told
 QUERY = (
     "SELECT id, CAST(id % 1000 AS INT) AS k, (id + :salt) * 0.5D AS v, concat('n', id % 10000) AS name"
     " FROM range(0, {rows}, 1, 8)"
@@ -21,20 +21,23 @@ CHECKS = [{"notNull": ["id", "name"]}, {"range": {"column": "k", "min": 0, "max"
 
 
 def run(options: Options) -> Result:
-    """In turns: without checks, Spark's own write, with two checks."""
+    """In turns: Spark's own write, and ours; some of ours with two checks, some against a write without checksums."""
     rows = options.rows or options.size(ROWS, 20_000)
-    plain, checked = Pairs(), Pairs()
+    plain, checked, raw = Pairs(), Pairs(), Pairs()
     query = QUERY.format(rows=rows)
     with sides(query, {"large": (), "checked": CHECKS}, warm=1) as both:
         for number in range(1, options.rounds(PAIRS) + 1):
             bare = _settled(partial(both.plain, number))
-            plain.add(_settled(partial(both.freshline, "large", number)), bare)
-            if number <= CHECKED:
+            measured = _settled(partial(both.freshline, "large", number))
+            plain.add(measured, bare)
+            if number <= TOLD:
+                raw.add(measured, _settled(partial(both.plain, number, raw=True)))
                 checked.add(_settled(partial(both.freshline, "checked", number)), bare)
         settings = both.settings
     claims = [
         Claim("without checks, against Spark's own write", plain.ratio, GOAL),
         Claim("with two checks, against Spark's own write", checked.ratio),
+        Claim("without checks, against a write without checksums too", raw.ratio),
     ]
     figures = {"rows": rows, "with_checks_s": checked.measured, "server": settings}
     return Result("spark-large", claims, plain.measured, plain.baseline, "s", figures)

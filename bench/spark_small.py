@@ -30,7 +30,7 @@ def run(options: Options) -> Result:
         for number in range(options.size(40, 3)):
             pairs.add(both.freshline("small", number + 1), both.plain(number + 1))
         figures: dict[str, Any] = {"parts_ms": phases(both.ear, len(pairs.measured)), "server": both.settings}
-    submitted = [_submit(number) for number in range(options.size(3, 1))]
+    submitted = [_submit(number) for number in range(options.size(5, 1))]
     say(f"  a new process per run: {[round(one, 1) for one in submitted]} s")
     more = statistics.median(a - b for a, b in zip(pairs.measured, pairs.baseline, strict=True))
     claims = [

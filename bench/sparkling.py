@@ -38,9 +38,9 @@ class Sides:
         """Seconds from queued to published."""
         return queued_to_published(self.store, self.ear, slug, {"salt": salt})
 
-    def plain(self, salt: int) -> float:
-        """Seconds of the same query written by a bare session."""
-        return self.bare.write(self.query.replace(":salt", str(salt)))
+    def plain(self, salt: int, *, raw: bool = False) -> float:
+        """Seconds of the same query written by a bare session. `raw`: without files of checksums, as Freshline does."""
+        return self.bare.write(self.query.replace(":salt", str(salt)), raw=raw)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def test_the_current_snapshot_stays_for_ever(lab: Lab) -> None:
     assert forget(lab) == 4
     assert kept(lab, "a") == kept(lab, "b") == [3]
     lab.store.stamp_positions(1_000)
-    while any(lab.store.prune(KEEP, 100).values()):
+    while any(lab.store.prune(KEEP, 100).rows.values()):
         pass
     assert len(lab.runs()) == 1
     assert lab.work() == [], "b is fresh"

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from tests.lab import MONDAY, laboratory, workflow
+from freshline.services.pruner import Pruner
+from freshline.store.history import START, Places
+from tests.lab import MONDAY, Lab, laboratory, workflow
+
+
+def prune(lab: Lab, batch: int = 100) -> int:
+    """Tours until nothing more goes; how many pages the last one had."""
+    while True:
+        pages = list(tour(lab, batch))
+        if not any(sum(page.values()) for page in pages):
+            return len(pages)
+
+
+def tour(lab: Lab, batch: int) -> Iterator[Mapping[str, int]]:
+    """What each page forgot."""
+    place: Places | None = START
+    while place is not None:
+        pruned = lab.store.prune(30, batch, place)
+        yield pruned.rows
+        place = pruned.next
 
 
 def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
@@ -18,8 +38,7 @@ def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
         assert lab.work() == ["b"]
         lab.store.stamp_positions(1000)
         lab.now = MONDAY + timedelta(days=40)
-        while any(lab.store.prune(30, 100).values()):
-            pass
+        prune(lab)
         assert lab.one("SELECT count(*) FROM events") == 0
         assert [row["reason"] for row in lab.rows("SELECT reason FROM decisions")] == ["up-to-date"]
         assert [run["status"] for run in lab.runs()] == ["succeeded"]
@@ -42,12 +61,27 @@ def test_the_last_decision_of_a_quiet_workflow_stays(database_url: str) -> None:
         before = {slug: lab.decision(slug) for slug in ("b", "c", "quiet")}
         assert lab.one("SELECT count(*) FROM decisions") > 6
         lab.now = MONDAY + timedelta(days=3 * 365)
-        while lab.store.prune(30, 2)["decisions"]:
-            pass
+        prune(lab, 2)
         assert {slug: lab.store.reader.why(slug)[0]["id"] for slug in before} == {
             slug: str(decision["id"]) for slug, decision in before.items()
         }
         assert lab.one("SELECT count(*) FROM decisions") == 3
+
+
+def test_what_stays_is_passed_by_once_in_a_tour(database_url: str) -> None:
+    """However many workflows are quiet, a page looks at so many rows and no more, and a tour comes to its end."""
+    with laboratory(database_url) as lab:
+        lab.apply(*(workflow(f"quiet{number}", "nothing") for number in range(11)), workflow("b", "a"))
+        lab.settle()
+        for version in range(5):
+            lab.report("a", str(version))
+            lab.work()
+        lab.store.stamp_positions(1000)
+        lab.now = MONDAY + timedelta(days=40)
+        assert prune(lab, 5) == 3, "twelve last decisions, by five"
+        assert lab.one("SELECT count(*) FROM decisions") == 12
+        pruner = Pruner(lab.store)
+        assert not pruner.run_once(), "nothing is left, so it rests"
 
 
 def test_a_decision_that_was_found_again_lately_stays(database_url: str) -> None:

@@ -194,7 +194,6 @@ class SlotService(Service):
                 self.slot.end_large()
                 self.current = None
                 self._worker.heart.release(lease)
-                self.store.database.ring("events")
 
     def _execute(self, lease: Lease, code_hash: str) -> None:
         execution = Execution(
@@ -228,6 +227,7 @@ class SlotService(Service):
             self._failed(lease, told, execution.step)
         else:
             lease.over = True
+            self.store.database.ring("events")  # before the rest: the next ones of the wave wait for it
             log.info("run_succeeded", assets=published)
             self._clean_up(run, {path for one in self.store.locations(run.id) for path in one.get("paths", ())})
 
@@ -280,6 +280,8 @@ class SlotService(Service):
     def _finish(self, lease: Lease, write: Callable[[], None]) -> bool:
         """Whether the end of the run could be written."""
         lease.over = self._written(lease, write)
+        if lease.over:
+            self.store.database.ring("events")
         return lease.over
 
     def _written(self, lease: Lease, write: Callable[[], None]) -> bool:

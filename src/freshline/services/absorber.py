@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import psycopg
-
+from freshline.services.pace import Pace
 from freshline.services.service import Service
 from freshline.store.facade import Store
 
@@ -15,17 +14,12 @@ class Absorber(Service):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._batch = store.settings.batch
+        self._pace = Pace(store.settings.batch)
 
     def run_once(self) -> bool:
         """One batch; a full one means that there is more. One that fails or takes too long is halved (R11.3)."""
-        batch = self._batch
-        try:
-            absorbed = self.store.absorb(batch)
-        except psycopg.Error:
-            self._batch = max(1, batch // 2)
-            raise
-        self._batch = min(batch * 2, self.store.settings.batch)
+        with self._pace.batch() as size:
+            absorbed = self.store.absorb(size)
         if absorbed:
             self.store.database.ring("considerations")
-        return absorbed == batch
+        return absorbed == size

@@ -6,30 +6,39 @@ import time
 
 from freshline.services.service import Service
 from freshline.store.facade import Store
-from freshline.store.history import BEGINNING, Place
+from freshline.store.history import BEGINNING, START, Place, Places
 
 BATCH = 1_000
 INTERVAL_S = 60.0
-HOUR_S = 3_600.0
+TOUR_S = 600.0
 
 
 class Pruner(Service):
-    """Keeps history within FRESHLINE_KEEP_DAYS (default 30)."""
+    """Keeps history within FRESHLINE_KEEP_DAYS (default 30).
+
+    It tours what is old page by page, and begins again after ten minutes: what stays costs it one look in each tour.
+    """
 
     name = "pruner"
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, poll_s=INTERVAL_S)
-        self._place: Place | None = BEGINNING
-        self._look_at = 0.0
+        self._old: Places | None = START
+        self._snapshots: Place | None = BEGINNING
+        self._next_tour = time.monotonic() + TOUR_S
 
     def run_once(self) -> bool:
-        """One batch, and each hour a look at all old snapshots, page by page; True: there is more."""
+        """One page of each; True: there is more."""
         days = self.store.settings.keep_days
-        pruned = self.store.prune(days, BATCH)
-        if self._place is None and time.monotonic() >= self._look_at:
-            self._place = BEGINNING
-        if self._place is not None:
-            self._place = self.store.forget_snapshots(days, BATCH, self._place).next
-            self._look_at = time.monotonic() + HOUR_S
-        return self._place is not None or max(pruned.values(), default=0) >= BATCH
+        if self._over and time.monotonic() >= self._next_tour:
+            self._old, self._snapshots = START, BEGINNING
+            self._next_tour = time.monotonic() + TOUR_S
+        if self._snapshots is not None:
+            self._snapshots = self.store.forget_snapshots(days, BATCH, self._snapshots).next
+        if self._old is not None:
+            self._old = self.store.prune(days, BATCH, self._old).next
+        return not self._over
+
+    @property
+    def _over(self) -> bool:
+        return self._old is None and self._snapshots is None

@@ -13,8 +13,10 @@ from freshline.decide import Decision, decide
 from freshline.decide.batch import moving_after, with_defaults
 from freshline.decide.motion import Walk
 from freshline.graph import Graph
+from freshline.services.pace import Pace
 from freshline.services.service import Service
 from freshline.settings import Settings
+from freshline.store.facade import Store
 from freshline.store.materializing import BatchError, failed_evaluation
 from freshline.store.states import Key, Loaded, Moment
 from freshline.store.verdicts import Verdicts
@@ -27,11 +29,15 @@ class Reconciler(Service):
 
     name = "reconciler"
 
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._pace = Pace(store.settings.batch)
+
     def run_once(self) -> bool:
         """One batch. One that fails is halved, so that a single bad row cannot hold up others (R11.3)."""
-        batch = self.store.settings.batch
         try:
-            verdicts = self.store.reconcile(self._judge, batch=batch)
+            with self._pace.batch() as size:
+                verdicts = self.store.reconcile(self._judge, batch=size)
         except BatchError as error:
             self._halve(error.keys, error)
             return True

@@ -44,6 +44,8 @@ KEEPALIVE = {
 }
 PATIENCE_S = 10.0
 CHANNEL = "freshline"
+# A notification is a commit of its own, for which nobody should wait until it is on the disk: it may get lost.
+RING = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, bell) FROM unnest(%s::text[]) AS bell"
 WHOLE = {"enable_seqscan": "on"}
 UNHURRIED = {"idle_in_transaction_session_timeout": "60s"}
 # The settings go with the beginning, in one round trip.
@@ -162,7 +164,7 @@ class Database:
             self.herald(*bells)
         try:
             with self._checkout() as connection:
-                connection.execute("SELECT pg_notify(%s, bell) FROM unnest(%s::text[]) AS bell", [CHANNEL, list(bells)])
+                connection.execute(RING, [CHANNEL, list(bells)])
         except (psycopg.Error, DatabaseError) as error:
             log.debug("doorbell_failed", error=str(error))
 

@@ -265,7 +265,8 @@ CREATE TABLE public.run_logs (
     stream text NOT NULL,
     text text NOT NULL,
     CONSTRAINT run_logs_stream_check CHECK ((stream = ANY (ARRAY['stdout'::text, 'stderr'::text, 'log'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE TABLE public.run_steps (
     run_id uuid NOT NULL,
@@ -284,7 +285,8 @@ CREATE TABLE public.run_steps (
     CONSTRAINT run_steps_check2 CHECK (((status = 'failed'::text) = (error IS NOT NULL))),
     CONSTRAINT run_steps_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text]))),
     CONSTRAINT run_steps_try_check CHECK ((try > 0))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE TABLE public.runs (
     id uuid NOT NULL,
@@ -358,7 +360,8 @@ CREATE TABLE public.timers (
     CONSTRAINT timers_expired_reason_check CHECK ((expired_reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text]))),
     CONSTRAINT timers_kind_check CHECK ((kind = ANY (ARRAY['expiry'::text, 'overdue'::text]))),
     CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text])))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0.05');
 
 CREATE TABLE public.webhooks (
     id uuid NOT NULL,

@@ -1,37 +1,46 @@
 -- name: prune
--- purpose: forget a batch of old decisions (but each workflow's last), runs that no snapshot came from, logs, and events
+-- purpose: forget a batch of old events and logs, and what may go of a page of old decisions (but each workflow's last) and
+-- of one of old runs (but those that a snapshot or a decision names). What stays is passed by once in a tour, however much it is.
 WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
 gone_events AS (
     DELETE FROM events_default e USING (
         SELECT time, id FROM events_default, old
          WHERE time < old.before AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
     ) x WHERE (e.time, e.id) = (x.time, x.id) RETURNING 1
+), some_decisions AS MATERIALIZED (
+    SELECT d.id, d.at FROM decisions d
+     WHERE d.at < (SELECT before FROM old) AND (d.at, d.id) > (%(decided_at)s::timestamptz, %(decision)s::uuid)
+     ORDER BY d.at, d.id LIMIT %(batch)s
 ), gone_decisions AS (
-    DELETE FROM decisions d USING (
-        SELECT d.id FROM decisions d
-         WHERE d.at < (SELECT before FROM old) AND d.last_at < (SELECT before FROM old)
-           AND NOT EXISTS (SELECT FROM runs r WHERE r.id = d.run_id AND r.status IN ('queued', 'running'))
-           -- The last one of a workflow stays: it says why all is as it is, however long nothing happens (promise 10).
-           AND d.id <> (SELECT n.id FROM decisions n
-                         WHERE (n.workflow_id, n.partition_key) = (d.workflow_id, d.partition_key)
-                         ORDER BY n.at DESC, n.id DESC LIMIT 1)
-         ORDER BY d.at LIMIT %(batch)s
-    ) x WHERE d.id = x.id RETURNING 1
+    DELETE FROM decisions d USING some_decisions x, old
+     WHERE d.id = x.id AND d.last_at < old.before
+       AND NOT EXISTS (SELECT FROM runs r WHERE r.id = d.run_id AND r.status IN ('queued', 'running'))
+       -- The last one of a workflow stays: it says why all is as it is, however long nothing happens (promise 10).
+       AND d.id <> (SELECT n.id FROM decisions n
+                     WHERE (n.workflow_id, n.partition_key) = (d.workflow_id, d.partition_key)
+                     ORDER BY n.at DESC, n.id DESC LIMIT 1)
+    RETURNING 1
+), some_runs AS MATERIALIZED (
+    SELECT r.id, r.queued_at FROM runs r
+     WHERE r.queued_at < (SELECT before FROM old) AND (r.queued_at, r.id) > (%(queued_at)s::timestamptz, %(run)s::uuid)
+     ORDER BY r.queued_at, r.id LIMIT %(batch)s
 ), gone_runs AS (
-    DELETE FROM runs r USING (
-        SELECT r.id FROM runs r, old
-         WHERE r.finished_at < old.before AND r.queued_at < old.before
-           AND NOT EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id)
-           AND NOT EXISTS (SELECT FROM decisions d WHERE d.run_id = r.id)
-         ORDER BY r.queued_at LIMIT %(batch)s
-    ) x WHERE r.id = x.id RETURNING 1
+    DELETE FROM runs r USING some_runs x, old
+     WHERE r.id = x.id AND r.finished_at < old.before
+       AND NOT EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id)
+       AND NOT EXISTS (SELECT FROM decisions d WHERE d.run_id = r.id)
+    RETURNING 1
 ), gone_logs AS (
     DELETE FROM run_logs l USING (
         SELECT l.run_id, l.line FROM run_logs l, old WHERE l.at < old.before LIMIT %(batch)s
     ) x WHERE (l.run_id, l.line) = (x.run_id, x.line) RETURNING 1
 )
 SELECT (SELECT count(*) FROM gone_events) AS events, (SELECT count(*) FROM gone_decisions) AS decisions,
-       (SELECT count(*) FROM gone_runs) AS runs, (SELECT count(*) FROM gone_logs) AS logs
+       (SELECT count(*) FROM gone_runs) AS runs, (SELECT count(*) FROM gone_logs) AS logs,
+       (SELECT count(*) FROM some_decisions) AS decisions_seen, (SELECT count(*) FROM some_runs) AS runs_seen,
+       d.at::text AS decided_at, d.id::text AS decision, r.queued_at::text AS queued_at, r.id::text AS run
+  FROM (SELECT 1) one LEFT JOIN (SELECT at, id FROM some_decisions ORDER BY at DESC, id DESC LIMIT 1) d ON true
+  LEFT JOIN (SELECT queued_at, id FROM some_runs ORDER BY queued_at DESC, id DESC LIMIT 1) r ON true
 
 -- name: forget_snapshots
 -- purpose: forget a page of snapshots that are history: their data is gone or never was ours or is an earlier one's, and what
