@@ -3,10 +3,10 @@
 -- of one of old runs (but those that a snapshot or a decision names). What stays is passed by once in a tour, however much it is.
 WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
 gone_events AS (
-    DELETE FROM events_default e USING (
-        SELECT time, id FROM events_default, old
-         WHERE time < old.before AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
-    ) x WHERE (e.time, e.id) = (x.time, x.id) RETURNING 1
+    DELETE FROM events_default WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM events_default
+         WHERE time < (SELECT before FROM old) AND position IS NOT NULL ORDER BY time LIMIT %(batch)s
+    )) RETURNING 1
 ), some_decisions AS MATERIALIZED (
     SELECT d.id, d.at FROM decisions d
      WHERE d.at < (SELECT before FROM old) AND (d.at, d.id) > (%(decided_at)s::timestamptz, %(decision)s::uuid)
@@ -32,7 +32,7 @@ gone_events AS (
     RETURNING 1
 ), gone_logs AS (
     DELETE FROM run_logs l USING (
-        SELECT l.run_id, l.line FROM run_logs l, old WHERE l.at < old.before LIMIT %(batch)s
+        SELECT l.run_id, l.line FROM run_logs l WHERE l.at < (SELECT before FROM old) LIMIT %(batch)s
     ) x WHERE (l.run_id, l.line) = (x.run_id, x.line) RETURNING 1
 )
 SELECT (SELECT count(*) FROM gone_events) AS events, (SELECT count(*) FROM gone_decisions) AS decisions,

@@ -347,5 +347,5 @@ SELECT 1 AS found FROM runs WHERE status = 'queued' AND project = %(project)s AN
 -- name: triggered_by
 -- purpose: how many automatic workflows a change of these assets would run
 SELECT count(DISTINCT e.workflow_id) AS workflows FROM edges e
-  JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
+ CROSS JOIN LATERAL (SELECT FROM workflows w WHERE w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL LIMIT 1) w
  WHERE e.triggers AND e.asset_id = ANY (%(assets)s)

@@ -114,8 +114,9 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.table_version, s.location
 SELECT DISTINCT n.asset_id, n.partition_key, n.sequence
   FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint, table_version bigint)
   JOIN runs r ON r.status IN ('queued', 'running') AND r.partition_key = n.partition_key AND r.pins ? n.asset_id
-  JOIN snapshots s ON s.asset_id = n.asset_id AND s.partition_key = n.partition_key
-                  AND s.sequence = (r.pins -> n.asset_id ->> 'sequence')::bigint
+ CROSS JOIN LATERAL (SELECT s.base_version, s.table_version FROM snapshots s
+                      WHERE s.asset_id = n.asset_id AND s.partition_key = n.partition_key
+                        AND s.sequence = (r.pins -> n.asset_id ->> 'sequence')::bigint LIMIT 1) s
  WHERE n.table_version BETWEEN s.base_version AND s.table_version
 
 -- name: spare

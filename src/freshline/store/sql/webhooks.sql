@@ -64,7 +64,8 @@ RETURNING w.id::text, w.name, w.kind, w.url, w.types, w.assets, w.secret, w.posi
 -- purpose: what a webhook did not take and is to be tried again now, in the order of events; an event may be gone
 SELECT d.position, d.event_id::text AS id, e.type, e.subject, e.time, e.data,
        '/freshline/' || i.warehouse_id AS source, d.since
-  FROM deliveries d CROSS JOIN installation i LEFT JOIN events e ON e.position = d.position
+  FROM deliveries d CROSS JOIN installation i
+  LEFT JOIN LATERAL (SELECT x.type, x.subject, x.time, x.data FROM events x WHERE x.position = d.position LIMIT 1) e ON true
  WHERE d.webhook_id = %(id)s AND d.dead_at IS NULL AND d.eligible_at <= (SELECT freshline_now())
  ORDER BY d.position LIMIT %(batch)s
 
@@ -77,8 +78,9 @@ WITH next AS MATERIALIZED (
     SELECT n.*, n.type LIKE ANY (%(types)s) AND CASE
                WHEN '%%' = ANY (%(assets)s::text[]) THEN true
                WHEN n.data ? 'assetId' THEN n.data ->> 'assetId' LIKE ANY (%(assets)s)
-               ELSE EXISTS (SELECT FROM workflows w JOIN assets a ON a.producer_id = w.id
-                             WHERE w.slug = n.data ->> 'workflowSlug' AND a.id LIKE ANY (%(assets)s)) END AS wanted
+               ELSE coalesce((SELECT true FROM workflows w JOIN assets a ON a.producer_id = w.id
+                               WHERE w.slug = n.data ->> 'workflowSlug' AND a.id LIKE ANY (%(assets)s) LIMIT 1), false)
+               END AS wanted
       FROM next n
 )
 SELECT j.id::text, j.position, j.type, j.subject, j.time, CASE WHEN j.wanted THEN j.data END AS data, j.wanted,
