@@ -188,6 +188,26 @@ def test_a_merge_needs_one_row_per_key(mill: Mill) -> None:
     assert mill.rows("merged") == [(1, 1)]
 
 
+@pytest.mark.parametrize("split", [[], ["k"]])
+def test_the_first_write_of_a_merge_needs_one_row_per_key_too(mill: Mill, split: list[str]) -> None:
+    """Also when everything is written anew: a later merge could only drop one of two rows without a word."""
+
+    def values(rows: str) -> None:
+        table = {"mode": "merge", "keys": ["K"], "partitionBy": split}
+        mill.lab.apply(flow("out", f"SELECT * FROM VALUES {rows} AS t(k, v)", auto=None, table=table))
+
+    values("(1, 'a'), (NULL, 'b'), (NULL, 'c')")
+    with pytest.raises(JobError, match="2 new rows have the same K; merging needs one row per key"):
+        mill.run("out")
+    assert mill.lab.rows("SELECT * FROM snapshots WHERE asset_id = 'out'") == []
+    values("(1, 'a'), (NULL, 'b')")
+    mill.run("out")
+    values("(1, 'a'), (1, 'c')")
+    with pytest.raises(JobError, match="2 new rows have the same K"):
+        mill.run("out", full_refresh=True)
+    assert mill.rows("out") == [(1, "a"), (None, "b")]
+
+
 def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     """Old rows have null in a new column; a type that changed is refused with what to do."""
     table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}

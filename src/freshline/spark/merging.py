@@ -41,7 +41,7 @@ def _named(field: StructField) -> Column:
 def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Observation) -> DataFrame:
     """The rows of the head, replaced where a new row has the same keys, and the new rows. Nulls are equal as keys.
 
-    The new rows are computed once. `seen` learns how many of them share their keys at most: see `refuse_doubles`.
+    The new rows are computed once. `seen` learns how many of them share their keys at `most`: see `refuse_doubles`.
     """
     names = before.columns + [name for name in table.columns if name.lower() not in map(str.lower, before.columns)]
     both = before.withColumn(NEW, F.lit(0)).unionByName(table.withColumn(NEW, F.lit(1)), allowMissingColumns=True)
@@ -53,10 +53,16 @@ def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Obser
     return counted.select(*(F.col(ROW).getField(name).alias(name) for name in names))
 
 
-def refuse_doubles(asset_id: str, keys: Sequence[str], seen: Observation) -> None:
+def most_per_key(table: DataFrame, keys: Sequence[str]) -> int | None:
+    """How many rows share their keys at most; None: there are no rows."""
+    counted = table.groupBy(*(F.col(quoted(key)) for key in keys)).agg(F.count(F.lit(1)).alias(COUNT))
+    most: int | None = counted.agg(F.max(COUNT)).collect()[0][0]
+    return most
+
+
+def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None:
     """Which of two new rows with the same keys should win is for the job to say."""
-    most = seen.get["most"] or 0
-    if most > 1:
+    if most is not None and most > 1:
         raise JobError(
             f"asset {asset_id!r}: {most} new rows have the same {', '.join(keys)}; merging needs one row per key; "
             "nothing was published"
