@@ -223,6 +223,16 @@ def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
         mill.execute(mill.lab.start_of("out"))
 
 
+def test_an_equal_output_keeps_the_schema_of_its_files(mill: Mill) -> None:
+    """R9.3: a column that does not count may change its type; the files that stay have the one before."""
+    for value, changed in (("'x'", True), ("timestamp '2024-01-01'", False)):
+        query = f"SELECT 1 AS a, {value} AS loaded_at"
+        mill.lab.apply(flow("out", query, auto=None, dataVersion={"exclude": ["loaded_at"]}))
+        mill.run("out")
+        assert mill.snapshot("out")["changed"] is changed
+        assert mill.rows("out") == [(1, "x")]
+
+
 def test_split_files_are_appended_and_read(mill: Mill) -> None:
     """partitionBy with append: each part has directories of its own, and they are one table."""
     table = {"mode": "append", "onReplacedInput": "append", "partitionBy": ["even"]}
