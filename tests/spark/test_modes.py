@@ -233,6 +233,20 @@ def test_an_equal_output_keeps_the_schema_of_its_files(mill: Mill) -> None:
         assert mill.rows("out") == [(1, "x")]
 
 
+@pytest.mark.parametrize("mode", ["overwrite", "append", "merge"])
+def test_columns_that_split_files_keep_their_place(mill: Mill, mode: str) -> None:
+    """Readers see the columns in the order in which they were written, and merging the same rows changes nothing."""
+    table = {"mode": mode, "partitionBy": ["day"], "keys": ["id"] if mode == "merge" else []}
+    query = "SELECT '2024' AS day, 1 AS id, true AS v"
+    checks = [{"sql": "SELECT * FROM output AS t(a, b, c) WHERE a <> '2024'"}]
+    mill.lab.apply(flow("out", query, auto=None, table=table, schemaChange="strict", checks=checks))
+    for _ in range(3):
+        mill.run("out")
+        assert set(mill.rows("out")) == {("2024", 1, True)}
+    seen = mill.lab.rows("SELECT changed FROM snapshots WHERE asset_id = 'out' ORDER BY sequence")
+    assert [row["changed"] for row in seen] == [True, mode == "append", mode == "append"]
+
+
 def test_split_files_are_appended_and_read(mill: Mill) -> None:
     """partitionBy with append: each part has directories of its own, and they are one table."""
     table = {"mode": "append", "onReplacedInput": "append", "partitionBy": ["even"]}

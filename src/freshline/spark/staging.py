@@ -228,7 +228,8 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
 
 def _written(table: DataFrame, staging: Staging) -> DataFrame:
     """What was written, instead of what would be computed again."""
-    return table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+    written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+    return merging.aligned(written, table.schema) if staging.table.partition_by else written
 
 
 def _check(table: DataFrame, staging: Staging, rows: int, head: PinnedInput | None = None) -> list[checks.Result]:
