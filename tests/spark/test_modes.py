@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,17 @@ def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     mill.lab.store.request_run("out")
     with pytest.raises(JobError, match="column 'a' was int and is now string"):
         mill.execute(mill.lab.start_of("out"))
+
+
+def test_whether_values_may_be_null_is_no_part_of_their_type(mill: Mill) -> None:
+    """An append may bring the first nulls, nested ones too, and what is recorded of the table allows them."""
+    table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}
+    for value in ("1", "CAST(NULL AS int)"):
+        nested = f"array({value}) AS a, map('k', {value}) AS m, named_struct('f', {value}) AS s"
+        mill.lab.apply(flow("out", f"SELECT {value} AS n, {nested}", auto=None, **table))
+        mill.run("out")
+    assert mill.rows("out") == [(1, [1], {"k": 1}, (1,)), (None, [None], {"k": None}, (None,))]
+    assert "false" not in json.dumps(mill.snapshot("out")["schema"])
 
 
 def test_an_equal_output_keeps_the_schema_of_its_files(mill: Mill) -> None:

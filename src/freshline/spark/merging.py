@@ -15,17 +15,22 @@ NEW, ROW, COUNT = "__freshline_new", "__freshline_row", "__freshline_count"  # t
 
 
 def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
-    """The columns of the head, then those that are new. A type that changed would make old rows unreadable."""
+    """The columns of the head, then those that are new. A type that changed would make old rows unreadable.
+
+    Each may be null in old rows or in new ones; whether it was so until now is no part of its type.
+    """
     known = {field.name.lower(): field for field in before.fields}
     for field in now.fields:
         old = known.get(field.name.lower())
-        if old is not None and old.dataType != field.dataType:
+        kind = field.dataType.simpleString()
+        if old is not None and old.dataType.simpleString() != kind:
             raise JobError(
                 f"asset {asset_id!r}: column {field.name!r} was {old.dataType.simpleString()} and is now "
-                f"{field.dataType.simpleString()}; rows can only be added to a table of the same types",
+                f"{kind}; rows can only be added to a table of the same types",
                 hint="cast it, or write the whole table anew: `freshline run SLUG --full-refresh`",
             )
-    return StructType([*before.fields, *(field for field in now.fields if field.name.lower() not in known)])
+    new = [field for field in now.fields if field.name.lower() not in known]
+    return StructType([*before.fields, *new]).toNullable()
 
 
 def aligned(table: DataFrame, schema: StructType) -> DataFrame:
