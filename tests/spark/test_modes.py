@@ -224,6 +224,23 @@ def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
         mill.execute(mill.lab.start_of("out"))
 
 
+def test_an_append_may_leave_a_column_out(mill: Mill) -> None:
+    """Its rows have null there, for checks and for the data version as well; no rows without it are no change."""
+    checks = [{"range": {"column": "b", "min": 0}}]
+    table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}, "checks": checks}
+    for query in ("SELECT 1 AS a, 2 AS b", "SELECT 3 AS a", "SELECT 3 AS a WHERE false"):
+        mill.lab.apply(flow("out", query, auto=None, **table), flow("whole", "SELECT * FROM out", "out", auto=None))
+        mill.run("out")
+    assert mill.rows("out") == [(1, 2), (3, None)]
+    seen = mill.lab.rows("SELECT changed FROM snapshots WHERE asset_id = 'out' ORDER BY sequence")
+    assert [row["changed"] for row in seen] == [True, True, False]
+    mill.run("whole")
+    assert mill.lab.head("out")["data_version"] == mill.lab.head("whole")["data_version"]
+    mill.lab.apply(flow("out", "SELECT 4 AS a", auto=None, **{**table, "checks": [{"notNull": ["b"]}]}))
+    with pytest.raises(CheckError, match="column 'b' has 1 nulls"):
+        mill.run("out")
+
+
 def test_whether_values_may_be_null_is_no_part_of_their_type(mill: Mill) -> None:
     """An append may bring the first nulls, nested ones too, and what is recorded of the table allows them."""
     table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
@@ -34,13 +34,14 @@ def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
 
 
 def aligned(table: DataFrame, schema: StructType) -> DataFrame:
-    """The columns of a table in the order, and with the names, of a schema that has them all."""
+    """The columns of a table in the order, and with the names, of a schema; what the table lacks is null."""
     there = {name.lower() for name in table.columns}
-    return table.select(*(_named(field) for field in schema.fields if field.name.lower() in there))
+    return table.select(*(_named(field, there) for field in schema.fields))
 
 
-def _named(field: StructField) -> Column:
-    return F.col(quoted(field.name)).alias(field.name)
+def _named(field: StructField, there: Collection[str]) -> Column:
+    column = F.col(quoted(field.name)) if field.name.lower() in there else F.lit(None).cast(field.dataType)
+    return column.alias(field.name)
 
 
 def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Observation) -> DataFrame:
