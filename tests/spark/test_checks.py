@@ -47,7 +47,7 @@ BAD: list[tuple[dict[str, Any], Any, str]] = [
         "column 'k' has 1 of 4 values out of range: it goes from 1 to 4; allowed is to 3",
     ),
     ({"sql": "k < 3"}, 2, "`k < 3` does not hold for 2 of 4 rows"),
-    ({"sql": "sum(k) < 3"}, 4, "does not hold"),
+    ({"sql": "sum(k) < 3"}, 4, "`sum(k) < 3` does not hold for the table of 4 rows"),
     ({"sql": "with x as (select k from output) select k from x where k = 4"}, {"k": 4}, "must return no row"),
     ({"freshRows": {"column": "old", "maxAge": "1h"}}, None, "ms old; allowed are 3600000 ms"),
     ({"freshRows": {"column": "never", "maxAge": "1h"}}, None, "there is no value"),
@@ -76,6 +76,15 @@ def test_all_kinds_of_checks_can_fail_and_say_what_they_saw(table: DataFrame) ->
         assert said in result.said
         if observed is not None:
             assert result.as_json()["observed"] == observed
+
+
+def test_an_aggregate_speaks_of_an_empty_table_too(spark: SparkSession) -> None:
+    """It fails where it is false, though there is no row that is wrong; null still passes, and no row has no fault."""
+    empty = spark.createDataFrame([], "k int")
+    checks = [Check.model_validate({"sql": sql}) for sql in ("count(*) > 0", "sum(k) > 0", "k > 0")]
+    results = run_checks(empty, empty, 0, checks)
+    assert [result.passed for result in results] == [False, True, True]
+    assert results[0].said == "`count(*) > 0` does not hold for the table of 0 rows"
 
 
 def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_path: Path) -> None:

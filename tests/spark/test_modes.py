@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,26 @@ def test_a_merge_needs_one_row_per_key(mill: Mill) -> None:
     assert mill.rows("merged") == [(1, 1)]
 
 
+@pytest.mark.parametrize("split", [[], ["k"]])
+def test_the_first_write_of_a_merge_needs_one_row_per_key_too(mill: Mill, split: list[str]) -> None:
+    """Also when everything is written anew: a later merge could only drop one of two rows without a word."""
+
+    def values(rows: str) -> None:
+        table = {"mode": "merge", "keys": ["K"], "partitionBy": split}
+        mill.lab.apply(flow("out", f"SELECT * FROM VALUES {rows} AS t(k, v)", auto=None, table=table))
+
+    values("(1, 'a'), (NULL, 'b'), (NULL, 'c')")
+    with pytest.raises(JobError, match="2 new rows have the same K; merging needs one row per key"):
+        mill.run("out")
+    assert mill.lab.rows("SELECT * FROM snapshots WHERE asset_id = 'out'") == []
+    values("(1, 'a'), (NULL, 'b')")
+    mill.run("out")
+    values("(1, 'a'), (1, 'c')")
+    with pytest.raises(JobError, match="2 new rows have the same K"):
+        mill.run("out", full_refresh=True)
+    assert mill.rows("out") == [(1, "a"), (None, "b")]
+
+
 def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     """Old rows have null in a new column; a type that changed is refused with what to do."""
     table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}
@@ -201,6 +222,58 @@ def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     mill.lab.store.request_run("out")
     with pytest.raises(JobError, match="column 'a' was int and is now string"):
         mill.execute(mill.lab.start_of("out"))
+
+
+def test_an_append_may_leave_a_column_out(mill: Mill) -> None:
+    """Its rows have null there, for checks and for the data version as well; no rows without it are no change."""
+    checks = [{"range": {"column": "b", "min": 0}}]
+    table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}, "checks": checks}
+    for query in ("SELECT 1 AS a, 2 AS b", "SELECT 3 AS a", "SELECT 3 AS a WHERE false"):
+        mill.lab.apply(flow("out", query, auto=None, **table), flow("whole", "SELECT * FROM out", "out", auto=None))
+        mill.run("out")
+    assert mill.rows("out") == [(1, 2), (3, None)]
+    seen = mill.lab.rows("SELECT changed FROM snapshots WHERE asset_id = 'out' ORDER BY sequence")
+    assert [row["changed"] for row in seen] == [True, True, False]
+    mill.run("whole")
+    assert mill.lab.head("out")["data_version"] == mill.lab.head("whole")["data_version"]
+    mill.lab.apply(flow("out", "SELECT 4 AS a", auto=None, **{**table, "checks": [{"notNull": ["b"]}]}))
+    with pytest.raises(CheckError, match="column 'b' has 1 nulls"):
+        mill.run("out")
+
+
+def test_whether_values_may_be_null_is_no_part_of_their_type(mill: Mill) -> None:
+    """An append may bring the first nulls, nested ones too, and what is recorded of the table allows them."""
+    table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}
+    for value in ("1", "CAST(NULL AS int)"):
+        nested = f"array({value}) AS a, map('k', {value}) AS m, named_struct('f', {value}) AS s"
+        mill.lab.apply(flow("out", f"SELECT {value} AS n, {nested}", auto=None, **table))
+        mill.run("out")
+    assert mill.rows("out") == [(1, [1], {"k": 1}, (1,)), (None, [None], {"k": None}, (None,))]
+    assert "false" not in json.dumps(mill.snapshot("out")["schema"])
+
+
+def test_an_equal_output_keeps_the_schema_of_its_files(mill: Mill) -> None:
+    """R9.3: a column that does not count may change its type; the files that stay have the one before."""
+    for value, changed in (("'x'", True), ("timestamp '2024-01-01'", False)):
+        query = f"SELECT 1 AS a, {value} AS loaded_at"
+        mill.lab.apply(flow("out", query, auto=None, dataVersion={"exclude": ["loaded_at"]}))
+        mill.run("out")
+        assert mill.snapshot("out")["changed"] is changed
+        assert mill.rows("out") == [(1, "x")]
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "append", "merge"])
+def test_columns_that_split_files_keep_their_place(mill: Mill, mode: str) -> None:
+    """Readers see the columns in the order in which they were written, and merging the same rows changes nothing."""
+    table = {"mode": mode, "partitionBy": ["day"], "keys": ["id"] if mode == "merge" else []}
+    query = "SELECT '2024' AS day, 1 AS id, true AS v"
+    checks = [{"sql": "SELECT * FROM output AS t(a, b, c) WHERE a <> '2024'"}]
+    mill.lab.apply(flow("out", query, auto=None, table=table, schemaChange="strict", checks=checks))
+    for _ in range(3):
+        mill.run("out")
+        assert set(mill.rows("out")) == {("2024", 1, True)}
+    seen = mill.lab.rows("SELECT changed FROM snapshots WHERE asset_id = 'out' ORDER BY sequence")
+    assert [row["changed"] for row in seen] == [True, mode == "append", mode == "append"]
 
 
 def test_split_files_are_appended_and_read(mill: Mill) -> None:

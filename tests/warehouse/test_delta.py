@@ -102,6 +102,19 @@ def test_a_column_that_comes_with_an_append_is_there_and_null_before(table: Tabl
     assert table.rows(0) == [(1,)]
 
 
+def test_every_column_may_be_null(table: Table) -> None:
+    """What had no nulls at first may get them with an append, nested values too: the schema allows them at once."""
+    inner = {"name": "z", "type": "long", "nullable": False, "metadata": {}}
+    struct = {"type": "struct", "fields": [inner]}
+    array = {"type": "array", "elementType": struct, "containsNull": False}
+    nested = {"type": "map", "keyType": "string", "valueType": array, "valueContainsNull": False}
+    fields = [{**inner, "name": name, "type": kind} for name, kind in (("x", "long"), ("y", nested))]
+    table.publish(table.part("r1", pl.DataFrame({"x": [1]})), schema={"type": "struct", "fields": fields})
+    said = DeltaTable(str(table.root)).schema().to_json()
+    assert "false" not in said
+    assert said.count("true") == 5
+
+
 def test_partitions_are_read_from_the_names_of_directories(table: Table) -> None:
     """Values that Spark escapes in names, and nulls, come back."""
     whole = schema(x="long", day="string")

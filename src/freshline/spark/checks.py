@@ -162,10 +162,18 @@ def _result(table: DataFrame, rows: int, check: Check, counted: Mapping[str, Any
         case "freshRows":
             return _fresh(check, seen["age"])
         case "sql":
-            wrong = 0 if seen.get("holds", True) else rows
-            wrong = seen.get("count", wrong)
-            return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {rows} rows")
+            return _sql(check, seen, rows)
     return _values(check, seen, rows)
+
+
+def _sql(check: Check, seen: Mapping[str, Any], rows: int) -> Result:
+    """An aggregate may be false of a table without a single row."""
+    if "holds" in seen:
+        holds = bool(seen["holds"])
+        said = f"`{check.sql}` does not hold for the table of {rows} rows"
+        return Result(check, holds, 0 if holds else rows, said)
+    wrong = seen["count"]
+    return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {rows} rows")
 
 
 def _not_null(check: Check, seen: Mapping[str, Any]) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
@@ -15,33 +15,39 @@ NEW, ROW, COUNT = "__freshline_new", "__freshline_row", "__freshline_count"  # t
 
 
 def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
-    """The columns of the head, then those that are new. A type that changed would make old rows unreadable."""
+    """The columns of the head, then those that are new. A type that changed would make old rows unreadable.
+
+    Each may be null in old rows or in new ones; whether it was so until now is no part of its type.
+    """
     known = {field.name.lower(): field for field in before.fields}
     for field in now.fields:
         old = known.get(field.name.lower())
-        if old is not None and old.dataType != field.dataType:
+        kind = field.dataType.simpleString()
+        if old is not None and old.dataType.simpleString() != kind:
             raise JobError(
                 f"asset {asset_id!r}: column {field.name!r} was {old.dataType.simpleString()} and is now "
-                f"{field.dataType.simpleString()}; rows can only be added to a table of the same types",
+                f"{kind}; rows can only be added to a table of the same types",
                 hint="cast it, or write the whole table anew: `freshline run SLUG --full-refresh`",
             )
-    return StructType([*before.fields, *(field for field in now.fields if field.name.lower() not in known)])
+    new = [field for field in now.fields if field.name.lower() not in known]
+    return StructType([*before.fields, *new]).toNullable()
 
 
 def aligned(table: DataFrame, schema: StructType) -> DataFrame:
-    """The columns of a table in the order, and with the names, of a schema that has them all."""
+    """The columns of a table in the order, and with the names, of a schema; what the table lacks is null."""
     there = {name.lower() for name in table.columns}
-    return table.select(*(_named(field) for field in schema.fields if field.name.lower() in there))
+    return table.select(*(_named(field, there) for field in schema.fields))
 
 
-def _named(field: StructField) -> Column:
-    return F.col(quoted(field.name)).alias(field.name)
+def _named(field: StructField, there: Collection[str]) -> Column:
+    column = F.col(quoted(field.name)) if field.name.lower() in there else F.lit(None).cast(field.dataType)
+    return column.alias(field.name)
 
 
 def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Observation) -> DataFrame:
     """The rows of the head, replaced where a new row has the same keys, and the new rows. Nulls are equal as keys.
 
-    The new rows are computed once. `seen` learns how many of them share their keys at most: see `refuse_doubles`.
+    The new rows are computed once. `seen` learns how many of them share their keys at `most`: see `refuse_doubles`.
     """
     names = before.columns + [name for name in table.columns if name.lower() not in map(str.lower, before.columns)]
     both = before.withColumn(NEW, F.lit(0)).unionByName(table.withColumn(NEW, F.lit(1)), allowMissingColumns=True)
@@ -53,10 +59,16 @@ def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Obser
     return counted.select(*(F.col(ROW).getField(name).alias(name) for name in names))
 
 
-def refuse_doubles(asset_id: str, keys: Sequence[str], seen: Observation) -> None:
+def most_per_key(table: DataFrame, keys: Sequence[str]) -> int | None:
+    """How many rows share their keys at most; None: there are no rows."""
+    counted = table.groupBy(*(F.col(quoted(key)) for key in keys)).agg(F.count(F.lit(1)).alias(COUNT))
+    most: int | None = counted.agg(F.max(COUNT)).collect()[0][0]
+    return most
+
+
+def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None:
     """Which of two new rows with the same keys should win is for the job to say."""
-    most = seen.get["most"] or 0
-    if most > 1:
+    if most is not None and most > 1:
         raise JobError(
             f"asset {asset_id!r}: {most} new rows have the same {', '.join(keys)}; merging needs one row per key; "
             "nothing was published"

@@ -11,10 +11,18 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
 from freshline.model.run import PinnedInput
+from freshline.spark.merging import aligned
 
 
 def load(session: SparkSession, warehouse: Path, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:
     """The rows of a snapshot that has a location. `since`: only those of later versions of its table."""
+    rows = _rows(session, warehouse, pinned, since)
+    known = struct(pinned.schema)
+    # Spark puts the columns that split the files last, wherever they were when the table was written.
+    return aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
+
+
+def _rows(session: SparkSession, warehouse: Path, pinned: PinnedInput, since: int | None) -> DataFrame:
     location = pinned.location or {}
     reader = _reader(session, location, pinned.schema)
     if "paths" not in location:

@@ -91,10 +91,17 @@ def write(table: DataFrame, staging: Staging) -> StagedOutput:
 
 def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = None) -> StagedOutput:
     seen = _write(table, staging)
-    if doubles is not None:
-        merging.refuse_doubles(staging.asset_id, staging.table.keys, doubles)
     location = _sealed(staging, seen, seen.rows)
+    if staging.table.mode == "merge":
+        _refuse_doubles(table, staging, doubles)
     return _staged(staging, table.schema, seen, location, _check(table, staging, seen.rows))
+
+
+def _refuse_doubles(table: DataFrame, staging: Staging, seen: Observation | None) -> None:
+    """Without a head nothing was grouped by the keys: then they, and no other columns, are read once more."""
+    keys = staging.table.keys
+    most = merging.most_per_key(_written(table, staging), keys) if seen is None else seen.get["most"]
+    merging.refuse_doubles(staging.asset_id, keys, most)
 
 
 def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutput:
@@ -219,11 +226,17 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     return fingerprint(observation.get, fields)
 
 
+def _written(table: DataFrame, staging: Staging) -> DataFrame:
+    """What was written, instead of what would be computed again."""
+    written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+    return merging.aligned(written, table.schema) if staging.table.partition_by else written
+
+
 def _check(table: DataFrame, staging: Staging, rows: int, head: PinnedInput | None = None) -> list[checks.Result]:
-    """Look at what was written, not at what would be computed again; `head`: what it comes to."""
+    """Look at what was written; `head`: what it comes to."""
     if staging.produced is None or not staging.produced.checks:
         return []
-    written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+    written = _written(table, staging)
     before = [reading.load(table.sparkSession, staging.warehouse, head)] if head else []
     whole = reading.union([*before, written])
     try:

@@ -149,7 +149,7 @@ def _output(
         "changed": changed,
         **_versions(output, before, moved=same is None),
         "location": same["location"] if same else output.location,
-        "schema": output.schema,
+        "schema": same["schema"] if same else output.schema,
         "rows": output.rows,
         "bytes": same["bytes"] if same else output.bytes,
         "checks": output.checks,

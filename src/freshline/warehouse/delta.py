@@ -132,11 +132,23 @@ def _metadata(table: str, version: TableVersion, at: int) -> Action:
         "id": str(uuid5(NAMESPACE_URL, f"{APP}:{table}")),
         "name": table,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(version.schema, separators=(",", ":")),
+        "schemaString": json.dumps(_nullable(version.schema), separators=(",", ":")),
         "partitionColumns": list(version.partition_by),
         "configuration": {},
         "createdTime": at,
     }
+
+
+def _nullable(kind: Any) -> Any:
+    """The type with nulls allowed everywhere: what one version never had, rows that are appended later may have."""
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            return {**kind, "fields": [{**one, "type": _nullable(one["type"]), "nullable": True} for one in fields]}
+        case {"type": "array", "elementType": element}:
+            return {**kind, "elementType": _nullable(element), "containsNull": True}
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return {**kind, "keyType": _nullable(key), "valueType": _nullable(value), "valueContainsNull": True}
+    return kind
 
 
 def _add(path: str, size: int, at: int, columns: tuple[str, ...]) -> Action:
