@@ -180,3 +180,18 @@ def test_an_address_of_spark_connect_that_is_wrong_is_refused_unshown(address: s
     with pytest.raises(UsageError, match=r"^FRESHLINE_SPARK_REMOTE (is no address of|names a session_id)") as caught:
         settings.load({"FRESHLINE_SPARK_REMOTE": address})
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["s3://key:hunter2@bucket/x", "hdfs://host/x", "dbfs:/mnt/x", "file://host/x"])
+def test_a_warehouse_that_is_no_directory_is_refused(value: str) -> None:
+    """An object store is not silently a directory of that name; what an address may carry is not repeated."""
+    with pytest.raises(UsageError, match=r"allowed is a directory that this machine and those of Spark see") as caught:
+        settings.load({"FRESHLINE_WAREHOUSE": value})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["/mnt/a b", "file:///mnt/a%20b", "/mnt/x/../a b"])
+def test_a_warehouse_is_a_directory(value: str) -> None:
+    """As a path, or as an address of one."""
+    assert settings.load({"FRESHLINE_WAREHOUSE": value}).warehouse == Path("/mnt/a b")
+    assert settings.load({"FRESHLINE_WAREHOUSE": "a:b"}).warehouse == Path("a:b").resolve()

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from freshline.errors import UsageError
 
 Network = IPv4Network | IPv6Network
 INLINE = "inline"
+WAREHOUSE_FORM = (
+    "a directory that this machine and those of Spark see under the same path, such as /mnt/warehouse; "
+    "object stores are not supported: mount what is to be used, and name that path"
+)
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # more than one letter: that may be a drive
 API_FORM = "http://host[:port] or https://host[:port], without a user; the token is FRESHLINE_API_TOKEN"
 REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
 BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
@@ -74,7 +80,6 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
     """Settings from `environ`. Bad values are refused with the variable's name and what is allowed."""
     env = os.environ if environ is None else environ
     root = (project or Path(env.get("FRESHLINE_PROJECT") or ".")).expanduser().resolve()
-    warehouse = env.get("FRESHLINE_WAREHOUSE")
     return Settings(
         project=root,
         database_url=env.get("FRESHLINE_DATABASE_URL") or None,
@@ -83,7 +88,7 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         bus_dead_length=_number(env, "FRESHLINE_BUS_DEAD_LENGTH", 10_000, low=1),
         # Below the 5 s after which PostgreSQL ends a transaction that does nothing: the relay waits for Redis in one.
         bus_timeout_ms=_number(env, "FRESHLINE_BUS_TIMEOUT_MS", 2_000, low=50, high=4_000),
-        warehouse=Path(warehouse).expanduser().resolve() if warehouse else None,
+        warehouse=_warehouse(env.get("FRESHLINE_WAREHOUSE")),
         spark_remote=_spark_remote(env.get("FRESHLINE_SPARK_REMOTE")),
         spark_token=env.get("FRESHLINE_SPARK_TOKEN") or None,
         spark_master=env.get("FRESHLINE_SPARK_MASTER") or None,
@@ -146,6 +151,18 @@ def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
             allowed = "networks and addresses such as 10.0.0.0/8,127.0.0.1,fd00::/8"
             raise UsageError(f"{name} has {text!r}; allowed are {allowed}") from None
     return tuple(found)
+
+
+def _warehouse(value: str | None) -> Path | None:
+    """A directory. An address is told by its kind alone, as it may carry a password."""
+    if not value:
+        return None
+    if found := _ADDRESS.match(value):
+        address = urlsplit(value)
+        if found[1].lower() != "file" or address.netloc or not address.path.startswith("/"):
+            raise UsageError(f"FRESHLINE_WAREHOUSE is an address, '{found[1]}:…'; allowed is {WAREHOUSE_FORM}")
+        value = unquote(address.path)
+    return Path(value).expanduser().resolve()
 
 
 def _api_url(value: str | None) -> str | None:

@@ -81,6 +81,10 @@ def garbage(ctx): sys.stdout.buffer.write(b"\\xff\\x00 no end of line"); sys.std
 def secret(ctx):
     print("the secret is", os.environ["API_KEY"])
     raise RuntimeError(os.environ["API_KEY"])
+def key(ctx):
+    print(os.environ["PRIVATE_KEY"])
+    ctx.log.info("it is %s", os.environ["PRIVATE_KEY"])
+    raise RuntimeError("x" * 1_960 + os.environ["PRIVATE_KEY"])
 def environment(ctx): return {"assets": [{"assetId": "out", "payload": dict(os.environ)}]}
 def forks(ctx):
     if os.fork() == 0: time.sleep(600)
@@ -340,6 +344,18 @@ def test_secrets_reach_the_job_and_nobody_else(start: Callable[[], Bench], monke
     assert found["PLAIN"] == "seen"
     assert "API_KEY" not in found
     assert "hunter2" not in str(found)
+
+
+def test_a_secret_of_several_lines_is_hidden(start: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is printed line by line, and none of them is shown, nor the half of one where an error is cut."""
+    lines = ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAAS", "-----END PRIVATE KEY-----"]
+    monkeypatch.setenv("PRIVATE_KEY", "\n".join(lines))
+    bench = start()
+    with pytest.raises(JobFailedError) as caught:
+        bench.run(python("key"), secrets=["PRIVATE_KEY"])
+    assert sorted(bench.lines) == ["***", "***", "***", "***", "***", "INFO it is ***"]
+    told = str(caught.value) + caught.value.traceback
+    assert not any(line[:12] in told for line in lines)
 
 
 def test_a_secret_that_is_not_there_or_not_theirs_is_refused(shared: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

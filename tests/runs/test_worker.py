@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from freshline import failpoints
-from freshline.errors import CheckError, JobError
+from freshline.errors import CheckError, FreshlineError, JobError, WarehouseError
 from freshline.failpoints import Subject
+from freshline.runs.execution import Execution
 from freshline.runs.lease import Lease
 from freshline.runs.worker import Worker
+from freshline.warehouse import files
 from freshline.warehouse.files import staging_directory
 from tests.lab import Lab, laboratory, workflow
 
@@ -92,6 +94,60 @@ def test_a_worker_that_lost_the_run_removes_nothing(lab: Lab, worker: Worker, re
     assert lab.runs("b")[-1]["status"] == "running"
     assert theirs.exists()
     assert mine.exists(), "the attempt that goes on may use what an earlier one finished"
+
+
+def ended_with(lab: Lab, worker: Worker, error: FreshlineError, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the run is after its step ended with an error, in a warehouse that was there when it began."""
+    worker._warehouse_id = lab.store.warehouse_id
+    lease, _ = begun(lab, worker)
+
+    def fail(execution: Execution) -> None:
+        execution.step = "work"
+        raise error
+
+    monkeypatch.setattr(Execution, "execute", fail)
+    worker.slots[0]._execute(lease, "hash")
+    return str(lab.runs("b")[-1]["status"])
+
+
+@pytest.mark.parametrize("error", [WarehouseError("cannot be made durable"), JobError("no such file")])
+def test_a_warehouse_that_goes_away_under_a_run_is_no_failure(
+    lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch, error: FreshlineError
+) -> None:
+    """R7.1: the run goes back, this worker takes no Spark runs for a while, and nothing is put in the empty place."""
+    job = {"kind": "spark.sql", "sql": "SELECT * FROM a"}
+    flow = workflow("b", "a")
+    lab.apply({**flow, "steps": [{**flow["steps"][0], "job": job}]})
+    lab.settle()
+    assert ended_with(lab, worker, error, monkeypatch) == "queued"
+    assert lab.state("b")["failures"] == 0
+    assert "is gone" in (worker.engine_trouble or "")
+    assert not worker.may_use_spark()
+    assert not (worker.settings.warehouse_path / "freshline-warehouse.json").exists()
+
+
+def test_a_warehouse_that_goes_away_again_and_again_ends_the_run(
+    lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R12.2: it is bounded like lost workers, as the run may be why."""
+    for _ in range(lab.settings.poison - 1):
+        assert ended_with(lab, worker, WarehouseError("away"), monkeypatch) == "queued"
+    assert ended_with(lab, worker, WarehouseError("away"), monkeypatch) == "failed"
+    assert lab.runs("b")[-1]["error"]["code"] == "poison"
+
+
+@pytest.mark.parametrize(
+    ("error", "there"),
+    [(WarehouseError("the disk is full"), True), (JobError("boom"), False), (CheckError("no"), False)],
+)
+def test_other_errors_are_failures(
+    lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch, error: FreshlineError, there: bool
+) -> None:
+    """R7.1: a full disk is one; so is what cannot be due to the warehouse: a `python` step does without."""
+    if there:
+        files.check_warehouse(worker.settings.warehouse_path, lab.store.warehouse_id)
+    assert ended_with(lab, worker, error, monkeypatch) == "failed"
+    assert lab.state("b")["failures"] == 1
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

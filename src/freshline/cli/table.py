@@ -152,7 +152,7 @@ def repair(app: App, *, asset: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
     else:
-        output.say(f"the Delta log of {asset} is written anew, up to table version {head['tableVersion']}")
+        output.say(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
 
 
 def _ours(store: Store) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from freshline.errors import JobError
 from freshline.model.run import PinnedInput
+from freshline.runs.lines import MAX_SAID
 from freshline.runs.voice import job_progress
 
 
@@ -125,7 +126,7 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         for line in self.format(record).splitlines():
-            self._say({"type": "log", "text": line[:65_536].replace("\x00", "\ufffd")})
+            self._say({"type": "log", "text": line[:MAX_SAID].replace("\x00", "\ufffd")})
 
 
 def _logger(say: Callable[[dict[str, Any]], None]) -> logging.Logger:

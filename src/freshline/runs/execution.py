@@ -19,7 +19,7 @@ from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.runs.increments import Reading, reading, reads_increments
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.process import RunnerProcess
-from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped
+from freshline.runs.protocol import RunnerDied, StepRequest, StepResult, StepStopped, StepTimeout
 from freshline.runs.slot import Slot
 from freshline.settings import Settings
 from freshline.store.database import LostConnectionError, UnreachableError
@@ -133,7 +133,7 @@ class Execution:
         """A session whose runner gave no answer may still compute; whoever comes next ends it (R12.1)."""
         try:
             yield
-        except (RunnerDied, StepStopped, EngineError):
+        except (RunnerDied, StepStopped, StepTimeout, EngineError):
             if session:
                 self.slot.orphans.append(session)
             raise

@@ -15,7 +15,7 @@ from functools import partial
 from typing import IO, Any
 
 from freshline.errors import EngineError, FreshlineError
-from freshline.runs.lines import Splitter
+from freshline.runs.lines import Secrets, Splitter
 from freshline.runs.protocol import Channel, error_from
 
 POLL = 0.2  # seconds between two looks at the process itself
@@ -53,6 +53,7 @@ class Listener:
         self.leaving = threading.Event()
         self.ended = threading.Event()
         self.failure: FreshlineError | None = None
+        self.secrets = Secrets()  # of the step that runs
         self._popen = popen
         self._channel = channel
         self._cleanup = cleanup
@@ -103,7 +104,7 @@ class Listener:
         status = self._popen.wait()
         for stream in self._streams:
             self._pass_lines(stream)
-            self._pass(stream, stream.splitter.flush())
+            self._pass(stream, stream.splitter.flush(self.secrets))
             stream.file.close()
         self._channel.close()
         self._cleanup()
@@ -123,7 +124,7 @@ class Listener:
 
     def _pass_lines(self, stream: _Stream) -> bool:
         data = stream.read()
-        self._pass(stream, stream.splitter.feed(data or b""))
+        self._pass(stream, stream.splitter.feed(data or b"", self.secrets))
         return data != b""
 
     def _pass(self, stream: _Stream, lines: Iterable[str]) -> None:
@@ -136,7 +137,7 @@ class Listener:
             if "id" in message:  # the answer to a step: what was printed before comes before
                 for stream in self._streams:
                     self._pass_lines(stream)
-                    self._pass(stream, stream.splitter.flush())
+                    self._pass(stream, stream.splitter.flush(self.secrets))
             self._take(message)
         return messages is not None
 

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 
 from freshline.errors import FreshlineError, NotFoundError
 from freshline.model.run import PinnedInput
-from freshline.runs.lines import TAIL, Log
+from freshline.runs.lines import TAIL, Log, Secrets
 from freshline.runs.listener import Ended, Line, Listener, Said
 from freshline.runs.protocol import (
     Channel,
@@ -34,6 +34,7 @@ from freshline.runs.protocol import (
     StepTimeout,
     error_from,
     error_message,
+    hide_in,
 )
 from freshline.runs.scratch import make_scratch
 from freshline.settings import Settings
@@ -170,14 +171,15 @@ class RunnerProcess:
         Raises JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
         """
         secrets = _secrets(request.secrets, os.environ)
-        log = Log(on_log, [*secrets.values(), *_tokens(self._settings)])
+        log = Log(on_log, Secrets([*secrets.values(), *_tokens(self._settings)]))
         try:
             listener = self._wait_ready(stop)
+            listener.secrets = log.secrets
             self._steps += 1
             self._send({"type": "step", "id": self._steps, "request": request.as_json(), "secrets": secrets})
             return self._follow(listener, request, Callbacks(log, on_progress, on_ask, stop))
         except FreshlineError as error:
-            _hide(error, log)
+            hide_in(error, log.secrets.hide_cut)
             raise
 
     def _wait_ready(self, stop: Callable[[], str | None]) -> Listener:
@@ -283,14 +285,6 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name in KEPT or not (name.startswith("FRESHLINE_") or name in HIDDEN)
     }
-
-
-def _hide(error: FreshlineError, log: Log) -> None:
-    """An error must not tell a secret either."""
-    error.message = log.hide(error.message)
-    error.args = (error.message,)
-    if isinstance(error, JobFailedError):
-        error.traceback = log.hide(error.traceback)
 
 
 def _tokens(settings: Settings) -> Iterable[str]:

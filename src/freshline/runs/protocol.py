@@ -10,7 +10,7 @@ import json
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -145,6 +145,14 @@ def error_from(message: Mapping[str, Any]) -> FreshlineError:
     if kind := _ERRORS.get(message["code"]):
         return kind(text, place=place, hint=hint)
     return JobFailedError(text, place=place, hint=hint, traceback=message.get("traceback") or "")
+
+
+def hide_in(error: FreshlineError, hide: Callable[[str], str]) -> None:
+    """An error must not tell a secret either."""
+    error.message = hide(error.message)
+    error.args = (error.message,)
+    if isinstance(error, JobFailedError):
+        error.traceback = hide(error.traceback)
 
 
 def storable(text: str) -> str:

@@ -25,7 +25,8 @@ from freshline.errors import EngineError, EngineLostError, FreshlineError
 from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
-from freshline.runs.protocol import Channel, StepRequest, error_from, error_message
+from freshline.runs.lines import Secrets
+from freshline.runs.protocol import Channel, StepRequest, error_from, error_message, hide_in
 from freshline.runs.voice import Voice
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Runner:
     def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         self._over.clear()
         self._step = message["id"]
+        secrets = Secrets(message["secrets"].values())
         try:
             if self._canceled == self._step:  # while it lay in the inbox
                 return {"type": "stopped"}
@@ -99,9 +101,9 @@ class Runner:
         except Interrupted:
             return {"type": "stopped"}
         except FreshlineError as error:
-            return self._failed(error)
+            return self._failed(error, secrets)
         except Exception as error:  # noqa: BLE001 - a defect of ours is told like one of the user's
-            return self._failed(user_error(error))
+            return self._failed(user_error(error), secrets)
         finally:
             self._settle()
             sys.stdout.flush()
@@ -124,7 +126,8 @@ class Runner:
             raise error_from(answer["error"])
         return PinnedInput(**answer["pinned"])
 
-    def _failed(self, error: FreshlineError) -> dict[str, Any]:
+    def _failed(self, error: FreshlineError, secrets: Secrets) -> dict[str, Any]:
+        hide_in(error, secrets.hide_cut)  # before more of a long text is cut, perhaps within one
         if self._canceled == self._step:
             return {"type": "stopped"}
         if isinstance(error, EngineError):  # the engine has seen for itself what happened

@@ -66,7 +66,7 @@ class Worker:
     def start(self) -> None:
         """Begin; returns at once. A warehouse of another database is refused."""
         self._warehouse_id = self.store.warehouse_id
-        self.check_warehouse()
+        self.check_warehouse(make=True)
         for service in (self.presence, self.heart, *self.slots):
             service.start()
         self._doorbell.start()
@@ -84,9 +84,9 @@ class Worker:
         if self.bus is not None:
             self.bus.close()
 
-    def check_warehouse(self) -> None:
+    def check_warehouse(self, *, make: bool = False) -> None:
         """Refuse a warehouse that cannot be reached or belongs to another database (R12.3)."""
-        files.check_warehouse(self.settings.warehouse_path, self._warehouse_id)
+        files.check_warehouse(self.settings.warehouse_path, self._warehouse_id, make=make)
 
     def may_use_spark(self) -> bool:
         """Whether Spark runs may be claimed: not while the engine is known to be unreachable (R7.1)."""
@@ -175,13 +175,9 @@ class SlotService(Service):
         if not self.slot.runner(spark=True, code_hash=code_hash).ready:
             self.poll_s = min(WARMING_S, self._idle_s)
             return False
-        try:
-            worker.check_warehouse()
-        except WarehouseError as error:  # away, not full: no fault of the workflows (R7.1)
-            worker.note_engine(error)
-            return False
-        worker.note_engine(None)
-        return True
+        away = self._away()
+        worker.note_engine(away)  # away, not full: no fault of the workflows (R7.1)
+        return away is None
 
     def _run(self, run: ClaimedRun, claimed_at: float, code_hash: str) -> None:
         lease = self._worker.heart.hold(run, claimed_at)
@@ -220,11 +216,11 @@ class SlotService(Service):
         except (psycopg.Error, DatabaseError):
             raise  # the database stayed away: the lease ends, and the run is taken over
         except FreshlineError as error:
-            self._failed(lease, error, execution.step)
+            self._broke(lease, error, execution.step)
         except Exception as error:
             log.exception("run_broke")
             told = FreshlineError(f"Freshline itself failed: {type(error).__name__}: {error}")
-            self._failed(lease, told, execution.step)
+            self._broke(lease, told, execution.step)
         else:
             lease.over = True
             self.store.database.ring("events")  # before the rest: the next ones of the wave wait for it
@@ -259,6 +255,23 @@ class SlotService(Service):
     def _give_back(self, lease: Lease, *, crashed: bool = False) -> None:
         run = lease.run
         self._finish(lease, lambda: self.store.hand_back(run.id, run.attempt, crashed=crashed))
+
+    def _broke(self, lease: Lease, error: FreshlineError, step: str | None) -> None:
+        """The run failed, unless the warehouse got lost under it: then it goes back as with a lost engine (R7.1)."""
+        away = self._away() if _needs_warehouse(lease.run, error, step) else None
+        if away is None:
+            self._failed(lease, error, step)
+            return
+        log.warning("warehouse_lost", error=error.message)
+        self._worker.note_engine(away)
+        self._give_back(lease, crashed=True)
+
+    def _away(self) -> WarehouseError | None:
+        try:
+            self._worker.check_warehouse()
+        except WarehouseError as error:
+            return error
+        return None
 
     def _failed(self, lease: Lease, error: FreshlineError, step: str | None = None) -> None:
         run = lease.run
@@ -306,3 +319,11 @@ class SlotService(Service):
     def _clean_up(self, run: ClaimedRun, keep: set[str]) -> None:
         outputs = list(produced(Workflow.model_validate(run.definition)))
         clean_up(self._worker.settings.warehouse_path, run.id, outputs, keep)
+
+
+def _needs_warehouse(run: ClaimedRun, error: FreshlineError, step_id: str | None) -> bool:
+    """Whether an error can be due to a warehouse that is away: a `python` step does not use it, a check has used it."""
+    spark = any(
+        step.id == step_id and step.job.kind != "python" for step in Workflow.model_validate(run.definition).steps
+    )
+    return isinstance(error, WarehouseError) or (spark and not isinstance(error, CheckError))

@@ -1,1 +1,1 @@
-"""Spark: sessions, tables, fingerprints and checks. Only `tables` may be imported without loading PySpark."""
+"""Spark: sessions, reading and writing, fingerprints and checks. Nearly all of it loads PySpark, which takes time."""

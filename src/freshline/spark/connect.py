@@ -57,8 +57,8 @@ class Remote:
 
     def end(self, sessions: Iterable[str]) -> None:
         """End these sessions and all that they compute; what is gone already is fine."""
-        with contextlib.suppress(Exception):  # a server that does not answer is told by the step itself
-            for session_id in sessions:
+        for session_id in sessions:
+            with contextlib.suppress(Exception):  # a server that does not answer is told by the step itself
                 orphan = self.open(session_id)
                 be_patient(orphan, PROBE_S)
                 orphan.interruptAll()

@@ -94,17 +94,18 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def transaction(self, name: str, *, whole: bool = False) -> Iterator[Connection]:
+    def transaction(self, name: str, *, whole: bool = False, unhurried: bool = False) -> Iterator[Connection]:
         """One transaction: committed when the block ends, rolled back when it raises.
 
-        `whole`: it reads whole tables, which the others must not.
+        `whole`: it reads whole tables, which the others must not. `unhurried`: it waits for files, for longer than the
+        others may; it locks nothing that these need.
         """
         started = time.monotonic()
         committing = False
         with self._checkout() as connection:
             try:
                 with connection.transaction():
-                    self._begin(connection, WHOLE if whole else {})
+                    self._begin(connection, (WHOLE if whole else {}) | (UNHURRIED if unhurried else {}))
                     yield connection
                     hit(f"{name}:before", connection)
                     committing = True

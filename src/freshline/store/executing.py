@@ -177,7 +177,10 @@ class Executing:
             end_canceled(connection, row, attempt, "canceled by a user")
 
     def hand_back(self, run_id: str, attempt: int, *, crashed: bool = False) -> None:
-        """The worker leaves: anybody may go on with the run, on the same pins. `crashed`: the run took Spark along."""
+        """The worker leaves: anybody may go on with the run, on the same pins.
+
+        `crashed`: Spark or the warehouse got lost, perhaps by the run itself.
+        """
         ends = (RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else []))
         with self._told(run_id, attempt, *ends), self.database.transaction("hand_back") as connection:
             self._return(connection, _fence(connection, run_id, attempt), attempt, crashed=crashed)
@@ -234,7 +237,7 @@ class Executing:
             return
         times = row["crashes"] + crashed
         if crashed and times >= self.settings.poison:
-            text = f"its worker or its Spark was lost {times} times while it ran"
+            text = f"its worker, its Spark or the warehouse was lost {times} times while it ran"
             message = f"{text}; it is not tried again by itself before the cooldown"
             self._fail(connection, row, attempt, {"code": "poison", "message": message})
         else:

@@ -81,33 +81,27 @@ class Versioning:
 
         A `write` that fails is tried again later; the versions behind it wait.
         """
-        with self.database.transaction("log_table") as connection:
+        with self.database.transaction("log_table", unhurried=True) as connection:
             row = connection.execute(SQL["next_commit"]).fetchone()
             if row is None:
                 return False
             where = {"asset": row["asset_id"], "partition": row["partition_key"]}
-            at = {**where, "version": row["table_version"]}
-            try:
-                write(_unlogged(connection, where, row["table_version"]))
-            except (OSError, FreshlineError) as error:
-                connection.execute(SQL["commit_failed"], {**at, "trouble": str(error)[:2_000]})
-                count("table_commits", result="failed")
+            if _locked(connection, where):
+                _log(connection, where, row["table_version"], write)
             else:
-                connection.execute(SQL["committed"], at)
-                count("table_commits", result="written")
+                connection.execute(SQL["commit_waits"], {**where, "version": row["table_version"]})
         return True
 
     def relog_table(self, asset_id: str, write: Callable[[Unlogged], None], *, partition_key: str = "") -> None:
         """Have `write` write the whole log of a table anew, while nobody else does."""
         where = {"asset": asset_id, "partition": partition_key}
-        with self.database.transaction("relog_table") as connection:
-            head = _head(connection, where)
-            if head["table_version"] is None:
-                raise ConflictError(f"asset '{asset_id}' has no table")
-            connection.execute(SQL["lock_commits"], where).fetchall()
+        with self.database.transaction("relog_table", unhurried=True) as connection:
+            connection.execute("SET LOCAL lock_timeout = '30s'")
+            connection.execute(SQL["lock_log"], where)
+            number = _newest(connection, where)  # read when the log is ours: what is published from now on waits
             with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):
-                write(_unlogged(connection, where, head["table_version"]))
-                connection.execute(SQL["committed"], {**where, "version": head["table_version"]})
+                write(_unlogged(connection, where, number))
+                connection.execute(SQL["committed"], {**where, "version": number})
 
     def mark_versions(self, after: str, batch: int, *, only: str | None = None) -> Marked:
         """Mark what nobody needs of a page of tables; the files stay for a while (R9.8)."""
@@ -144,6 +138,23 @@ class Versioning:
         return set(paths) - {row["path"] for row in named}
 
 
+def _locked(connection: Connection, where: Row) -> bool:
+    row = connection.execute(SQL["try_lock_log"], where).fetchone()
+    return row is not None and row["locked"]
+
+
+def _log(connection: Connection, where: Row, number: int, write: Callable[[Unlogged], None]) -> None:
+    at = {**where, "version": number}
+    try:
+        write(_unlogged(connection, where, number))
+    except (OSError, FreshlineError) as error:
+        connection.execute(SQL["commit_failed"], {**at, "trouble": str(error)[:2_000]})
+        count("table_commits", result="failed")
+    else:
+        connection.execute(SQL["committed"], at)
+        count("table_commits", result="written")
+
+
 def _unlogged(connection: Connection, where: Row, number: int) -> Unlogged:
     def versions(first: int, last: int) -> list[dict[str, Any]]:
         return connection.execute(SQL["versions"], {**where, "first": first, "last": last}).fetchall()
@@ -156,7 +167,17 @@ def _same(row: Row) -> dict[str, Any]:
 
 
 def _head(connection: Connection, where: Row) -> dict[str, Any]:
-    row = connection.execute(SQL["table_head"], where).fetchone()
+    return _known(where, connection.execute(SQL["table_head"], where).fetchone())
+
+
+def _newest(connection: Connection, where: Row) -> int:
+    number: int | None = _known(where, connection.execute(SQL["newest_version"], where).fetchone())["number"]
+    if number is None:
+        raise ConflictError(f"asset '{where['asset']}' has no table")
+    return number
+
+
+def _known(where: Row, row: dict[str, Any] | None) -> dict[str, Any]:
     if row is None:
         raise NotFoundError(f"there is no asset '{where['asset']}'; `freshline status` lists them")
     return row

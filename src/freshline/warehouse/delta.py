@@ -22,6 +22,7 @@ from freshline.errors import WarehouseError
 
 APP = "freshline"
 LOG = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
 CHECKPOINT_EVERY = 100
 NOTHING = "NONE"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -29,6 +30,7 @@ _SIMPLE = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
 )
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+_NUMBERED = re.compile(r"\d{20}\.")
 _COMMIT = re.compile(r"\d{20}\.json")
 Action = dict[str, Any]
 
@@ -185,30 +187,37 @@ class DeltaLog:
 
     def has(self, number: int) -> bool:
         """Whether the version is in the log, as a commit or under a checkpoint that came later."""
-        return self.path(number).exists() or self._checkpointed() >= number
+        return self.path(number).exists() or self.checkpointed() >= number
 
     def numbers(self) -> list[int]:
         """The versions whose commits are there."""
-        return sorted(int(name[:20]) for name in _names(self.directory) if _COMMIT.fullmatch(name))
+        return sorted(int(name[:20]) for name in names(self.directory) if _COMMIT.fullmatch(name))
 
-    def write(self, number: int, actions: list[Action], *, replace: bool = False) -> bool:
+    def write(self, number: int, actions: list[Action]) -> bool:
         """Write a commit in one step; whether it is new. One that says something else is a conflict."""
-        text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+        text = written(actions)
         target = self.path(number)
-        if _read(target) == text:
-            return False
-        if target.exists() and not replace:
+        if (there := self.text(number)) is not None:
+            if there == text:
+                return False
             raise LogConflictError(
                 f"{target} is not the commit that belongs there",
                 hint=f"if nobody else is to write to the table: `freshline table repair {self.root.name}`",
             )
         self.directory.mkdir(parents=True, exist_ok=True)
-        _put(target, text, replace=replace)
+        _put(target, text)
         return True
+
+    def text(self, number: int) -> str | None:
+        """What the commit of a version says; None: there is none."""
+        try:
+            return self.path(number).read_text()
+        except FileNotFoundError:
+            return None
 
     def is_empty(self, number: int) -> bool:
         """Whether the commit of a version only holds its place."""
-        text = _read(self.path(number))
+        text = self.text(number)
         return text is not None and f'"operation":"{NOTHING}"' in text
 
     def checkpoint(self) -> None:
@@ -219,34 +228,32 @@ class DeltaLog:
         table.create_checkpoint()
         table.cleanup_metadata()
 
-    def forget_checkpoints(self) -> None:
-        """Remove checkpoints: what is summed up in them may be wrong."""
-        for name in _names(self.directory):
-            if name == "_last_checkpoint" or ".checkpoint." in name:
-                (self.directory / name).unlink(missing_ok=True)
+    def files(self) -> dict[str, int]:
+        """The names of commits, checkpoints and what else there is about versions, each with its number."""
+        return {name: int(name[:20]) for name in names(self.directory) if _NUMBERED.match(name)}
 
-    def _checkpointed(self) -> int:
+    def checkpointed(self) -> int:
+        """The version up to which the last checkpoint sums up; -1: there is none."""
         try:
-            return int(json.loads((self.directory / "_last_checkpoint").read_text())["version"])
+            return int(json.loads((self.directory / LAST_CHECKPOINT).read_text())["version"])
         except (OSError, ValueError, KeyError, TypeError):
             return -1
 
 
-def _names(directory: Path) -> list[str]:
+def written(actions: list[Action]) -> str:
+    """A commit as it is in its file."""
+    return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+
+
+def names(directory: Path) -> list[str]:
+    """What is in a directory, which may not be there."""
     try:
         return [path.name for path in directory.iterdir()]
     except FileNotFoundError:
         return []
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return None
-
-
-def _put(target: Path, text: str, *, replace: bool) -> None:
+def _put(target: Path, text: str) -> None:
     """Durable and whole, or not at all: a link fails where there is a file already."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".commit-")
     try:
@@ -255,16 +262,18 @@ def _put(target: Path, text: str, *, replace: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(0o644)
-        if replace:
-            Path(name).replace(target)
-        else:
-            os.link(name, target)
+        os.link(name, target)
     except FileExistsError:
         raise LogConflictError(f"{target} was written by somebody else in this moment") from None
     finally:
         Path(name).unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a directory, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)

@@ -24,13 +24,17 @@ ID_FILE = "freshline-warehouse.json"
 SHOWN = 3  # names in a message about files that differ
 
 
-def check_warehouse(path: Path, expected_id: str) -> None:
-    """Create the warehouse with this id, or see that it has it."""
+def check_warehouse(path: Path, expected_id: str, *, make: bool = True) -> None:
+    """Create the warehouse with this id, or see that it has it; without `make` it has to be there."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        found = read_id(path) or _write_id(path, expected_id)
+        found = read_id(path) or (_make(path, expected_id) if make else None)
     except OSError as error:
         raise WarehouseError(f"the warehouse {path} cannot be used: {error.strerror or error}") from None
+    if found is None:  # an empty directory may be a place where something was mounted
+        raise WarehouseError(
+            f"the warehouse {path} is gone: it has no {ID_FILE}",
+            hint="mount or restore it; a worker that is started where there is none begins an empty one",
+        )
     if found != expected_id:
         raise WarehouseError(
             f"the warehouse {path} belongs to another database: its id is {found!r}, the database's is {expected_id!r}",
@@ -56,8 +60,9 @@ def read_id(path: Path) -> str | None:
         raise WarehouseError(f'{path / ID_FILE} is damaged; it must hold {{"id": ...}}; restore it') from None
 
 
-def _write_id(path: Path, warehouse_id: str) -> str | None:
+def _make(path: Path, warehouse_id: str) -> str | None:
     """Write the id in one step; whoever comes second reads the first one's."""
+    path.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path, prefix=".id-")
     with os.fdopen(handle, "w") as file:
         json.dump({"id": warehouse_id}, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from freshline.warehouse.delta import (
     placeholder,
     refusal,
 )
+from freshline.warehouse.relogging import relog
 
 log = structlog.get_logger("freshline.warehouse")
 Row = Mapping[str, Any]
+Commit = tuple[int, list[Action]]
 
 
 class TableLog:
@@ -50,28 +52,22 @@ class TableLog:
             target.checkpoint()
 
     def rebuild(self, one: Unlogged) -> None:
-        """Write the log from the first version to this one, as the database has it."""
-        target = DeltaLog(self._warehouse / one.asset_id)
-        target.forget_checkpoints()
-        for number, actions in _commits(one):
-            target.write(number, actions, replace=True)
-        for number in target.numbers():
-            if number > one.number:
-                target.path(number).unlink()
+        """Have the log say what the database does, from the first version to this one. Others may read it meanwhile."""
+        rows = one.versions(0, one.number)
+        shown = [row for row in rows if not _refused(row) and row["gone_at"] is None]
+        if shown:
+            told = {row["table_version"]: row for row in shown}
+            relog(DeltaLog(self._warehouse / one.asset_id), dict(_commits(one, rows, told)), told.keys())
 
 
-def _commits(one: Unlogged) -> Iterator[tuple[int, list[Action]]]:
+def _commits(one: Unlogged, rows: Iterable[Row], told: Mapping[int, Row]) -> Iterator[Commit]:
     """The commits of all versions; those that are gone, or cannot be in Delta, are empty."""
-    rows = one.versions(0, one.number)
-    shown = [row for row in rows if not _refused(row) and row["gone_at"] is None]
-    if not shown:
-        return
-    known, first = {row["table_version"]: row for row in rows}, _version(one.asset_id, shown[0])
+    known, first = {row["table_version"]: row for row in rows}, _version(one.asset_id, told[min(told)])
     before: TableVersion | None = None
     active: dict[str, int] = {}
     for number in range(one.number + 1):
-        row = known.get(number)
-        if row is None or row not in shown:
+        row = told.get(number)
+        if row is None:
             yield number, placeholder(one.asset_id, number, first)
             before = before or first
             continue

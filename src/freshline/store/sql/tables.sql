@@ -1,5 +1,5 @@
 -- name: next_commit
--- purpose: the lowest version of some table that its Delta log has not; its row is the lock on that log (R9.7)
+-- purpose: the lowest version of some table that its Delta log has not; its row keeps other scribes off that log (R9.7)
 SELECT c.asset_id, c.partition_key, c.table_version, c.tries, (SELECT freshline_now()) AS now
   FROM table_commits c
  WHERE c.eligible_at <= (SELECT freshline_now())
@@ -21,10 +21,19 @@ UPDATE table_commits
        eligible_at = freshline_now() + least(300, 2.0 ^ least(tries, 10)) * interval '1 s'
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
 
--- name: lock_commits
--- purpose: nobody else writes to the table's log while it is written anew
-SELECT table_version FROM table_commits
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s ORDER BY table_version FOR UPDATE
+-- name: lock_log
+-- purpose: nobody else writes to the table's log until the transaction ends. There need be no row of it, so it is no row's lock.
+SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, %(partition)s::text), 0))
+
+-- name: try_lock_log
+-- purpose: the same, or nothing if somebody else has it
+SELECT pg_try_advisory_xact_lock(
+           hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, %(partition)s::text), 0)) AS locked
+
+-- name: commit_waits
+-- purpose: the table's log is being written anew; the others go first
+UPDATE table_commits SET eligible_at = freshline_now() + interval '1 s'
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
 
 -- name: versions
 -- purpose: versions of a table from one number to another, with what each added
@@ -42,6 +51,13 @@ SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_v
                       WHERE s.asset_id = a.id AND s.partition_key = %(partition)s AND s.table_version IS NOT NULL) t
  WHERE a.id = %(asset)s
    FOR SHARE OF a
+
+-- name: newest_version
+-- purpose: the number of the newest version of an asset's table, without a lock that others may have to wait for
+SELECT (SELECT max(s.table_version) FROM snapshots s
+         WHERE s.asset_id = a.id AND s.partition_key = %(partition)s AND s.table_version IS NOT NULL) AS number
+  FROM assets a
+ WHERE a.id = %(asset)s
 
 -- name: restored
 -- purpose: a version to go back to, with all its directories and files
