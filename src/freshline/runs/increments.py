@@ -22,17 +22,32 @@ class Reading:
     since: Mapping[str, int] = field(default_factory=dict)
 
 
-def reading(step: Step, inputs: Mapping[str, PinnedInput], positions: Positions, *, forced: bool = False) -> Reading:
-    """From how far the heads of the step's outputs have read. `inputs`: what comes from outside the workflow."""
+def reading(
+    step: Step,
+    inputs: Mapping[str, PinnedInput],
+    positions: Positions,
+    *,
+    heads: Mapping[str, Position] | None = None,
+    forced: bool = False,
+) -> Reading:
+    """From how far the heads of the step's outputs have read. What it makes itself is nothing to come further in.
+
+    `inputs`: pins, and what earlier steps of the run have made. `heads`: what the latter is going to replace; a step
+    without outputs stands there, as that is published with its success.
+    """
     if forced:
         return Reading("it was asked for")
     outputs = _outputs(step)
     unmade = [output.asset_id for output in outputs if output.asset_id not in positions]
     if unmade:
         return Reading(f"{unmade[0]} was never produced")
+    made = {output.asset_id for output in step.produces}
     since = {}
     for asset_id, pinned in inputs.items():
-        found = _since(pinned, [positions[output.asset_id].get(asset_id) for output in outputs])
+        if asset_id in made:
+            continue
+        read = [positions[output.asset_id].get(asset_id) for output in outputs]
+        found = _since(pinned, read or [(heads or {}).get(asset_id)])
         if isinstance(found, str):
             return Reading(found)
         if found is not None:
@@ -61,7 +76,7 @@ def _since(pinned: PinnedInput, read: Iterable[Position | None]) -> int | str | 
     positions = set(read)
     if len(positions) > 1:
         return f"the outputs have read different versions of {pinned.asset_id}"
-    (position,) = positions or {None}
+    (position,) = positions
     if position is None:
         return f"{pinned.asset_id} was never read"
     if position.data_version == pinned.data_version:
