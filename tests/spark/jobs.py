@@ -42,3 +42,8 @@ def seen(ctx: Any) -> Any:
     """Makes nothing; says which numbers are new."""
     ctx.log.info("new: %s", sorted(row.n for row in ctx.new("numbers").collect()))
     return {}
+
+
+def copied(ctx: Any) -> Any:
+    """The rows of the source `files` that are new."""
+    return ctx.new("files")

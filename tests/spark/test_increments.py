@@ -1,4 +1,4 @@
-"""Increments (R9.5) of tables that the steps of one workflow hand on to each other."""
+"""Increments (R9.5) of what has no versions of its own: tables that steps of one workflow hand on, and sources."""
 
 from __future__ import annotations
 
@@ -173,3 +173,40 @@ def test_a_step_without_outputs_reads_what_its_run_adds(mill: Mill) -> None:
     for n in (1, 2):
         feed(mill, n)
     assert [line for line in mill.lines if line.startswith("INFO new: ")] == ["INFO new: [1]", "INFO new: [2]"]
+
+
+@pytest.mark.parametrize("how", ["SELECT n FROM files", job("copied")], ids=["sql", "ctx.new"])
+def test_a_source_that_did_not_change_has_no_new_rows(
+    mill: Mill, spark: SparkSession, tmp_path: Path, how: str | dict[str, str]
+) -> None:
+    """A run that a user asked for, or time, adds nothing; one after a change replaces all and says so."""
+    mill.lab.apply(flow("copied", how, [{"assetId": "files", "rows": "new"}], table=APPEND))
+    report_file(mill, spark, tmp_path / "first", 1, 2)
+    mill.work()
+    mill.run("copied")
+    assert mill.rows("copied") == [(1,), (2,)]
+    assert mill.snapshot("copied")["changed"] is False
+    report_file(mill, spark, tmp_path / "second", 2, 3)
+    mill.work()
+    assert mill.rows("copied") == [(2,), (3,)]
+    assert "INFO everything is read anew: files was changed other than by append" in mill.lines
+
+
+def test_a_source_is_not_read_again_because_another_input_grew(mill: Mill, spark: SparkSession, tmp_path: Path) -> None:
+    """Each input has its own increment, and that of an unchanged source is empty, with its columns."""
+    both = [{"assetId": "numbers", "rows": "new"}, {"assetId": "files", "rows": "new"}]
+    mill.lab.apply(
+        flow("numbers", job("numbers"), "source", table=COLLECT),
+        flow("joined", "SELECT n FROM numbers UNION ALL SELECT n FROM files", both, table=APPEND),
+    )
+    report_file(mill, spark, tmp_path / "first", 10)
+    for n in (1, 2):
+        feed(mill, n)
+    assert mill.rows("joined") == [(1,), (10,), (2,)]
+    assert versions(mill, "joined") == [0, 1]
+
+
+def report_file(mill: Mill, spark: SparkSession, path: Path, *these: int) -> None:
+    """The source `files` has these numbers now."""
+    spark.createDataFrame([(n,) for n in these], "n long").write.parquet(str(path))
+    mill.lab.report("files", payload={"path": str(path)})

@@ -50,8 +50,7 @@ def reading(
         found = _since(pinned, read or [(heads or {}).get(asset_id)])
         if isinstance(found, str):
             return Reading(found)
-        if found is not None:
-            since[asset_id] = found
+        since[asset_id] = found
     return Reading(None, since)
 
 
@@ -71,17 +70,18 @@ def _outputs(step: Step) -> list[Produces]:
     return [output for output in chosen if not output.optional] or chosen
 
 
-def _since(pinned: PinnedInput, read: Iterable[Position | None]) -> int | str | None:
-    """After which version of the input's table rows are new (None: nothing is known to be), or why all are."""
+def _since(pinned: PinnedInput, read: Iterable[Position | None]) -> int | str:
+    """After which version of the input's table rows are new, or why all are. What is no table has the one version 0."""
     positions = set(read)
     if len(positions) > 1:
         return f"the outputs have read different versions of {pinned.asset_id}"
     (position,) = positions
     if position is None:
         return f"{pinned.asset_id} was never read"
+    then, now = position.table_version or 0, pinned.table_version or 0
     if position.data_version == pinned.data_version:
-        return pinned.table_version
+        return now
     same_table = position.base_version is not None and position.base_version == pinned.base_version
-    if same_table and (position.table_version or 0) <= (pinned.table_version or 0):
-        return position.table_version
+    if same_table and then <= now:
+        return then
     return f"{pinned.asset_id} was changed other than by append"
