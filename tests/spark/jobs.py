@@ -26,3 +26,24 @@ def change(ctx: Any) -> Any:
     """How many rows more than two versions ago."""
     known = ctx.inputs["numbers"]
     return ctx.spark.createDataFrame([(known.df().count() - known.at(known.version - 2).count(),)], "more long")
+
+
+def numbers_if_any(ctx: Any) -> Any:
+    """The numbers of the source; without any, the table is left out."""
+    return {"numbers": numbers(ctx)} if ctx.inputs["source"].payload else {}
+
+
+def doubled_if_any(ctx: Any) -> Any:
+    """Twice each number that is new, if there is a table of them."""
+    return doubled(ctx) if "numbers" in ctx.inputs else ctx.spark.createDataFrame([], "n long, twice long")
+
+
+def seen(ctx: Any) -> Any:
+    """Makes nothing; says which numbers are new."""
+    ctx.log.info("new: %s", sorted(row.n for row in ctx.new("numbers").collect()))
+    return {}
+
+
+def copied(ctx: Any) -> Any:
+    """The rows of the source `files` that are new."""
+    return ctx.new("files")

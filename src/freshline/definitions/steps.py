@@ -31,6 +31,15 @@ def external_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
     return tuple(merged[asset_id] for asset_id in sorted(merged))
 
 
+def internal_inputs(workflow: Workflow) -> dict[str, set[str]]:
+    """By step, what it consumes that other steps of the workflow make: it reads what they made in this run (R1.3)."""
+    maker = {asset_id: step_id for asset_id, (step_id, _) in produced(workflow).items()}
+    return {
+        step.id: {item.asset_id for item in step.consumes if maker.get(item.asset_id, step.id) != step.id}
+        for step in workflow.steps
+    }
+
+
 def step_order(workflow: Workflow) -> tuple[Step, ...]:
     """The steps so that each comes after what it depends on or consumes; otherwise as declared.
 

@@ -13,7 +13,7 @@ class PinnedInput:
 
     `location`: {"format": "parquet", "paths": [...]}; table paths are relative to the warehouse, source paths are not.
     `parts`: all directories of a table, each with the version that added it; `location` has those of the last one.
-    `since`: rows of later versions are new to the step that reads it; None: all are.
+    `since`: rows of later versions are new to the step that reads it; None: all are. A source has one version, 0.
     """
 
     asset_id: str

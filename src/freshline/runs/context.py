@@ -89,7 +89,8 @@ class Context:
     def new(self, asset_id: str) -> Any:
         """The rows of an input that were appended since the last run of this step succeeded.
 
-        All rows, where `ctx.full_refresh` is true or the input is no table of ours; then the log says so.
+        None of an input that did not change. All, where `ctx.full_refresh` is true or the step makes the input itself;
+        then the log says so.
         """
         known = self.inputs[asset_id]
         pinned = self._pinned[asset_id]

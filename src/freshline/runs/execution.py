@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,9 +13,9 @@ import psycopg
 import structlog
 
 from freshline.definitions.schema import Produces, Retry, Spark, Step, Table, Workflow
-from freshline.definitions.steps import produced, step_order
+from freshline.definitions.steps import internal_inputs, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
-from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.model.run import ClaimedRun, PinnedInput, Position, StagedOutput
 from freshline.runs.increments import Reading, reading, reads_increments
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.process import RunnerProcess
@@ -162,10 +162,10 @@ class Execution:
 
     def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
         run, warehouse = self.run, self.settings.warehouse_path
-        own = produced(definition)
-        outside = {item.asset_id: run.inputs[item.asset_id] for item in step.consumes if item.asset_id in run.inputs}
-        external = {asset_id: pinned for asset_id, pinned in outside.items() if asset_id not in own}
-        read = reading(step, external, run.positions, forced=bool(run.trigger.get("fullRefresh")))
+        internal = internal_inputs(definition)[step.id]
+        inputs = self._inputs(step, internal)
+        heads = {asset_id: _position(run.inputs[asset_id]) for asset_id in internal if asset_id in run.inputs}
+        read = reading(step, inputs, run.positions, heads=heads, forced=self._forced)
         if read.refresh and reads_increments(step):
             self._log(step.id, "log", f"INFO everything is read anew: {read.refresh}")
         return StepRequest(
@@ -176,7 +176,7 @@ class Execution:
             partition_key=run.partition_key,
             step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
             parameters={**definition.parameters, **run.parameters},
-            inputs=self._inputs(definition, step, read),
+            inputs={asset_id: replace(one, since=read.since.get(asset_id)) for asset_id, one in inputs.items()},
             outputs={output.asset_id: self._output(output, try_, read) for output in step.produces},
             warehouse=str(warehouse),
             timeout_ms=step.timeout_ms,
@@ -192,40 +192,45 @@ class Execution:
         return {
             "staging": str(files.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
             "head": asdict(head) if head else None,
-            "anew": _anew(output, read, forced=bool(run.trigger.get("fullRefresh"))),
+            "anew": _anew(output, read, forced=self._forced),
         }
 
-    def _inputs(self, definition: Workflow, step: Step, read: Reading) -> dict[str, PinnedInput]:
+    @property
+    def _forced(self) -> bool:
+        """Whether a user asks for everything anew."""
+        return bool(self.run.trigger.get("fullRefresh"))
+
+    def _inputs(self, step: Step, internal: Collection[str]) -> dict[str, PinnedInput]:
         """Pins, own outputs of earlier steps, and for what the step itself makes the previous head (R1.3).
 
         If a user asks for everything anew, there is no previous head, as on the first run: it is about to be replaced.
         """
-        makers = {asset_id: step_id for asset_id, (step_id, _) in produced(definition).items()}
+        made = {output.asset_id for output in step.produces}
         inputs = {}
         for item in step.consumes:
-            maker = makers.get(item.asset_id)
-            inner = maker not in {None, step.id}
-            pinned = self._own(item.asset_id, read) if inner else self.run.inputs.get(item.asset_id)
-            if pinned is not None and not (maker == step.id and self.run.trigger.get("fullRefresh")):
-                inputs[item.asset_id] = replace(pinned, since=read.since.get(item.asset_id, pinned.since))
+            pinned = self._own(item.asset_id) if item.asset_id in internal else self.run.inputs.get(item.asset_id)
+            if pinned is not None and not (item.asset_id in made and self._forced):
+                inputs[item.asset_id] = pinned
         return inputs
 
-    def _own(self, asset_id: str, read: Reading) -> PinnedInput | None:
-        """What an earlier step of this run has staged; if it appended, then to the rows of the head."""
+    def _own(self, asset_id: str) -> PinnedInput | None:
+        """What an earlier step of this run has staged, by its number to come; if it appended, with the head's rows."""
         output, head = self.staged.get(asset_id), self.run.inputs.get(asset_id)
         if output is None:
             return None
-        last = (head.table_version or 0) if head else -1
-        before = head.parts if head and output.appended else ()
+        number = 0 if head is None or head.table_version is None else head.table_version + 1
+        before = head if output.appended else None
+        paths = (output.location or {}).get("paths", ())
         return PinnedInput(
             asset_id,
             0,
             output.data_version or f"run:{self.run.id}",
             output.location,
             output.payload,
+            table_version=number,
             schema=output.schema,
-            parts=[*before, *((last + 1, path) for path in (output.location or {}).get("paths", ()))],
-            since=last if output.appended and read.refresh is None else None,
+            base_version=before.base_version if before else number,
+            parts=[*(before.parts if before else ()), *((number, path) for path in paths)],
         )
 
     def _log(self, step_id: str, stream: str, text: str) -> None:
@@ -250,6 +255,7 @@ class Execution:
                 metrics=self.metrics,
                 publish_parameters=definition.publish_parameters,
                 damaged=damaged,
+                internal=internal_inputs(definition),
             )
         )
 
@@ -261,6 +267,10 @@ class Execution:
 
     def _persist(self, write: Callable[[], T]) -> T:
         return persist(write, lambda: self.pause(RETRY_S))
+
+
+def _position(head: PinnedInput) -> Position:
+    return Position(head.data_version, head.table_version, head.base_version)
 
 
 def _anew(output: Produces, read: Reading, *, forced: bool) -> bool:

@@ -22,21 +22,35 @@ class Reading:
     since: Mapping[str, int] = field(default_factory=dict)
 
 
-def reading(step: Step, inputs: Mapping[str, PinnedInput], positions: Positions, *, forced: bool = False) -> Reading:
-    """From how far the heads of the step's outputs have read. `inputs`: what comes from outside the workflow."""
+def reading(
+    step: Step,
+    inputs: Mapping[str, PinnedInput],
+    positions: Positions,
+    *,
+    heads: Mapping[str, Position] | None = None,
+    forced: bool = False,
+) -> Reading:
+    """From how far the heads of the step's outputs have read. What it makes itself is nothing to come further in.
+
+    `inputs`: pins, and what earlier steps of the run have made. `heads`: what the latter is going to replace; a step
+    without outputs stands there, as that is published with its success.
+    """
     if forced:
         return Reading("it was asked for")
     outputs = _outputs(step)
     unmade = [output.asset_id for output in outputs if output.asset_id not in positions]
     if unmade:
         return Reading(f"{unmade[0]} was never produced")
+    made = {output.asset_id for output in step.produces}
     since = {}
     for asset_id, pinned in inputs.items():
-        found = _since(pinned, [positions[output.asset_id].get(asset_id) for output in outputs])
+        if asset_id in made:
+            continue
+        read = [positions[output.asset_id].get(asset_id) for output in outputs]
+        found = _since(pinned, read or [(heads or {}).get(asset_id)])
         if isinstance(found, str):
             return Reading(found)
-        if found is not None:
-            since[asset_id] = found
+        since[asset_id] = found
     return Reading(None, since)
 
 
@@ -56,17 +70,18 @@ def _outputs(step: Step) -> list[Produces]:
     return [output for output in chosen if not output.optional] or chosen
 
 
-def _since(pinned: PinnedInput, read: Iterable[Position | None]) -> int | str | None:
-    """After which version of the input's table rows are new (None: nothing is known to be), or why all are."""
+def _since(pinned: PinnedInput, read: Iterable[Position | None]) -> int | str:
+    """After which version of the input's table rows are new, or why all are. What is no table has the one version 0."""
     positions = set(read)
     if len(positions) > 1:
         return f"the outputs have read different versions of {pinned.asset_id}"
-    (position,) = positions or {None}
+    (position,) = positions
     if position is None:
         return f"{pinned.asset_id} was never read"
+    then, now = position.table_version or 0, pinned.table_version or 0
     if position.data_version == pinned.data_version:
-        return pinned.table_version
+        return now
     same_table = position.base_version is not None and position.base_version == pinned.base_version
-    if same_table and (position.table_version or 0) <= (pinned.table_version or 0):
-        return position.table_version
+    if same_table and then <= now:
+        return then
     return f"{pinned.asset_id} was changed other than by append"

@@ -15,7 +15,7 @@ from freshline.spark.merging import aligned
 
 
 def load(session: SparkSession, warehouse: Path, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:
-    """The rows of a snapshot that has a location. `since`: only those of later versions of its table."""
+    """The rows of a snapshot that has a location. `since`: only those of later versions; a source has but one."""
     rows = _rows(session, warehouse, pinned, since)
     known = struct(pinned.schema)
     # Spark puts the columns that split the files last, wherever they were when the table was written.
@@ -26,7 +26,8 @@ def _rows(session: SparkSession, warehouse: Path, pinned: PinnedInput, since: in
     location = pinned.location or {}
     reader = _reader(session, location, pinned.schema)
     if "paths" not in location:
-        return reader.load(str(location["path"]))
+        whole = reader.load(str(location["path"]))
+        return whole if since is None else whole.limit(0)
     parts = pinned.parts or [(0, path) for path in location["paths"]]
     paths = [str(warehouse / path) for version, path in parts if since is None or version > since]
     if not paths:

@@ -134,10 +134,12 @@ class Executing:
         metrics: Mapping[str, Any] | None = None,
         publish_parameters: bool = False,
         damaged: Collection[str] = (),
+        internal: Mapping[str, Collection[str]] | None = None,
     ) -> list[str]:
         """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets.
 
         `damaged`: directories of its heads that are no longer what was published; an equal output replaces them.
+        `internal`: by step, the outputs of other steps that it reads.
         """
         names, avoided, waited = [output.asset_id for output in outputs], 0, None
         with (
@@ -145,7 +147,7 @@ class Executing:
             self.database.transaction("publish_run") as connection,
         ):
             row = _fence(connection, run.id, run.attempt)
-            who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged)
+            who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged, internal=internal or {})
             published = publication.publish(connection, who, outputs)
             names = [one.row["asset_id"] for one in published]
             unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
@@ -300,7 +302,12 @@ def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]
 
 
 def _publisher(
-    run: ClaimedRun, row: Row, *, publish_parameters: bool, damaged: Collection[str]
+    run: ClaimedRun,
+    row: Row,
+    *,
+    publish_parameters: bool,
+    damaged: Collection[str],
+    internal: Mapping[str, Collection[str]],
 ) -> publication.Publisher:
     return publication.Publisher(
         run_id=run.id,
@@ -312,4 +319,5 @@ def _publisher(
         parameters=row["parameters"] if publish_parameters else None,
         now=row["now"],
         damaged=damaged,
+        internal=internal,
     )

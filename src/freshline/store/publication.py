@@ -6,7 +6,7 @@ It only appends and updates its own rows: snapshots, heads, events, timers, vect
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -44,6 +44,7 @@ class Publisher:
     parameters: Mapping[str, Any] | None
     now: datetime
     damaged: Collection[str] = ()  # directories of heads that are no longer what was published
+    internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step, the other steps' outputs it reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,29 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     for output in kept:
         _refuse_moved(output, owned[output.asset_id]["sequence"] or 0)
     published = [_output(who, one, owned[one.asset_id], declared, sources) for one in kept]
-    append(connection, published)
     left_out = {output.asset_id for output in policy.outputs if output.optional} & owned.keys() - set(names)
+    rows = {one.row["asset_id"]: one.row for one in published}
+    for output in kept:
+        rows[output.asset_id]["inputs"] |= _internal(who, output, owned[output.asset_id], rows, left_out)
+    append(connection, published)
     arm(connection, [*(timer for one in published for timer in one.timers), *_restarted(who, declared, left_out)])
     return published
+
+
+def _internal(
+    who: Publisher, output: StagedOutput, before: Mapping[str, Any], rows: Mapping[str, Any], left_out: Collection[str]
+) -> dict[str, Any]:
+    """What the output has read of the run's other outputs: positions of increments, and no part of the vector (R1.3).
+
+    In one that the run left out, rows that are added to others stand where those stood.
+    """
+    read = who.internal.get(output.step_id, ())
+    made = {one: rows[one] for one in read if one in rows}
+    stood = (before["inputs"] or {}) if output.appended else {}
+    return {
+        **{one: {"sequence": row["sequence"], "dataVersion": row["data_version"]} for one, row in made.items()},
+        **{one: stood[one] for one in read if one in left_out and one in stood},
+    }
 
 
 def _refuse_moved(output: StagedOutput, head: int) -> None:

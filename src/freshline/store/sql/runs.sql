@@ -156,7 +156,7 @@ SELECT h.asset_id FROM heads h
 -- name: owned_outputs
 -- purpose: what the workflow still owns as it is now; in a statement of its own, which sees what the locks waited for
 SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version, v.last_version,
-       s.location, s.schema, s.rows, s.bytes, s.base_version, t.expired_at AS overdue_at
+       s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, t.expired_at AS overdue_at
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
