@@ -25,7 +25,7 @@ from freshline.errors import EngineError, EngineLostError, FreshlineError
 from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
-from freshline.runs.protocol import Channel, StepRequest, error_from, error_message
+from freshline.runs.protocol import OUT_OF_MEMORY, Channel, StepRequest, error_from, error_message
 from freshline.runs.voice import Voice
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Runner:
             case "gone":
                 sys.stderr.write(f"Spark ended in the middle of the step: {error}\n")
                 sys.stderr.flush()
-                os._exit(SPARK_IS_GONE)
+                os._exit(OUT_OF_MEMORY if self._engine and self._engine.out_of_memory() else SPARK_IS_GONE)
             case "stopped":
                 error.hint = "the job has stopped the Spark session, which is not its own; do not call spark.stop()"
         return error_message(error)
