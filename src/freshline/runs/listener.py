@@ -53,6 +53,7 @@ class Listener:
         self.leaving = threading.Event()
         self.ended = threading.Event()
         self.failure: FreshlineError | None = None
+        self.lacks_archive = False
         self._popen = popen
         self._channel = channel
         self._cleanup = cleanup
@@ -142,6 +143,7 @@ class Listener:
 
     def _take(self, message: Mapping[str, Any]) -> None:
         if message["type"] == "ready":
+            self.lacks_archive = not message["archive"]
             self.ready.set()
         elif message["type"] == "unable":
             error = error_from(message)

@@ -63,7 +63,7 @@ class Runner:
         _enter(Path(hello["project"]))
         if hello["spark"] and not self._warm_up(hello):
             return
-        self._channel.send({"type": "ready"})
+        self._channel.send({"type": "ready", "archive": not (self._engine and self._engine.lacks_archive())})
         while self._usable and (message := self._inbox.get())["type"] == "step":
             answer = self._answer(message)
             self._channel.send({"id": message["id"], "last": not self._usable, **answer})

@@ -263,6 +263,12 @@ class Engine:
             return Health.STOPPED if stopped else Health.GOOD
         return Health.STOPPED if self._local else Health.LOST
 
+    def lacks_archive(self) -> bool:
+        """Whether our own JVM has started without the archive that would make it quicker."""
+        if not self._classic:
+            return False
+        return "SharedArchiveFile" not in self._root.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
+
     def out_of_memory(self) -> bool:
         """Whether our own JVM is gone because its heap was full."""
         process = getattr(self._root.sparkContext._gateway, "proc", None) if self._classic else None  # noqa: SLF001 - as above
