@@ -63,7 +63,7 @@ HUNGRY = {
     "folded": ("{}", "SELECT size(sequence(0L, 2000000000L)) AS n"),
     "grown": (
         "{size: large, conf: {spark.driver.memory: 512m}}",
-        "SELECT size(collect_list(repeat(uuid(), 1000))) AS n FROM range(0, 1000000, 1, 2)",
+        "SELECT size(collect_list(repeat(CAST(id AS string), 10000))) AS n FROM range(0, 1000000, 1, 2)",
     ),
     "modest": ("{}", "SELECT 1 AS n"),
 }
