@@ -58,6 +58,17 @@ ENDS = {
 }
 
 
+# An array that no heap has room for, in the driver; strings that pile up in a task; and one that works.
+HUNGRY = {
+    "folded": ("{}", "SELECT size(sequence(0L, 2000000000L)) AS n"),
+    "grown": (
+        "{size: large, conf: {spark.driver.memory: 512m}}",
+        "SELECT size(collect_list(repeat(CAST(id AS string), 10000))) AS n FROM range(0, 1000000, 1, 2)",
+    ),
+    "modest": ("{}", "SELECT 1 AS n"),
+}
+
+
 def write(deployment: Deployment) -> None:
     """A workflow for each job, with one try."""
     (deployment.root / "jobs.py").write_text(JOBS)
@@ -74,7 +85,7 @@ def ended(deployment: Deployment, slug: str) -> dict[str, Any]:
     """A run of the workflow, after its end."""
     store = Store(deployment.database, load(deployment.environ))
     run_id = store.request_run(slug)
-    wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 60, what=f"the end of {slug}")
+    wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 120, what=f"the end of {slug}")
     return deployment.reader.run(run_id)
 
 
@@ -93,6 +104,27 @@ def test_whatever_a_job_does_ends_its_run_and_not_the_worker(deployment: Deploym
         assert worker.poll() is None
     has_streams_and_own_lines(deployment, runs["fails"]["id"])
     is_cut(deployment, ended(deployment, "floods"))
+
+
+@pytest.mark.spark
+@pytest.mark.full
+def test_a_spark_without_memory_ends_its_run_and_not_the_worker(deployment: Deployment) -> None:
+    """The warm one and a run's own, at once and little by little: a clear error, and the same worker goes on."""
+    for slug, (spark, sql) in HUNGRY.items():
+        (deployment.root / "workflows" / f"{slug}.yaml").write_text(
+            f"slug: {slug}\nspark: {spark}\nsteps:\n  - id: only\n    job: {{kind: spark.sql, sql: '{sql}'}}\n"
+            f"    retry: {{maxAttempts: 1}}\n    produces: [{{assetId: {slug}}}]\n"
+        )
+    deployment.apply()
+    worker = deployment.start("worker", FRESHLINE_LEASE_MS="15000")
+    for slug in ("folded", "grown"):
+        error = ended(deployment, slug)["error"]
+        assert (error["code"], error["step"]) == ("runner-died", "only"), error
+        assert "Spark ran out of memory (give it more with `spark: {size: large" in error["message"]
+        assert not list((deployment.root / ".freshline" / "warehouse" / slug / "data").glob("*"))
+        good = ended(deployment, "modest")
+        assert good["status"] == "succeeded", good["error"]
+        assert worker.poll() is None
 
 
 def has_streams_and_own_lines(deployment: Deployment, run_id: str) -> None:

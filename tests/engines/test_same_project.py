@@ -1,8 +1,10 @@
-"""One project, unchanged, on this machine, on a Connect server and on a cluster: the same data versions everywhere."""
+"""Our example, unchanged, on this machine, on a Connect server and on a cluster: the same data versions everywhere."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from tests.engines.servers import TOKEN, Cluster, ConnectServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.full]
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "engines"
+# Beside the example: types of all kinds, and code of the project inside Spark.
 ROWS = "k,v,at\na,1,2024-01-01T10:00:00Z\na,2,2024-03-31T01:30:00Z\nb,,1969-12-31T23:59:59.999999Z\nc,-7,\n"
 SOURCE = "assetId: raw\nformat: csv\npath: {path}\n"
 NOTED = """
@@ -57,12 +61,14 @@ from pyspark.sql.types import LongType, StringType, StructType
 @F.udf(StructType().add("twice", LongType()).add("text", StringType()))
 def score(n, a): return (2 * n, f"{a}")
 """
-ASSETS = ("noted", "typed", "scored")
+AUTOMATIC = ("noted", "typed", "scored", "numbers.remainders")
+ASSETS = (*AUTOMATIC, "numbers.summed")
 
 
 def write_project(deployment: Deployment) -> None:
-    """The project, and the first report of its source."""
+    """The example with more workflows beside its own, and the first report of their source."""
     root = deployment.root
+    shutil.copytree(EXAMPLE, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".freshline", "__pycache__"))
     data = root / "data" / "raw.csv"
     files = {
         data: ROWS,
@@ -84,9 +90,12 @@ def versions(deployment: Deployment) -> dict[str, str]:
     """Run all of it; the version of each asset."""
     write_project(deployment)
     deployment.start_all()
-    deployment.wait_fresh(*ASSETS, timeout=150)
+    deployment.wait_fresh(*AUTOMATIC, timeout=150)
+    deployment.cli("run", "numbers-summed", "--wait")  # of size large, and by hand, as its README has it
     assert {run["status"] for run in deployment.runs()} == {"succeeded"}
-    return {asset: version for asset, version in deployment.versions().items() if asset in ASSETS}
+    found = {asset: version for asset, version in deployment.versions().items() if asset in ASSETS}
+    assert found.keys() == set(ASSETS)
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from freshline.errors import CheckError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.runs.process import RunnerProcess
-from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped
+from freshline.runs.protocol import OUT_OF_MEMORY, JobFailedError, RunnerDied, StepStopped
 from freshline.runs.runner import SPARK_IS_GONE
 from freshline.settings import Settings
 from freshline.spark.progress import SUMS
@@ -364,6 +364,17 @@ def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
     assert caught.value.status == SPARK_IS_GONE
     assert not bench.runner.alive
     assert not exists(pid)
+
+
+def test_a_jvm_without_memory_ends_and_the_error_says_so(bench: Bench) -> None:
+    """It does not limp on with a full heap: the runner ends with it, and the error tells what to do (R12.2)."""
+    bench.runner = another(bench)
+    with pytest.raises(RunnerDied, match="Spark ran out of memory") as caught:
+        bench.run(sql("SELECT size(sequence(0L, 2000000000L)) AS n"))  # asks for 16 GB at once, in the driver
+    assert caught.value.status == OUT_OF_MEMORY
+    assert "size: large" in str(caught.value)
+    assert "Terminating due to java.lang.OutOfMemoryError: Java heap space" in bench.lines
+    assert not bench.runner.alive
 
 
 def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:

@@ -54,6 +54,7 @@ class Listener:
         self.ended = threading.Event()
         self.failure: FreshlineError | None = None
         self.secrets = Secrets()  # of the step that runs
+        self.lacks_archive = False
         self._popen = popen
         self._channel = channel
         self._cleanup = cleanup
@@ -143,6 +144,7 @@ class Listener:
 
     def _take(self, message: Mapping[str, Any]) -> None:
         if message["type"] == "ready":
+            self.lacks_archive = not message["archive"]
             self.ready.set()
         elif message["type"] == "unable":
             error = error_from(message)

@@ -148,6 +148,11 @@ class RunnerProcess:
         return self._listener.failure if self._listener else None
 
     @property
+    def lacks_archive(self) -> bool:
+        """Its Spark has started slower than it could (`freshline.spark.archive`)."""
+        return self._listener is not None and self._listener.lacks_archive
+
+    @property
     def code_hash(self) -> str | None:
         """The hash of the project's code that it has imported (R10.3)."""
         return self._code_hash

@@ -19,6 +19,11 @@ from freshline.model.run import PinnedInput, StagedOutput
 
 MAX_MESSAGE = 16 * 1024 * 1024
 MAX_TEXT = 16_000  # of a message or a traceback
+OUT_OF_MEMORY = 71  # the exit code of a runner whose Spark had not enough
+MORE_MEMORY = (
+    "give it more with `spark: {size: large, conf: {spark.driver.memory: 8g}}` in the workflow, or let the step hold "
+    "less at once"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +112,16 @@ class RunnerDied(FreshlineError):
 
     def __init__(self, status: int | None, tail: str = "") -> None:
         how = "is not running" if status is None else _ending(status)
-        last = f"; its last words:\n{tail}" if tail else ""
-        super().__init__(f"the process that ran the job {how}{last}")
+        hint = MORE_MEMORY if status == OUT_OF_MEMORY else None
+        last = f"; its last words:\n{tail}" if tail and not hint else ""  # of a lost JVM they tell nothing
+        super().__init__(f"the process that ran the job {how}{last}", hint=hint)
         self.status = status
         self.tail = tail
 
 
 def _ending(status: int) -> str:
+    if status == OUT_OF_MEMORY:
+        return "was ended, as Spark ran out of memory"
     if status >= 0:
         return f"ended itself with exit code {status}"
     why = ", as the system does when memory runs out" if -status == signal.SIGKILL else ""

@@ -26,7 +26,7 @@ from freshline.model.run import PinnedInput
 from freshline.runs.failures import user_error
 from freshline.runs.jobs import Work, execute
 from freshline.runs.lines import Secrets
-from freshline.runs.protocol import Channel, StepRequest, error_from, error_message, hide_in
+from freshline.runs.protocol import OUT_OF_MEMORY, Channel, StepRequest, error_from, error_message, hide_in
 from freshline.runs.voice import Voice
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Runner:
         _enter(Path(hello["project"]))
         if hello["spark"] and not self._warm_up(hello):
             return
-        self._channel.send({"type": "ready"})
+        self._channel.send({"type": "ready", "archive": not (self._engine and self._engine.lacks_archive())})
         while self._usable and (message := self._inbox.get())["type"] == "step":
             answer = self._answer(message)
             self._channel.send({"id": message["id"], "last": not self._usable, **answer})
@@ -138,7 +138,7 @@ class Runner:
             case "gone":
                 sys.stderr.write(f"Spark ended in the middle of the step: {error}\n")
                 sys.stderr.flush()
-                os._exit(SPARK_IS_GONE)
+                os._exit(OUT_OF_MEMORY if self._engine and self._engine.out_of_memory() else SPARK_IS_GONE)
             case "stopped":
                 error.hint = "the job has stopped the Spark session, which is not its own; do not call spark.stop()"
         return error_message(error)

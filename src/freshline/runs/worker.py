@@ -28,6 +28,7 @@ from freshline.errors import (
     WarehouseError,
 )
 from freshline.model.run import ClaimedRun
+from freshline.runs.archivist import Archivist
 from freshline.runs.code import Code
 from freshline.runs.execution import RETRY_S, Execution, clean_up, describe, persist
 from freshline.runs.lease import Heart, Lease
@@ -57,6 +58,7 @@ class Worker:
         self.heart = Heart(store)
         self.presence = Presence(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)
         self.slots = [SlotService(self, number) for number in range(slots)]
+        self.archivist = Archivist()
         self.engine_trouble: str | None = None
         self._warehouse_id = ""
         self._engine_retry_at = 0.0
@@ -79,6 +81,7 @@ class Worker:
             slot.leave(deadline)
         for slot in self.slots:
             slot.stop()
+        self.archivist.stop()
         self.heart.stop()
         self.presence.stop()
         if self.bus is not None:
@@ -172,9 +175,12 @@ class SlotService(Service):
             return False
         if runner is None and not self.store.spark_waits(worker.project):
             return False
-        if not self.slot.runner(spark=True, code_hash=code_hash).ready:
+        runner = self.slot.runner(spark=True, code_hash=code_hash)
+        if not runner.ready:
             self.poll_s = min(WARMING_S, self._idle_s)
             return False
+        if runner.lacks_archive:
+            worker.archivist.begin()
         away = self._away()
         worker.note_engine(away)  # away, not full: no fault of the workflows (R7.1)
         return away is None

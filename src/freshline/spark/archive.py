@@ -1,20 +1,25 @@
 """A class data archive lets Spark's JVM start in about half the time; `python -m freshline.spark.archive` makes it.
 
 It lies in the user's cache and fits one Java and one PySpark. Without it, or with a damaged one, Spark starts as ever.
+A worker whose Spark has none makes it in the background (`freshline.runs.archivist`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyspark
 
-from freshline.errors import EngineError
+from freshline.errors import EngineError, FreshlineError
 from freshline.spark.java import check_java
 
 MINUTES = 10
@@ -39,20 +44,47 @@ def archive_options(java: str) -> str:
 
 
 def make_archive() -> Path:
-    """Make the archive if it is not there, by one small training run; it takes half a minute and about 180 MB."""
+    """Make the archive if it is not there, by one small training run; it takes half a minute and about 180 MB.
+
+    Of several who call it at once, one makes it and the others wait. `EngineError`: it cannot be made.
+    """
     path = archive_path(check_java())
     if path.exists():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(path):
+            if not path.exists():
+                _make(path)
+    except OSError as error:
+        raise EngineError(f"the archive {path} cannot be made: {error}; Spark works without it") from None
+    return path
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """The lock ends with its process, however that ends, and its file stays: to remove it would let two in."""
+    with path.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make(path: Path) -> None:
+    for left in path.parent.glob(f"{path.stem}-*"):  # by one that was killed: we hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{path.stem}-", dir=path.parent) as scratch:
         made = Path(scratch, "new.jsa")
-        command = [sys.executable, "-m", "freshline.spark.archive", "train", scratch, str(made)]
+        _run_training(Path(scratch), made)
+        if not made.exists():
+            raise EngineError(f"no archive was made in {path.parent}; Spark works without it")
+        made.replace(path)
+
+
+def _run_training(scratch: Path, made: Path) -> None:
+    command = [sys.executable, "-m", "freshline.spark.archive", "train", str(scratch), str(made)]
+    with contextlib.suppress(subprocess.TimeoutExpired):
         # The JVM writes the archive as its last act; its end of the pipe says when that is done.
         subprocess.run(command, capture_output=True, check=False, timeout=MINUTES * 60)
-        if not made.exists():
-            raise EngineError(f"no archive was made by `{' '.join(command)}`; Spark works without it")
-        made.replace(path)
-    return path
 
 
 def _train(scratch: Path, made: Path) -> None:
@@ -62,8 +94,25 @@ def _train(scratch: Path, made: Path) -> None:
     Engine.open(master=None, remote=None, scratch=scratch, java=f"-XX:ArchiveClassesAtExit={made}").spark.stop()
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["train"]:
-        _train(Path(sys.argv[2]), Path(sys.argv[3]))
-    else:
+def _step_back() -> None:
+    """Runs come first: they get the cores, and if memory runs out, the system takes it from here."""
+    os.nice(19)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make the archive and say where it is, or why it cannot be made; `background`: without haste."""
+    if arguments[:1] == ["train"]:
+        _train(Path(arguments[1]), Path(arguments[2]))
+        return
+    if arguments == ["background"]:
+        _step_back()
+    try:
         sys.stdout.write(f"{make_archive()}\n")
+    except FreshlineError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

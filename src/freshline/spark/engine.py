@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from freshline.spark.staging import Staging, write
 from freshline.warehouse import files
 
 SETTLE_SECONDS = 0.05
+ENDING_SECONDS = 5.0  # for a JVM that no longer answers to be gone
+OUT_OF_MEMORY = {3, 52}  # how a JVM ends that was told to (session.py), and how Spark ends it
 SHOWN = 500  # characters of what was said when Spark got lost
 
 
@@ -259,6 +262,19 @@ class Engine:
         if stopped or not self._gave_up():
             return Health.STOPPED if stopped else Health.GOOD
         return Health.STOPPED if self._local else Health.LOST
+
+    def lacks_archive(self) -> bool:
+        """Whether our own JVM has started without the archive that would make it quicker."""
+        if not self._classic:
+            return False
+        return "SharedArchiveFile" not in self._root.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
+
+    def out_of_memory(self) -> bool:
+        """Whether our own JVM is gone because its heap was full."""
+        process = getattr(self._root.sparkContext._gateway, "proc", None) if self._classic else None  # noqa: SLF001 - as above
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process is not None and process.wait(ENDING_SECONDS) in OUT_OF_MEMORY
+        return False
 
     def _health_of_server(self, remote: Remote) -> Health:
         """By a new session: one that was idle for an hour is gone on a server that is well."""

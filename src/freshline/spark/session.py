@@ -72,7 +72,9 @@ def _classic(master: str, scratch: Path, java: str, own: Mapping[str, str] | Non
 
 
 def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dict[str, str]:
-    java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData {java}"
+    # A JVM whose heap is full would limp on: some of its threads are gone, and the next run is as likely to fail.
+    ending = "-XX:+ExitOnOutOfMemoryError"
+    java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData {ending} {java}"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

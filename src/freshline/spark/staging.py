@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from freshline.definitions.schema import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
+from freshline.failpoints import hit
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
 from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, counted, fingerprint
@@ -115,6 +116,7 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
 
 
 def _sealed(staging: Staging, seen: Fingerprint, wrote: int) -> dict[str, Any]:
+    hit("stage:written")
     location = {**files.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
     if staging.elsewhere:
         check_arrived(staging.warehouse, location, wrote)

@@ -265,7 +265,7 @@ CREATE FUNCTION freshline_parts(snapshot snapshots) RETURNS jsonb LANGUAGE sql S
                jsonb_array_elements_text(v.location -> 'paths') WITH ORDINALITY AS p (path, ordinal)) END
 $$;
 
--- Table versions that are not in the table's Delta log yet. The row of a table's lowest one is the lock on its log.
+-- Table versions that are not in the Delta log of their table yet.
 CREATE TABLE table_commits (
     asset_id        text NOT NULL REFERENCES assets,
     partition_key   text NOT NULL,
