@@ -90,7 +90,7 @@ def versions(deployment: Deployment) -> dict[str, str]:
     """Run all of it; the version of each asset."""
     write_project(deployment)
     deployment.start_all()
-    deployment.wait_fresh(*AUTOMATIC, timeout=150)
+    deployment.wait_fresh(*AUTOMATIC, timeout=300)
     deployment.cli("run", "numbers-summed", "--wait")  # of size large, and by hand, as its README has it
     assert {run["status"] for run in deployment.runs()} == {"succeeded"}
     found = {asset: version for asset, version in deployment.versions().items() if asset in ASSETS}

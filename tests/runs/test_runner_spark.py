@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -364,6 +366,15 @@ def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
     assert caught.value.status == SPARK_IS_GONE
     assert not bench.runner.alive
     assert not exists(pid)
+
+
+def test_a_jvm_that_dies_between_two_steps_is_replaced_before_the_next(bench: Bench) -> None:
+    """The supervisor sees a runner that is gone, and gives it no step that would fail for nothing."""
+    bench.runner = another(bench)
+    wait_until(lambda: bench.runner.ready, 120, what="a warm runner")
+    (pid,) = jvms(bench.runner.pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not bench.runner.alive, 10, what="the end of the runner")
 
 
 def test_a_jvm_without_memory_ends_and_the_error_says_so(bench: Bench) -> None:

@@ -13,6 +13,7 @@ import os
 import queue
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -64,6 +65,8 @@ class Runner:
         _enter(Path(hello["project"]))
         if hello["spark"] and not self._warm_up(hello):
             return
+        if self._engine is not None and self._engine.jvm is not None:
+            threading.Thread(target=self._guard, args=(self._engine.jvm,), name="guard", daemon=True).start()
         self._channel.send({"type": "ready", "archive": not (self._engine and self._engine.lacks_archive())})
         while self._usable and (message := self._inbox.get())["type"] == "step":
             answer = self._answer(message)
@@ -165,6 +168,12 @@ class Runner:
                 else:
                     self._inbox.put(message)
         _die()
+
+    def _guard(self, jvm: subprocess.Popen[bytes]) -> None:
+        """A JVM that dies between two steps takes its runner along: the next step would be the one to pay for it."""
+        jvm.wait()
+        if self._step is None:
+            _die()
 
     def _cancel(self, step: int) -> None:
         self._canceled = step

@@ -271,10 +271,14 @@ class Engine:
 
     def out_of_memory(self) -> bool:
         """Whether our own JVM is gone because its heap was full."""
-        process = getattr(self._root.sparkContext._gateway, "proc", None) if self._classic else None  # noqa: SLF001 - as above
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process is not None and process.wait(ENDING_SECONDS) in OUT_OF_MEMORY
+            return self.jvm is not None and self.jvm.wait(ENDING_SECONDS) in OUT_OF_MEMORY
         return False
+
+    @property
+    def jvm(self) -> subprocess.Popen[bytes] | None:
+        """Our own JVM; None where Spark is a server."""
+        return getattr(self._root.sparkContext._gateway, "proc", None) if self._classic else None  # noqa: SLF001 - as above
 
     def _health_of_server(self, remote: Remote) -> Health:
         """By a new session: one that was idle for an hour is gone on a server that is well."""
