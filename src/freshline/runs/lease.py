@@ -98,7 +98,7 @@ class Heart(Service):
             if lease.key in kept:
                 lease.deadline = asked_at + self._span * (1 - MARGIN)
                 lease.canceled = kept[lease.key]
-            elif lease.key in self._leases:
+            elif lease.key in self._leases and not lease.over:
                 lease.lost = True
                 log.warning("lease_lost", run=lease.run.id, attempt=lease.run.attempt, workflow=lease.run.slug)
 
