@@ -12,6 +12,7 @@ import pytest
 from freshline import failpoints
 from freshline.errors import CheckError, FreshlineError, JobError, WarehouseError
 from freshline.failpoints import Subject
+from freshline.model.run import StagedOutput
 from freshline.runs.execution import Execution
 from freshline.runs.lease import Lease
 from freshline.runs.worker import Worker
@@ -124,6 +125,20 @@ def test_a_warehouse_that_goes_away_under_a_run_is_no_failure(
     assert "is gone" in (worker.engine_trouble or "")
     assert not worker.may_use_spark()
     assert not (worker.settings.warehouse_path / "freshline-warehouse.json").exists()
+
+
+def test_what_was_written_into_the_place_of_a_lost_warehouse_is_not_published(
+    lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise 7: a mount that went away leaves an empty directory, and files in it are hidden when it is back."""
+    worker._warehouse_id = lab.store.warehouse_id
+    lease, staged = begun(lab, worker)
+    (staged / "part.parquet").write_bytes(b"rows")
+    output = StagedOutput("b", "work", "v1", location=files.seal(worker.settings.warehouse_path, staged))
+    monkeypatch.setattr(Execution, "_step", lambda *_: (output,))
+    worker.slots[0]._execute(lease, "hash")
+    assert lab.runs("b")[-1]["status"] == "queued"
+    assert lab.one("SELECT count(*) FROM heads WHERE asset_id = 'b'") == 0
 
 
 def test_a_warehouse_that_goes_away_again_and_again_ends_the_run(

@@ -45,6 +45,7 @@ class Execution:
     code_hash: str
     stop: Callable[[], str | None]
     pause: Callable[[float], str | None]
+    check_warehouse: Callable[[], None] = lambda: None
     step: str | None = None  # the one that runs
     staged: dict[str, StagedOutput] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -243,6 +244,7 @@ class Execution:
         for output in self.staged.values():
             if output.location:
                 files.verify_staged(self.settings.warehouse_path, output.location)
+                self.check_warehouse()  # files may lie in the empty place of one that has gone away
         reason = self.stop()
         if reason:
             raise StepStopped(reason)

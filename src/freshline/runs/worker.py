@@ -207,6 +207,7 @@ class SlotService(Service):
             code_hash=code_hash,
             stop=lambda: self._stop_reason(lease),
             pause=lambda seconds: self._pause(lease, seconds),
+            check_warehouse=self._worker.check_warehouse,
         )
         run = lease.run
         try:
