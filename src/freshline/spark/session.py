@@ -102,9 +102,6 @@ def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{_memory_gb(large=large)}g",
         "spark.local.dir": str(scratch),
-        # A fingerprint is taken in the last stage, whose tasks Spark counts once each, and no machine gets lost here:
-        # to tell the tries of a task apart would cost a large write for nothing.
-        "spark.sql.legacy.observeMetricsAggregateAllAttempts": "true",
         "spark.driver.extraJavaOptions": java if large else f"{java} -XX:+UseSerialGC",
     }
 
