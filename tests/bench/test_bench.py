@@ -78,11 +78,14 @@ def test_a_spark_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
 def test_the_suite_writes_what_it_measured_and_tells_what_failed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One benchmark that cannot run does not stop the others, and counts as missed; results, page and chart agree."""
+    """One that cannot run does not stop the others and counts as missed; only a whole run is written, and it agrees."""
     (tmp_path / "docs").mkdir()
     (tmp_path / page.NAME).write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     assert suite.run_all(["nonsense", "latency"], quick=True, root=tmp_path) == 1
     assert "failed: nonsense" in capfd.readouterr().out
+    assert not (tmp_path / "bench").exists()
+    assert (tmp_path / page.NAME).read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    suite.run_all(["latency"], quick=True, root=tmp_path)
     (written,) = (tmp_path / "bench" / "results").glob("*.json")
     (result,) = json.loads(written.read_text(encoding="utf-8"))["results"]
     whole("latency", result)
