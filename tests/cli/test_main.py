@@ -48,6 +48,13 @@ def test_status_imports_the_driver_and_little_else() -> None:
     assert "shop.daily" in done.stdout
 
 
+def test_a_command_that_reads_tables_ends_without_a_word_on_standard_error() -> None:
+    """`freshline show`: an engine complains about what is left when the program ends, so nothing may be left."""
+    code = "import sys, duckdb; from freshline.cli.main import main; sys.argv[1:] = ['--version']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_version_is_the_packages(freshline: Freshline) -> None:
     """`--version` names the program and its version."""
     assert freshline("--version").stdout.startswith("freshline 0.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 from typing import Any
 
 import click
@@ -117,7 +118,8 @@ def main() -> None:
     try:
         cli.main(prog_name="freshline")
     finally:
-        gc.freeze()  # nor has the end of the program to go through them
+        if "duckdb" not in sys.modules:  # which complains on standard error about what is not collected
+            gc.freeze()  # nor has the end of the program to go through them
 
 
 if __name__ == "__main__":
