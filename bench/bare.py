@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 
 PLAIN = "--plain"
 TOOK = "took "
-RAW = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 
 
 class Bare:
@@ -69,10 +68,16 @@ def serve(home: Path, *, plain: bool) -> None:
     for line in sys.stdin:
         directory, how, query = line.rstrip("\n").split(" ", 2)
         began = time.perf_counter()
-        spark.sql(query).write.mode("error").options(**(RAW if how == "raw" else {})).parquet(directory)
+        spark.sql(query).write.mode("error").options(**(_writing() if how == "raw" else {})).parquet(directory)
         sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
         sys.stdout.flush()
     spark.stop()
+
+
+def _writing() -> dict[str, str]:
+    from freshline.spark.staging import WRITING  # noqa: PLC0415 - Spark's own way does without
+
+    return WRITING
 
 
 def _plain() -> SparkSession:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from structlog.testing import capture_logs
 
 from freshline.runs.lease import Heart
-from tests.lab import Lab, laboratory, workflow
-
-
-@pytest.fixture
-def lab(database_url: str) -> Iterator[Lab]:
-    """A run of `b` is queued."""
-    with laboratory(database_url) as lab:
-        lab.apply(workflow("b", "a"))
-        lab.report("a", "1")
-        lab.settle()
-        yield lab
+from tests.lab import Lab
 
 
 @pytest.mark.parametrize("over", [True, False])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,7 @@ from freshline.runs.lease import Lease
 from freshline.runs.worker import Worker
 from freshline.warehouse import files
 from freshline.warehouse.files import staging_directory
-from tests.lab import Lab, laboratory, workflow
-
-
-@pytest.fixture
-def lab(database_url: str) -> Iterator[Lab]:
-    """A run of b is queued."""
-    with laboratory(database_url) as lab:
-        lab.apply(workflow("b", "a"))
-        lab.report("a", "1")
-        lab.settle()
-        yield lab
+from tests.lab import Lab, workflow
 
 
 @pytest.fixture

@@ -241,10 +241,11 @@ class Execution:
         self.lease.progress = {"step": step_id, **progress}
 
     def _publish(self, definition: Workflow) -> list[str]:
-        for output in self.staged.values():
-            if output.location:
-                files.verify_staged(self.settings.warehouse_path, output.location)
-                self.check_warehouse()  # files may lie in the empty place of one that has gone away
+        located = [output.location for output in self.staged.values() if output.location]
+        for location in located:
+            files.verify_staged(self.settings.warehouse_path, location)
+        if located:
+            self.check_warehouse()  # files may lie in the empty place of one that has gone away
         reason = self.stop()
         if reason:
             raise StepStopped(reason)
