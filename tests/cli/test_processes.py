@@ -169,6 +169,41 @@ class TestSignals:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
         assert done.returncode == KILLED + signal.SIGTERM
 
+    def test_one_that_comes_at_any_moment_of_the_wait_is_heard(self) -> None:
+        """The handler runs between two lines of the thread that waits: no lock that it holds may matter."""
+        done = subprocess.run([sys.executable, "-c", AT_ANY_MOMENT], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) > 3
+
+
+AT_ANY_MOMENT = """
+import faulthandler, signal, sys
+from freshline.cli.signals import stop_signals, wait_for
+
+def interrupted(moment):
+    seen = 0
+    def trace(frame, event, arg):
+        nonlocal seen
+        seen += 1
+        if seen == moment:
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+    with stop_signals() as asked:
+        sys.settrace(trace)
+        if not asked.wait(0.01):
+            sys.settrace(None)
+            return False
+        wait_for(asked)
+        sys.settrace(None)
+        return True
+
+faulthandler.dump_traceback_later(20, exit=True)
+moment = 1
+while interrupted(moment):
+    moment += 1
+print(moment - 1)
+"""
+
 
 class TestWatched:
     """The files that `dev` watches."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -24,6 +26,24 @@ def meter_of(spark: SparkSession) -> StageMeter:
 def _is_over(seen: dict[str, int]) -> bool:
     """Between two stages nothing runs either, but not everything is done."""
     return seen["stages"] == 0 and seen["done"] == seen["total"]
+
+
+class Interrupted:
+    """A status store whose first answer comes late: somebody else asks and hears his answer before, unless he waits."""
+
+    def __init__(self, store: StageStore, other: Callable[[], object]) -> None:
+        self.store = store
+        self.settle = store.settle
+        self.other: threading.Thread | None = threading.Thread(target=other, daemon=True)
+
+    def since(self, first: int) -> list[dict[str, Any]]:
+        """The answer, of the moment when it was asked for."""
+        found = self.store.since(first)
+        other, self.other = self.other, None
+        if other is not None:
+            other.start()
+            other.join(0.5)
+        return found
 
 
 @pytest.mark.spark
@@ -51,6 +71,13 @@ class TestStages:
         for _ in range(3):
             spark.range(0, 50, numPartitions=5).repartition(2).selectExpr("sum(id)").collect()
             assert set(progress.ALWAYS) <= looked.look().keys()
+        assert looked.metrics() == once.metrics()
+
+    def test_two_that_look_at_once_change_no_sum(self, spark: SparkSession) -> None:
+        """The thread that tells the progress looks in the middle of the step's own look."""
+        looked, once = meter_of(spark), meter_of(spark)
+        spark.range(0, 50, numPartitions=5).repartition(2).selectExpr("sum(id)").collect()
+        looked._store = cast("StageStore", Interrupted(looked._store, looked.look))
         assert looked.metrics() == once.metrics()
 
     def test_nothing_done_is_zero_and_nothing_to_tell(self, spark: SparkSession) -> None:

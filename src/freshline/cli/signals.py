@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-
-from freshline.cli import output
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 KILLED = 128
 WAIT_S = 0.25
+STDERR = 2
 
 
-def wait_for(asked: threading.Event, fatal: Callable[[], Exception | None] = lambda: None) -> None:
-    """Until the event is set, or something fatal is there, which is raised.
+class Asked:
+    """Whether a signal has asked this process to end.
 
-    In short waits: a signal that another thread receives does not wake a long one.
+    Without a lock, unlike `threading.Event`: the handler runs between any two instructions of the thread that waits,
+    and would wait for ever for a lock that this thread holds.
     """
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def set(self) -> None:
+        """It has."""
+        self._asked = True
+
+    def is_set(self) -> bool:
+        """Whether it has."""
+        return self._asked
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has, at the latest after this time. In short sleeps: a signal does not end a sleep."""
+        deadline = time.monotonic() + seconds
+        while not self._asked and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, WAIT_S))
+        return self._asked
+
+
+def wait_for(asked: Asked, fatal: Callable[[], Exception | None] = lambda: None) -> None:
+    """Until a signal asks, or something fatal is there, which is raised."""
     while not asked.wait(WAIT_S):
         error = fatal()
         if error is not None:
@@ -28,15 +50,16 @@ def wait_for(asked: threading.Event, fatal: Callable[[], Exception | None] = lam
 
 
 @contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM or SIGINT sets; the next one ends the process at once, and its children with it."""
-    asked = threading.Event()
+def stop_signals() -> Iterator[Asked]:
+    """What SIGTERM or SIGINT set; the next one ends the process at once, and its children with it."""
+    asked = Asked()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if asked.is_set():
             os._exit(KILLED + number)
-        output.say("stopping; once more to stop at once")
         asked.set()
+        with suppress(OSError):  # written past `print`, which may be what the signal has interrupted
+            os.write(STDERR, b"stopping; once more to stop at once\n")
 
     before = [(number, signal.signal(number, handle)) for number in SIGNALS]
     try:

@@ -110,6 +110,7 @@ class StageMeter:
 
     def __init__(self, store: StageStore) -> None:
         self._store = store
+        self._lock = threading.Lock()  # who tells the progress looks while the step asks for its numbers
         self._finished: Counter[str] = Counter()
         self._first = store.next()
 
@@ -122,8 +123,9 @@ class StageMeter:
         return found
 
     def _sums(self) -> Counter[str]:
-        open_stages = self._window()
-        return sum(map(_numbers, open_stages), Counter(self._finished))
+        with self._lock:
+            open_stages = self._window()
+            return sum(map(_numbers, open_stages), Counter(self._finished))
 
     def look(self) -> dict[str, int]:
         """See `Meter.look`."""
