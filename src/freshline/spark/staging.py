@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from freshline.spark import checks, merging, reading
 from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, counted, fingerprint
 from freshline.spark.shipping import check_arrived
 from freshline.warehouse import files
+from freshline.warehouse.flushing import flushed
 
 WRITING = {
     # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.
@@ -224,7 +226,8 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     writer = observed.write.mode("error").options(**WRITING)
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
-    writer.parquet(str(staging.directory))
+    with nullcontext() if staging.elsewhere else flushed(staging.directory):
+        writer.parquet(str(staging.directory))
     return fingerprint(observation.get, fields)
 
 

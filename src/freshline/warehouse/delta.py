@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 from uuid import NAMESPACE_URL, uuid5
 
 from freshline.errors import WarehouseError
+from freshline.warehouse.files import sync
 
 APP = "freshline"
 LOG = "_delta_log"
@@ -268,12 +269,3 @@ def _put(target: Path, text: str) -> None:
     finally:
         Path(name).unlink(missing_ok=True)
     sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    """Have a file, or the names in a directory, on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -71,7 +71,7 @@ def _make(path: Path, warehouse_id: str) -> str | None:
     with contextlib.suppress(FileExistsError):
         os.link(name, path / ID_FILE)
     Path(name).unlink()
-    _sync(path)
+    sync(path)
     return read_id(path)
 
 
@@ -90,12 +90,26 @@ def seal(warehouse: Path, directory: Path) -> dict[str, Any]:
             file.unlink()
         files = {str(file.relative_to(warehouse)): file.stat().st_size for file in _files(directory)}
         for name in files:
-            _sync(warehouse / name)
+            sync(warehouse / name)
         for folder in [*_folders(directory), *_between(directory, warehouse)]:
-            _sync(folder)
+            sync(folder)
     except OSError as error:
-        raise full_disk(error) or WarehouseError(f"{directory} cannot be made durable: {error}") from None
+        raise not_durable(directory, error) from None
     return {"format": "parquet", "paths": [str(directory.relative_to(warehouse))], "files": dict(sorted(files.items()))}
+
+
+def not_durable(directory: Path, error: OSError) -> WarehouseError:
+    """What the disk said, as an error of the warehouse."""
+    return full_disk(error) or WarehouseError(f"{directory} cannot be made durable: {error}")
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a directory, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def verify_staged(warehouse: Path, location: Mapping[str, Any]) -> None:
@@ -166,11 +180,3 @@ def _between(directory: Path, warehouse: Path) -> Iterator[Path]:
     for folder in directory.parents:
         if folder.is_relative_to(warehouse):
             yield folder
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

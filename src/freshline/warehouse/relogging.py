@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from freshline.warehouse.delta import APP, LAST_CHECKPOINT, Action, DeltaLog, names, sync, written
+from freshline.warehouse.delta import APP, LAST_CHECKPOINT, Action, DeltaLog, names, written
+from freshline.warehouse.files import sync
 
 CHECKPOINT = ".checkpoint."
 BESIDE = ".log-"
