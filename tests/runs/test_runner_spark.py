@@ -368,6 +368,7 @@ def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
     assert not exists(pid)
 
 
+@pytest.mark.full
 def test_a_jvm_that_dies_between_two_steps_is_replaced_before_the_next(bench: Bench) -> None:
     """The supervisor sees a runner that is gone, and gives it no step that would fail for nothing."""
     bench.runner = another(bench)
@@ -377,6 +378,7 @@ def test_a_jvm_that_dies_between_two_steps_is_replaced_before_the_next(bench: Be
     wait_until(lambda: not bench.runner.alive, 10, what="the end of the runner")
 
 
+@pytest.mark.full
 def test_a_jvm_without_memory_ends_and_the_error_says_so(bench: Bench) -> None:
     """It does not limp on with a full heap: the runner ends with it, and the error tells what to do (R12.2)."""
     bench.runner = another(bench)
@@ -388,6 +390,7 @@ def test_a_jvm_without_memory_ends_and_the_error_says_so(bench: Bench) -> None:
     assert not bench.runner.alive
 
 
+@pytest.mark.full
 def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:
     """SIGKILL of the supervisor in the middle of a Spark job leaves neither runner nor JVM (R12.1)."""
     script = Path(__file__).with_name("supervisor.py")
