@@ -21,7 +21,7 @@ $(STAMP): requirements/dev.lock pyproject.toml scripts/setup.sh
 demo: $(STAMP)  ## Watch real flights travel through a graph of assets (about 3 minutes)
 	@$(PYTHON) examples/flights/demo.py
 
-test: $(STAMP)  ## The gate: all tests but the long ones (under 10 minutes on 2 cores)
+test: $(STAMP)  ## The gate: all tests but the long ones (13 minutes on 2 cores)
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
 
 full: check  ## Everything but `make chaos`: checks, all tests, all mutants (about an hour)

@@ -86,9 +86,9 @@ def seal(warehouse: Path, directory: Path) -> dict[str, Any]:
     Spark's own checksum and marker files go away: Parquet has checksums of its own, and the list has the sizes.
     """
     try:
-        for file in [file for file in _files(directory) if file.name.startswith((".", "_"))]:
+        for file in [file for file in files_under(directory) if file.name.startswith((".", "_"))]:
             file.unlink()
-        files = {str(file.relative_to(warehouse)): file.stat().st_size for file in _files(directory)}
+        files = {str(file.relative_to(warehouse)): file.stat().st_size for file in files_under(directory)}
         for name in files:
             sync(warehouse / name)
         for folder in [*_folders(directory), *_between(directory, warehouse)]:
@@ -128,7 +128,7 @@ def difference(warehouse: Path, location: Mapping[str, Any]) -> str:
         return ""
     expected = dict(location["files"])
     try:
-        there = [file for path in location["paths"] for file in _files(warehouse / path)]
+        there = [file for path in location["paths"] for file in files_under(warehouse / path)]
         found = {str(file.relative_to(warehouse)): file.stat().st_size for file in there}
     except OSError as error:
         return str(error)
@@ -164,7 +164,8 @@ def full_disk(error: BaseException) -> WarehouseError | None:
     )
 
 
-def _files(directory: Path) -> Iterator[Path]:
+def files_under(directory: Path) -> Iterator[Path]:
+    """Every file in it, however deep."""
     for folder, _, names in os.walk(directory):
         for name in names:
             yield Path(folder, name)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from freshline.warehouse.files import not_durable, sync
+from freshline.warehouse.files import files_under, not_durable, sync
 
 LOOK_S = 0.25
-SHARE = 20  # of the time, at most, for looking: a directory of very many files is looked at less often
+SHARE = 20  # looking takes a twentieth of the time at most: a directory of very many files is looked at less often
 WORTH = 2**20  # bytes
 
 
@@ -63,11 +62,7 @@ class _Flusher(threading.Thread):
 
 
 def _sizes(directory: Path) -> Iterator[tuple[Path, int, int]]:
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            file = Path(folder, name)
-            try:
-                status = file.stat()
-            except OSError:
-                continue
+    for file in files_under(directory):
+        with suppress(OSError):  # it may be gone by now
+            status = file.stat()
             yield file, status.st_ino, status.st_size
