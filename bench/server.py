@@ -30,7 +30,11 @@ T = TypeVar("T")
 POLL_S = 0.005
 LISTEN_S = 0.25
 TIMEOUT_S = 300.0
-IDLE = "SELECT NOT EXISTS (SELECT FROM inbox) AND NOT EXISTS (SELECT FROM considerations WHERE not_before <= now())"
+# Not `now()`: it is from before the statement looks, and what became due in between would be passed over.
+IDLE = """
+SELECT NOT EXISTS (SELECT FROM inbox)
+   AND NOT EXISTS (SELECT FROM considerations WHERE not_before <= clock_timestamp())
+"""
 
 
 class Server:

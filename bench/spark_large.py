@@ -11,8 +11,8 @@ from bench.sparkling import sides
 
 GOAL = 1.15
 ROWS = 20_000_000
-SESSIONS = 3  # of each side: Java compiles the same code in one process better than in another
-PAIRS = 9  # in all sessions: one write differs from the next by a fifth on a machine that others use too
+SESSIONS = 2  # of each side: Java compiles the same code in one process better than in another
+PAIRS = 8  # in all sessions: one write differs from the next by a fifth on a machine that others use too
 WARM = 2  # the first writes of a JVM are slower than the rest
 TOLD = 3  # pairs with checks, and without checksums on either side: they have no goal, and are told
 QUERY = (

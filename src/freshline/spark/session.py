@@ -99,8 +99,7 @@ def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dic
 def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
     """One JVM for everything, on one machine: no network, and little room for new objects if it is small.
 
-    The parallel collector keeps a dictionary's words beside what refers to them: a large write takes a sixth less time
-    than with the serial one, and a tenth less than with the one that Java takes by itself.
+    With the serial collector all tasks stand still for one thread: a large write takes a tenth to a sixth longer.
     """
     memory = _memory_gb(large=large)
     collector = "" if large else f" -XX:+UseParallelGC -XX:MaxNewSize={memory * NEW_MB_PER_GB}m"
