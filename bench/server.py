@@ -30,10 +30,10 @@ T = TypeVar("T")
 POLL_S = 0.005
 LISTEN_S = 0.25
 TIMEOUT_S = 300.0
-# Not `now()`: it is from before the statement looks, and what became due in between would be passed over.
+# Not by `now()`, which is from before the statement looks, and what became due in between would be passed over.
 IDLE = """
 SELECT NOT EXISTS (SELECT FROM inbox)
-   AND NOT EXISTS (SELECT FROM considerations WHERE not_before <= clock_timestamp())
+   AND NOT EXISTS (SELECT FROM considerations WHERE not_before <= freshline_now())
 """
 
 

@@ -27,7 +27,7 @@ def run(options: Options) -> Result:
     rows = options.rows or options.size(ROWS, 20_000)
     plain, checked, raw = Pairs(), Pairs(), Pairs()
     sessions = options.size(SESSIONS, 1)
-    rounds = -(-options.rounds(PAIRS) // sessions)
+    rounds = -(-options.rounds(PAIRS) // sessions)  # as many in each: rounded up
     for session in range(sessions):
         more = {} if session else {"checked": CHECKS}
         with sides(QUERY.format(rows=rows), {"large": (), **more}, warm=options.size(WARM, 1)) as both:

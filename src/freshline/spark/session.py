@@ -99,7 +99,7 @@ def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dic
 def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
     """One JVM for everything, on one machine: no network, and little room for new objects if it is small.
 
-    With the serial collector all tasks stand still for one thread: a large write takes a tenth to a sixth longer.
+    With the serial collector all tasks stand still for one thread: a large write takes 5 to 21 percent longer.
     """
     memory = _memory_gb(large=large)
     collector = "" if large else f" -XX:+UseParallelGC -XX:MaxNewSize={memory * NEW_MB_PER_GB}m"
