@@ -12,7 +12,7 @@ import pytest
 from freshline import failpoints
 from freshline.errors import FencedError
 from freshline.failpoints import FailpointError
-from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.model.run import ClaimedRun, FinishedStep, StagedOutput
 from freshline.runs.lease import Heart
 from freshline.services.reconciler import Reconciler
 from tests.lab import CODE, Lab, workflow
@@ -134,9 +134,9 @@ def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
     lab.store.rescue(10)
     assert lab.runs("b")[0]["progress"] is None, "what the lost attempt told is over"
     second = lab.start()
-    assert second.finished_steps == {"work": (StagedOutput("b", "work", "v1"),)}
+    assert second.finished_steps == {"work": FinishedStep(1, (StagedOutput("b", "work", "v1"),))}
     lab.store.renew_leases([{"id": first.id, "attempt": 2, "progress": {"step": "more"}}])
-    lab.store.publish_run(second, list(second.finished_steps["work"]), metrics={"more": {"rowsOut": 8}})
+    lab.store.publish_run(second, list(second.finished_steps["work"].outputs), metrics={"more": {"rowsOut": 8}})
     (ended,) = lab.runs("b")
     assert ended["result"]["metrics"] == {"work": {"rowsOut": 7}, "more": {"rowsOut": 8}}
     assert ended["progress"] is None

@@ -65,6 +65,14 @@ class StagedOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedStep:
+    """What an attempt has staged: a later one may use it, unless what the step has read was made anew since."""
+
+    attempt: int
+    outputs: tuple[StagedOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimedRun:
     """A run that this worker holds. `attempt` is the fencing token of every write.
 
@@ -83,7 +91,7 @@ class ClaimedRun:
     trigger: Mapping[str, Any]
     inputs: Mapping[str, PinnedInput]
     positions: Mapping[str, Mapping[str, Position]]
-    finished_steps: Mapping[str, tuple[StagedOutput, ...]]
+    finished_steps: Mapping[str, FinishedStep]
     job_fingerprint: str
     code_hash: str | None
     lease_ms: int

@@ -15,7 +15,7 @@ import structlog
 from freshline.definitions.schema import Produces, Retry, Spark, Step, Table, Workflow
 from freshline.definitions.steps import internal_inputs, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
-from freshline.model.run import ClaimedRun, PinnedInput, Position, StagedOutput
+from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
 from freshline.runs.increments import Reading, reading, reads_increments
 from freshline.runs.lease import Heart, Lease
 from freshline.runs.process import RunnerProcess
@@ -56,14 +56,25 @@ class Execution:
         return self.lease.run
 
     def execute(self) -> list[str]:
-        """All steps that no earlier attempt has finished, then the publication. Returns what was published."""
+        """All steps that no earlier attempt has finished, then the publication. Returns what was published.
+
+        A step whose files are gone is done anew, and so is every step that had read them: what is published together
+        fits together.
+        """
         definition = Workflow.model_validate(self.run.definition)
+        internal, made = internal_inputs(definition), dict[str, int]()  # by which attempt each asset was
         for step in step_order(definition):
-            done = self.run.finished_steps.get(step.id)
-            outputs = done if done is not None and self._still_there(done) else self._step(definition, step)
-            self.staged |= {output.asset_id: output for output in outputs}
+            since = max((made[asset_id] for asset_id in internal[step.id]), default=0)
+            done = self._kept(step, since) or FinishedStep(self.run.attempt, self._step(definition, step))
+            made |= {output.asset_id: done.attempt for output in step.produces}
+            self.staged |= {output.asset_id: output for output in done.outputs}
             self.step = None
         return self._publish(definition)
+
+    def _kept(self, step: Step, since: int) -> FinishedStep | None:
+        """The work of an earlier attempt, but of none before the one that made what the step reads."""
+        done = self.run.finished_steps.get(step.id)
+        return done if done and done.attempt >= since and self._still_there(done.outputs) else None
 
     def _still_there(self, outputs: tuple[StagedOutput, ...]) -> bool:
         """An earlier attempt's work is used only if its files are what it left."""

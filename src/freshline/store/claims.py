@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from freshline.model.run import ClaimedRun, PinnedInput, Position, StagedOutput
+from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
 from freshline.store.database import Connection
 from freshline.store.queries import load
 
@@ -67,11 +67,14 @@ def pinned_input(row: Row) -> PinnedInput:
     )
 
 
-def _finished_steps(connection: Connection, row: Row) -> dict[str, tuple[StagedOutput, ...]]:
+def _finished_steps(connection: Connection, row: Row) -> dict[str, FinishedStep]:
     if row["attempt"] == 1:
         return {}
     found = connection.execute(SQL["finished_steps"], {"run": row["id"]}).fetchall()
-    return {one["step_id"]: tuple(StagedOutput(**output) for output in one["outputs"]) for one in found}
+    return {
+        one["step_id"]: FinishedStep(one["attempt"], tuple(StagedOutput(**output) for output in one["outputs"]))
+        for one in found
+    }
 
 
 def _sessions(connection: Connection, row: Row) -> tuple[str, ...]:

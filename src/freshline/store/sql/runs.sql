@@ -97,7 +97,7 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
 
 -- name: finished_steps
 -- purpose: what earlier attempts of the run have finished: a new attempt goes on after them
-SELECT DISTINCT ON (step_id) step_id, outputs, metrics FROM run_steps
+SELECT DISTINCT ON (step_id) step_id, attempt, outputs, metrics FROM run_steps
  WHERE run_id = %(run)s AND status = 'succeeded' ORDER BY step_id, attempt DESC, try DESC
 
 -- name: open_sessions
