@@ -1,7 +1,7 @@
 """A Spark session without Freshline, in a process of its own: `python -m bench.bare` reads queries and writes Parquet.
 
 One line in is `DIRECTORY HOW QUERY`, one line out `took SECONDS`; whatever else is printed is Java's. `HOW` is `own`:
-as Spark writes by itself; or `raw`: without files of checksums, as Freshline's steps do.
+as Spark writes by itself; or `raw`: with the options of Freshline's steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 PLAIN = "--plain"
 TOOK = "took "
@@ -37,7 +37,7 @@ class Bare:
             )
 
     def write(self, query: str, *, raw: bool = False) -> float:
-        """The seconds of one query written to a new directory, which is removed then. `raw`: without checksums."""
+        """The seconds of one query written to a new directory, which is removed then. `raw`: as steps write."""
         directory = self._home / f"out-{next(self._numbers)}"
         into, out = self._pipe(self._process.stdin), self._pipe(self._process.stdout)
         into.write(f"{directory} {'raw' if raw else 'own'} {query}\n")
@@ -68,16 +68,18 @@ def serve(home: Path, *, plain: bool) -> None:
     for line in sys.stdin:
         directory, how, query = line.rstrip("\n").split(" ", 2)
         began = time.perf_counter()
-        spark.sql(query).write.mode("error").options(**(_writing() if how == "raw" else {})).parquet(directory)
+        table = spark.sql(query)
+        table.write.mode("error").options(**(_writing(table) if how == "raw" else {})).parquet(directory)
         sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
         sys.stdout.flush()
     spark.stop()
 
 
-def _writing() -> dict[str, str]:
-    from freshline.spark.staging import WRITING  # noqa: PLC0415 - Spark's own way does without
+def _writing(table: DataFrame) -> dict[str, str]:
+    from freshline.definitions.schema import Table  # noqa: PLC0415 - Spark's own way does without
+    from freshline.spark.staging import writing  # noqa: PLC0415 - the same
 
-    return WRITING
+    return writing(Table(), table.schema)
 
 
 def _plain() -> SparkSession:

@@ -39,7 +39,7 @@ class Sides:
         return queued_to_published(self.store, self.ear, slug, {"salt": salt})
 
     def plain(self, salt: int, *, raw: bool = False) -> float:
-        """Seconds of the same query written by a bare session. `raw`: without files of checksums, as Freshline does."""
+        """Seconds of the same query written by a bare session. `raw`: with the options of steps."""
         return self.bare.write(self.query.replace(":salt", str(salt)), raw=raw)
 
 

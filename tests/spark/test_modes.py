@@ -209,6 +209,30 @@ def test_the_first_write_of_a_merge_needs_one_row_per_key_too(mill: Mill, split:
     assert mill.rows("out") == [(1, "a"), (None, "b")]
 
 
+def test_a_head_that_was_not_merged_may_not_have_doubles_of_a_key(mill: Mill) -> None:
+    """A table that becomes one to merge, or gets other keys: no row goes without a word, and the error says more."""
+    rows = "SELECT * FROM VALUES (1, 'a', 1), (1, 'b', 2), (2, 'a', 3) AS t(k, l, v)"
+    one = "SELECT 2 AS k, 'a' AS l, 4 AS v"
+
+    def merge(query: str, *keys: str) -> None:
+        mill.lab.apply(flow("out", query, auto=None, table={"mode": "merge", "keys": list(keys)}))
+
+    mill.lab.apply(flow("out", rows, auto=None))
+    mill.run("out")
+    merge(one, "k")
+    with pytest.raises(JobError, match="2 rows of version 1 have the same k; merging needs one row per key") as refused:
+        mill.run("out")
+    assert refused.value.hint == "write it anew: `freshline run SLUG --full-refresh`"
+    merge(one, "k", "l")
+    mill.run("out")
+    merge(one, "k")
+    with pytest.raises(JobError, match="2 rows of version 2 have the same k"):
+        mill.run("out")
+    assert mill.rows("out") == [(1, "a", 1), (1, "b", 2), (2, "a", 4)]
+    mill.run("out", full_refresh=True)
+    assert mill.rows("out") == [(2, "a", 4)]
+
+
 def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     """Old rows have null in a new column; a type that changed is refused with what to do."""
     table: dict[str, Any] = {"table": {"mode": "append", "onReplacedInput": "append"}}

@@ -6,16 +6,19 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import polars as pl
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
+from freshline.definitions.schema import Table
 from freshline.services.scribe import Scribe
 from freshline.spark.engine import Engine
+from freshline.spark.staging import writing
 from tests.lab import laboratory
 from tests.spark.mill import Mill, flow, job
 
@@ -31,6 +34,19 @@ SELECT * FROM VALUES
 AS t (byte, short, int, long, float, double, decimal, string, binary, boolean, date, timestamp, bare, array, map,
       struct)
 """
+MANY = """
+SELECT if(id % 7 = 0, null, hash(id)) AS int, xxhash64(id) AS long, hash(id) / 7.0D AS double,
+       CAST(hash(id) AS DECIMAL(12, 2)) / 3 AS narrow,
+       if(id % 5 = 0, null, concat('https://example.org/ü/', hash(id), '/', id)) AS text, sha2(string(id), 256) AS sha,
+       if(id % 3 = 0, null, unhex(md5(string(id)))) AS binary, hash(id) % 2 = 0 AS boolean,
+       date_add(DATE'1970-01-01', CAST(hash(id, 1) % 80000 AS INT)) AS date,
+       timestamp_micros(hash(id) * 1000003L) AS timestamp,
+       CAST(timestamp_micros(id * 86399999L) AS TIMESTAMP_NTZ) AS bare,
+       if(id % 11 = 0, null, transform(sequence(0, id % 4), x -> xxhash64(id, x))) AS array,
+       map(string(id), hash(id)) AS map, named_struct('a', hash(id), 'b', if(id % 2 = 0, null, string(id))) AS struct
+  FROM range(0, 30000, 1, 1)
+"""
+WIDE = "SELECT CAST(hash(id) AS DECIMAL(19, 9)) AS wide FROM range(0, 120000, 1, 1)"  # too much for a dictionary
 
 
 @pytest.fixture
@@ -99,6 +115,64 @@ def test_all_types_are_read_as_they_were_written(mill: Mill) -> None:
     mill.lab.apply(flow("out", TYPES, auto=None))
     mill.run("out")
     assert check(mill, "out") == 1
+
+
+def encodings(mill: Mill, asset: str) -> dict[str, set[str]]:
+    """How each column of the head's files is encoded."""
+    root = mill.lab.settings.warehouse_path
+    (directory,) = mill.snapshot(asset)["location"]["paths"]
+    with duckdb.connect() as connection:
+        query = "SELECT path_in_schema, encodings FROM parquet_metadata(?)"
+        found = connection.execute(query, [str(root / directory / "*.parquet")]).fetchall()
+    return {name: set(texts.split(", ")) for name, texts in found}
+
+
+def test_all_encodings_are_read_as_they_were_written(mill: Mill) -> None:
+    """ADR 0013: enough different values that no column is a dictionary; nulls between them, and none."""
+    mill.lab.apply(flow("out", MANY, auto=None))
+    mill.run("out")
+    seen = encodings(mill, "out")
+    assert "DELTA_BINARY_PACKED" in seen["int"] & seen["long"] & seen["timestamp"]
+    assert "DELTA_BYTE_ARRAY" in seen["text"] & seen["binary"]
+    assert "RLE" in seen["boolean"]
+    assert check(mill, "out") == 1
+
+
+def test_wide_decimals_are_read_by_all(mill: Mill) -> None:
+    """ADR 0013: Polars does not know their encoding of version 2."""
+    mill.lab.apply(flow("out", WIDE, auto=None))
+    mill.run("out")
+    assert check(mill, "out") == 1
+
+
+WIDEST, LONG = DecimalType(19, 9), DecimalType(18, 9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "version"),
+    [
+        (LONG, None, 2),
+        (WIDEST, None, 1),
+        (WIDEST, 2, 2),
+        (LONG, 1, 1),
+        (ArrayType(WIDEST), None, 1),
+        (ArrayType(LONG), None, 2),
+        (MapType(LONG, WIDEST), None, 1),
+        (MapType(WIDEST, LONG), None, 1),
+        (StructType([StructField("a", LONG), StructField("b", ArrayType(WIDEST))]), None, 1),
+    ],
+)
+def test_the_version_of_files_is_chosen_by_the_types(kind: DataType, asked: Literal[1, 2] | None, version: int) -> None:
+    """ADR 0013: wide decimals anywhere, unless the definition says which."""
+    options = writing(Table(parquet=asked), StructType([StructField("c", kind)]))
+    assert options["parquet.writer.version"] == f"PARQUET_{version}_0"
+
+
+def test_a_table_may_have_files_that_older_readers_know(mill: Mill) -> None:
+    """ADR 0013: `parquet: 1` has no encoding that came later."""
+    mill.lab.apply(flow("out", MANY, auto=None, table={"parquet": 1}))
+    mill.run("out")
+    assert not any("DELTA" in one for seen in encodings(mill, "out").values() for one in seen)
 
 
 def test_every_version_of_every_mode_is_read(mill: Mill) -> None:

@@ -11,7 +11,9 @@ from pyspark.sql.types import StructField, StructType
 from freshline.errors import JobError
 from freshline.spark.fingerprint import quoted
 
-NEW, ROW, COUNT = "__freshline_new", "__freshline_row", "__freshline_count"  # the table may have any other column
+# The table may have any other column.
+NEW, ROW, COUNT, OLD = "__freshline_new", "__freshline_row", "__freshline_count", "__freshline_old"
+ANEW = "write it anew: `freshline run SLUG --full-refresh`"
 
 
 def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
@@ -27,7 +29,7 @@ def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
             raise JobError(
                 f"asset {asset_id!r}: column {field.name!r} was {old.dataType.simpleString()} and is now "
                 f"{kind}; rows can only be added to a table of the same types",
-                hint="cast it, or write the whole table anew: `freshline run SLUG --full-refresh`",
+                hint=f"cast it, or {ANEW}",
             )
     new = [field for field in now.fields if field.name.lower() not in known]
     return StructType([*before.fields, *new]).toNullable()
@@ -47,15 +49,16 @@ def _named(field: StructField, there: Collection[str]) -> Column:
 def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Observation) -> DataFrame:
     """The rows of the head, replaced where a new row has the same keys, and the new rows. Nulls are equal as keys.
 
-    The new rows are computed once. `seen` learns how many of them share their keys at `most`: see `refuse_doubles`.
+    The new rows are computed once. `seen` learns how many of them, and of the head's, share their keys at most: `new`
+    and `old`, for `refuse_doubles`.
     """
     names = before.columns + [name for name in table.columns if name.lower() not in map(str.lower, before.columns)]
     both = before.withColumn(NEW, F.lit(0)).unionByName(table.withColumn(NEW, F.lit(1)), allowMissingColumns=True)
     row = F.struct(*(F.col(quoted(name)) for name in names))
     grouped = both.groupBy(*(F.col(quoted(key)) for key in keys)).agg(
-        F.max_by(row, F.col(NEW)).alias(ROW), F.sum(NEW).alias(COUNT)
+        F.max_by(row, F.col(NEW)).alias(ROW), F.sum(NEW).alias(COUNT), F.sum(1 - F.col(NEW)).alias(OLD)
     )
-    counted = grouped.observe(seen, F.max(COUNT).alias("most"))
+    counted = grouped.observe(seen, F.max(COUNT).alias("new"), F.max(OLD).alias("old"))
     return counted.select(*(F.col(ROW).getField(name).alias(name) for name in names))
 
 
@@ -72,4 +75,14 @@ def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None
         raise JobError(
             f"asset {asset_id!r}: {most} new rows have the same {', '.join(keys)}; merging needs one row per key; "
             "nothing was published"
+        )
+
+
+def refuse_old_doubles(asset_id: str, version: int, keys: Sequence[str], most: int | None) -> None:
+    """A head that was not merged by these keys may have doubles; all of them but one would go without a word."""
+    if most is not None and most > 1:
+        raise JobError(
+            f"asset {asset_id!r}: {most} rows of version {version} have the same {', '.join(keys)}; merging needs one "
+            "row per key; nothing was published",
+            hint=ANEW,
         )
