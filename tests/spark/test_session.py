@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline.definitions.spark import OWN, STATIC_SQL, is_runtime
-from freshline.spark.session import EVERYWHERE
+from freshline.spark.session import EVERYWHERE, NEW_MB_PER_GB
 
 pytestmark = pytest.mark.spark
 
@@ -27,3 +27,13 @@ def test_what_every_step_sets_is_not_the_users(spark: SparkSession) -> None:
         assert name in OWN
         assert is_runtime(name)
         session.conf.set(name, value)
+
+
+def test_a_warm_session_collects_in_parallel_and_keeps_little_for_new_objects(spark: SparkSession) -> None:
+    """With one thread all tasks would stand still for it; of a third of its memory, a warm session would keep all."""
+    beans = spark._jvm.java.lang.management.ManagementFactory
+    collectors = {bean.getName() for bean in beans.getGarbageCollectorMXBeans()}
+    assert collectors == {"PS Scavenge", "PS MarkSweep"}
+    options = list(beans.getRuntimeMXBean().getInputArguments())
+    most = int(spark.conf.get("spark.driver.memory").removesuffix("g")) * NEW_MB_PER_GB
+    assert [one for one in options if one.startswith("-XX:MaxNewSize=")] == [f"-XX:MaxNewSize={most}m"]
