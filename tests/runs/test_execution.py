@@ -38,18 +38,18 @@ def test_a_session_that_may_still_compute_is_remembered(
     assert list(execution.slot.orphans) == (["session-1"] if remembered else [])
 
 
-def chain(**reads: str) -> dict[str, object]:
-    """A workflow of steps that each make the asset of their name from another one."""
+def graph(**before: str) -> dict[str, object]:
+    """A workflow of steps that each make the asset of their name from another one, or come `after:` another one."""
     return {
-        "slug": "chain",
+        "slug": "graph",
         "steps": [
             {
                 "id": name,
                 "job": {"kind": "python", "entrypoint": "jobs:work"},
-                "consumes": [{"assetId": read}],
+                **({"dependsOn": [one[6:]]} if one.startswith("after:") else {"consumes": [{"assetId": one}]}),
                 "produces": [{"assetId": name}],
             }
-            for name, read in reads.items()
+            for name, one in before.items()
         ],
     }
 
@@ -57,24 +57,25 @@ def chain(**reads: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("finished", "gone", "anew"),
     [
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "", ""),
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "c", "c"),
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "b", "bc"),
-        ({"a": 1, "b": 1, "c": 1, "d": 1}, "a", "abc"),
-        ({"a": 2, "b": 1, "c": 1, "d": 1}, "", "bc"),
-        ({"a": 2, "b": 2, "c": 1, "d": 1}, "", "c"),
-        ({"a": 1, "b": 2, "c": 2, "d": 1}, "", ""),
-        ({"a": 1}, "", "bcd"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "", ""),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "c", "c"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "d", "de"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "b", "bc"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "a", "abc"),
+        ({"a": 2, "b": 1, "c": 1, "d": 1, "e": 1}, "", "bc"),
+        ({"a": 2, "b": 2, "c": 1, "d": 1, "e": 1}, "", "c"),
+        ({"a": 1, "b": 2, "c": 2, "d": 1, "e": 1}, "", ""),
+        ({"a": 1}, "", "bcde"),
     ],
 )
-def test_a_step_is_done_anew_with_whatever_it_has_read(
+def test_a_step_is_done_anew_with_whatever_comes_before_it(
     monkeypatch: pytest.MonkeyPatch, finished: Mapping[str, int], gone: str, anew: str
 ) -> None:
     """Promise 7: outputs that are published together were made from each other, however many attempts it took."""
     outputs = {name: (StagedOutput(name, name, f"{name}{attempt}"),) for name, attempt in finished.items()}
     run = SimpleNamespace(
         attempt=3,
-        definition=chain(a="source", b="a", c="b", d="source"),
+        definition=graph(a="source", b="a", c="after:b", d="source", e="d"),
         finished_steps={name: FinishedStep(attempt, outputs[name]) for name, attempt in finished.items()},
     )
     done: list[str] = []
@@ -90,4 +91,4 @@ def test_a_step_is_done_anew_with_whatever_it_has_read(
     execution.lease, execution.staged = SimpleNamespace(run=run), {}  # type: ignore[assignment]  # all that it asks
     published = execution.execute()
     assert "".join(done) == anew
-    assert published == [f"{name}{3 if name in anew else finished[name]}" for name in "abcd"]
+    assert published == [f"{name}{3 if name in anew else finished[name]}" for name in "abcde"]

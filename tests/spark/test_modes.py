@@ -45,6 +45,12 @@ def test_appended_rows_come_to_those_that_are_there(mill: Mill) -> None:
         (0, 0, 2), (1, 0, 3), (2, 0, 4), (2, 0, 4),
     ]  # fmt: skip
     assert len({row["data_version"] for row in seen}) == 3
+    assert [row["difference"] for row in seen[1:]] == [
+        {"rows": ["2 -> 3"], "columns": ["n"]}, {"rows": ["3 -> 4"], "columns": ["n"]}, None,
+    ]  # fmt: skip
+    told = [run["result"]["metrics"]["work"] for run in mill.lab.runs("numbers")]
+    assert [one["rowsOut"] for one in told] == [2, 1, 1, 0], "what was written, not what was there"
+    assert [one["bytesOut"] for one in told[:3]] == [sum(row["location"]["files"].values()) for row in seen[:3]]
     assert seen[2]["bytes"] == sum(sum(row["location"]["files"].values()) for row in seen[:3])
 
 
@@ -223,6 +229,9 @@ def test_a_head_that_was_not_merged_may_not_have_doubles_of_a_key(mill: Mill) ->
     with pytest.raises(JobError, match="2 rows of version 1 have the same k; merging needs one row per key") as refused:
         mill.run("out")
     assert refused.value.hint == "write it anew: `freshline run SLUG --full-refresh`"
+    merge("SELECT 2 AS m, 2 AS k, 'a' AS l, 4 AS v", "m")
+    with pytest.raises(JobError, match="version 1 cannot be merged by m: it has no such column"):
+        mill.run("out")
     merge(one, "k", "l")
     mill.run("out")
     merge(one, "k")
@@ -241,7 +250,7 @@ def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     mill.lab.apply(flow("out", "SELECT 'x' AS b, 2 AS a", auto=None, **table))
     mill.run("out")
     assert mill.rows("out") == [(1, None), (2, "x")]
-    assert mill.snapshot("out")["difference"] == {"added": ["b string"], "columns": ["a"]}
+    assert mill.snapshot("out")["difference"] == {"added": ["b string"], "rows": ["1 -> 2"], "columns": ["a"]}
     mill.lab.apply(flow("out", "SELECT '2' AS a", auto=None, **table))
     mill.lab.store.request_run("out")
     with pytest.raises(JobError, match="column 'a' was int and is now string"):

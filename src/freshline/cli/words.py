@@ -99,5 +99,13 @@ def _from_iso(text: str) -> datetime | None:
 
 def differing(difference: Mapping[str, Sequence[str]]) -> str:
     """What two versions of a table differ by, as `+ day date; values of n, delay`."""
-    words = {"added": "+ {}", "removed": "- {}", "retyped": "{}", "columns": "values of {}"}
+    words = {
+        "added": "+ {}",
+        "removed": "- {}",
+        "retyped": "{}",
+        "order": "columns in the order {}",
+        "rows": "rows {}",
+        "columns": "values of {}",
+        "rolledBack": "a rollback to version {}",
+    }
     return "; ".join(words[kind].format(", ".join(names)) for kind, names in difference.items())

@@ -41,7 +41,7 @@ class Table(Model):
     on_replaced_input: Literal["replace", "append"] = Field(
         default="replace", description="Of an append: what a run does when an input changed other than by append."
     )
-    parquet: Literal[1, 2] | None = Field(
+    parquet: Annotated[int, Field(ge=1, le=2)] | None = Field(
         default=None,
         description="The version of its files' encodings; default 2, but 1 with decimals of more than 18 digits.",
     )

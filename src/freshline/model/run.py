@@ -66,7 +66,7 @@ class StagedOutput:
 
 @dataclass(frozen=True, slots=True)
 class FinishedStep:
-    """What an attempt has staged: a later one may use it, unless what the step has read was made anew since."""
+    """What an attempt has staged: a later one may use it, unless what comes before was done anew since."""
 
     attempt: int
     outputs: tuple[StagedOutput, ...]

@@ -13,7 +13,7 @@ import psycopg
 import structlog
 
 from freshline.definitions.schema import Produces, Retry, Spark, Step, Table, Workflow
-from freshline.definitions.steps import internal_inputs, step_order
+from freshline.definitions.steps import dependencies, internal_inputs, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
 from freshline.runs.increments import Reading, reading, reads_increments
@@ -58,21 +58,21 @@ class Execution:
     def execute(self) -> list[str]:
         """All steps that no earlier attempt has finished, then the publication. Returns what was published.
 
-        A step whose files are gone is done anew, and so is every step that had read them: what is published together
+        A step whose files are gone is done anew, and so is every step that comes after it: what is published together
         fits together.
         """
         definition = Workflow.model_validate(self.run.definition)
-        internal, made = internal_inputs(definition), dict[str, int]()  # by which attempt each asset was
+        before, attempts = dependencies(definition), dict[str, int]()
         for step in step_order(definition):
-            since = max((made[asset_id] for asset_id in internal[step.id]), default=0)
+            since = max((attempts[step_id] for step_id in before[step.id]), default=0)
             done = self._kept(step, since) or FinishedStep(self.run.attempt, self._step(definition, step))
-            made |= {output.asset_id: done.attempt for output in step.produces}
+            attempts[step.id] = done.attempt
             self.staged |= {output.asset_id: output for output in done.outputs}
             self.step = None
         return self._publish(definition)
 
     def _kept(self, step: Step, since: int) -> FinishedStep | None:
-        """The work of an earlier attempt, but of none before the one that made what the step reads."""
+        """The work of an earlier attempt, but of none before the one that did what comes before the step."""
         done = self.run.finished_steps.get(step.id)
         return done if done and done.attempt >= since and self._still_there(done.outputs) else None
 
@@ -112,7 +112,7 @@ class Execution:
             raise
         except FreshlineError as error:
             if isinstance(error, CheckError):
-                error.hint = _whereabouts(error, self.settings.keep_failed_hours)
+                error.hint = _whereabouts(error, self.settings.keep_failed_hours) or error.hint
             failure = describe(error, step.id)
             self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise
@@ -274,10 +274,18 @@ class Execution:
         )
 
     def _damaged_heads(self) -> set[str]:
-        """Directories that an equal output must not keep: their files are not those that were published (ADR 0008)."""
-        heads = [self.run.inputs[asset_id] for asset_id in self.staged if asset_id in self.run.inputs]
-        located = [head.location for head in heads if head.location]
-        return {one["paths"][-1] for one in located if files.difference(self.settings.warehouse_path, one)}
+        """Directories that an equal output must not keep: their files are not those that were published (ADR 0008).
+
+        Nor if a user asks for everything anew and the files are to have other encodings (ADR 0013).
+        """
+        heads = [(self.run.inputs[one], output) for one, output in self.staged.items() if one in self.run.inputs]
+        located = [(head.location, output.location or {}) for head, output in heads if head.location]
+        return {
+            old["paths"][-1]
+            for old, new in located
+            if files.difference(self.settings.warehouse_path, old)
+            or (self._forced and old.get("parquet") != new.get("parquet"))
+        }
 
     def _persist(self, write: Callable[[], T]) -> T:
         return persist(write, lambda: self.pause(RETRY_S))

@@ -46,16 +46,20 @@ class Result:
         return told if self.passed else {**told, "message": _storable(self.said, LONGEST)}
 
 
-def run_checks(written: DataFrame, whole: DataFrame, rows: int, checks: Sequence[Check]) -> list[Result]:
+def run_checks(
+    written: DataFrame, whole: DataFrame, rows: int, checks: Sequence[Check], *, wrote: int | None = None
+) -> list[Result]:
     """The outcome of every check, in the declared order. `rows`: of the whole table, known from the write.
 
+    `wrote`: how many of them were written, if not all.
     What holds for single rows is checked on those that were written; what speaks of the table, on the whole table.
     """
     for check in checks:
         _check_columns(whole, check)
     with _told("the checks"):
         counted = _count(written, whole, checks) | _repeated(whole, checks)
-    return [_result(whole, rows, check, counted.get(i)) for i, check in enumerate(checks)]
+    new = rows if wrote is None else wrote
+    return [_result(whole, rows, new, check, counted.get(i)) for i, check in enumerate(checks)]
 
 
 @contextmanager
@@ -143,7 +147,7 @@ def _expression(table: DataFrame, sql: str) -> dict[str, Column]:
     return {"count": violated}
 
 
-def _result(table: DataFrame, rows: int, check: Check, counted: Mapping[str, Any] | None) -> Result:
+def _result(table: DataFrame, rows: int, wrote: int, check: Check, counted: Mapping[str, Any] | None) -> Result:
     match check.kind:
         case "minRows":
             low = check.min_rows or 0
@@ -162,18 +166,18 @@ def _result(table: DataFrame, rows: int, check: Check, counted: Mapping[str, Any
         case "freshRows":
             return _fresh(check, seen["age"])
         case "sql":
-            return _sql(check, seen, rows)
-    return _values(check, seen, rows)
+            return _sql(check, seen, rows, wrote)
+    return _values(check, seen, wrote)
 
 
-def _sql(check: Check, seen: Mapping[str, Any], rows: int) -> Result:
+def _sql(check: Check, seen: Mapping[str, Any], rows: int, wrote: int) -> Result:
     """An aggregate may be false of a table without a single row."""
     if "holds" in seen:
         holds = bool(seen["holds"])
         said = f"`{check.sql}` does not hold for the table of {rows} rows"
         return Result(check, holds, 0 if holds else rows, said)
     wrong = seen["count"]
-    return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {rows} rows")
+    return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {wrote} rows")
 
 
 def _not_null(check: Check, seen: Mapping[str, Any]) -> Result:
@@ -182,7 +186,7 @@ def _not_null(check: Check, seen: Mapping[str, Any]) -> Result:
     return Result(check, not nulls, nulls or 0, said)
 
 
-def _values(check: Check, seen: Mapping[str, Any], rows: int) -> Result:
+def _values(check: Check, seen: Mapping[str, Any], wrote: int) -> Result:
     """`accepted` and `range`: how many values are wrong, and one of them."""
     count = seen["count"]
     if check.accepted:
@@ -194,7 +198,7 @@ def _values(check: Check, seen: Mapping[str, Any], rows: int) -> Result:
     bounds = check.range
     column, least, most = (bounds.column, bounds.min, bounds.max) if bounds else ("", None, None)
     said = (
-        f"column {column!r} has {count} of {rows} values out of range: it goes from {low!r} to {high!r}; "
+        f"column {column!r} has {count} of {wrote} values out of range: it goes from {low!r} to {high!r}; "
         f"allowed is {'' if least is None else f'{least!r} '}to{'' if most is None else f' {most!r}'}"
     )
     return Result(check, not count, {"count": count, "min": low, "max": high}, said)

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
 from pyspark.sql.types import StructField, StructType
 
-from freshline.errors import JobError
+from freshline.errors import CheckError, JobError
 from freshline.spark.fingerprint import quoted
 
 # The table may have any other column.
@@ -70,9 +70,9 @@ def most_per_key(table: DataFrame, keys: Sequence[str]) -> int | None:
 
 
 def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None:
-    """Which of two new rows with the same keys should win is for the job to say."""
+    """Which of two new rows with the same keys should win is for the job to say; another try would not know either."""
     if most is not None and most > 1:
-        raise JobError(
+        raise CheckError(
             f"asset {asset_id!r}: {most} new rows have the same {', '.join(keys)}; merging needs one row per key; "
             "nothing was published"
         )
@@ -81,7 +81,7 @@ def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None
 def refuse_old_doubles(asset_id: str, version: int, keys: Sequence[str], most: int | None) -> None:
     """A head that was not merged by these keys may have doubles; all of them but one would go without a word."""
     if most is not None and most > 1:
-        raise JobError(
+        raise CheckError(
             f"asset {asset_id!r}: {most} rows of version {version} have the same {', '.join(keys)}; merging needs one "
             "row per key; nothing was published",
             hint=ANEW,

@@ -24,6 +24,8 @@ EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     # Spark's own default is a form that others read as nanoseconds, or not at all.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Its decimals are bytes of a fixed length, which not everybody reads in newer encodings (ADR 0013).
+    "spark.sql.parquet.writeLegacyFormat": "false",
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from freshline.definitions.schema import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
@@ -20,19 +20,12 @@ from freshline.failpoints import hit
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
 from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, counted, fingerprint
+from freshline.spark.parquet import encodings, writing
 from freshline.spark.shipping import check_arrived
 from freshline.warehouse import files
 from freshline.warehouse.flushing import flushed
 
-WRITING = {
-    # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",
-    # No second file of checksums beside each file, which sealing would remove: it costs a large write 5 percent.
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-}
 MOST_PARTS = 10_000
-LONG_DIGITS = 18  # of a decimal that fits into a long
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +88,10 @@ def write(table: DataFrame, staging: Staging) -> StagedOutput:
 
 def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = None) -> StagedOutput:
     seen = _write(table, staging)
-    location = _sealed(staging, seen, seen.rows)
+    location = _sealed(staging, table.schema, seen, seen.rows)
     if staging.table.mode == "merge":
         _refuse_doubles(table, staging, doubles)
-    return _staged(staging, table.schema, seen, location, _check(table, staging, seen.rows))
+    return _staged(staging, table.schema, seen, location, _check(table, staging, seen.rows, seen.rows))
 
 
 def _refuse_doubles(table: DataFrame, staging: Staging, seen: Observation | None) -> None:
@@ -117,14 +110,18 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
     added = merging.aligned(table, schema)
     part = _write(added, staging)
     seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
-    location = _sealed(staging, seen, part.rows)
-    results = _check(added, staging, seen.rows, head)
+    location = _sealed(staging, schema, seen, part.rows)
+    results = _check(added, staging, part.rows, seen.rows, head)
     return _staged(staging, schema, seen, location, results, appended=head)
 
 
-def _sealed(staging: Staging, seen: Fingerprint, wrote: int) -> dict[str, Any]:
+def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int) -> dict[str, Any]:
     hit("stage:written")
-    location = {**files.seal(staging.warehouse, staging.directory), "fingerprint": seen.as_json()}
+    location = {
+        **files.seal(staging.warehouse, staging.directory),
+        "fingerprint": seen.as_json(),
+        "parquet": encodings(staging.table, schema),
+    }
     if staging.elsewhere:
         check_arrived(staging.warehouse, location, wrote)
     if staging.table.partition_by:
@@ -190,6 +187,13 @@ def _refuse_head(staging: Staging, head: PinnedInput) -> None:
             hint=merging.ANEW,
         )
     before, now = tuple(location.get("partitionBy", ())), staging.table.partition_by
+    known = {name.lower() for name in _struct(head).fieldNames()}
+    if lacking := [key for key in staging.table.keys if known and key.lower() not in known]:
+        raise JobError(
+            f"asset {staging.asset_id!r}: version {head.sequence} cannot be merged by {', '.join(lacking)}: "
+            "it has no such column",
+            hint=merging.ANEW,
+        )
     if staging.table.mode == "append" and before != now:
         raise JobError(
             f"asset {staging.asset_id!r}: its files were split by {', '.join(before) or 'nothing'}, and partitionBy is "
@@ -236,33 +240,15 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     return fingerprint(observation.get, fields)
 
 
-def writing(table: Table, schema: StructType) -> dict[str, str]:
-    """The options of a step's write. Encodings of version 2 make smaller files, sooner (ADR 0013)."""
-    version = table.parquet or (1 if _has_wide_decimals(schema) else 2)
-    return {**WRITING, "parquet.writer.version": f"PARQUET_{version}_0"}
-
-
-def _has_wide_decimals(kind: DataType) -> bool:
-    """Spark writes these as bytes of a fixed length, whose encodings of version 2 Polars does not read."""
-    match kind:
-        case DecimalType():
-            return bool(kind.precision > LONG_DIGITS)
-        case StructType():
-            return any(_has_wide_decimals(one.dataType) for one in kind.fields)
-        case ArrayType():
-            return _has_wide_decimals(kind.elementType)
-        case MapType():
-            return _has_wide_decimals(kind.keyType) or _has_wide_decimals(kind.valueType)
-    return False
-
-
 def _written(table: DataFrame, staging: Staging) -> DataFrame:
     """What was written, instead of what would be computed again."""
     written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
     return merging.aligned(written, table.schema) if staging.table.partition_by else written
 
 
-def _check(table: DataFrame, staging: Staging, rows: int, head: PinnedInput | None = None) -> list[checks.Result]:
+def _check(
+    table: DataFrame, staging: Staging, wrote: int, rows: int, head: PinnedInput | None = None
+) -> list[checks.Result]:
     """Look at what was written; `head`: what it comes to."""
     if staging.produced is None or not staging.produced.checks:
         return []
@@ -270,7 +256,7 @@ def _check(table: DataFrame, staging: Staging, rows: int, head: PinnedInput | No
     before = [reading.load(table.sparkSession, staging.warehouse, head)] if head else []
     whole = reading.union([*before, written])
     try:
-        results = checks.run_checks(written, whole, rows, staging.produced.checks)
+        results = checks.run_checks(written, whole, rows, staging.produced.checks, wrote=wrote)
     except CheckError as error:
         error.staged = str(staging.directory)
         raise

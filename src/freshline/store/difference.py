@@ -11,11 +11,16 @@ MOST = 100
 
 
 def difference(before: Mapping[str, Any], now: StagedOutput) -> dict[str, Any] | None:
-    """`{added, removed, retyped, columns}`, each only if there is one; None: nothing is known.
+    """`{added, removed, retyped, order, rows, columns}`, each only if there is one; None: nothing is known.
 
     `columns` are those that both have and whose values are not the same: by their fingerprints, where both have them.
     """
-    found = {**columns_changed(before["schema"], now.schema), "columns": _values(before["location"], now.location)}
+    found = {
+        **columns_changed(before["schema"], now.schema),
+        "order": _order(before["schema"], now.schema),
+        "rows": _rows(before["rows"], now.rows),
+        "columns": _values(before["location"], now.location),
+    }
     shown = {name: names[:MOST] for name, names in found.items() if names}
     return shown or None
 
@@ -30,6 +35,17 @@ def columns_changed(before: Any, now: Any) -> dict[str, list[str]]:
         "removed": [f"{name} {kind}" for name, kind in old.items() if name not in new],
         "retyped": [f"{name} {old[name]} -> {kind}" for name, kind in new.items() if name in old and old[name] != kind],
     }
+
+
+def _order(before: Any, now: Any) -> list[str]:
+    """The columns as they are now, if those that both have stood in another order."""
+    old, new = list(_columns(before)), list(_columns(now))
+    stayed = [name for name in new if name in old]
+    return [] if stayed == [name for name in old if name in new] else new
+
+
+def _rows(before: int | None, now: int | None) -> list[str]:
+    return [] if before is None or now is None or before == now else [f"{before} -> {now}"]
 
 
 def _columns(schema: Any) -> dict[str, str]:

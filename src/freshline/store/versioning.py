@@ -69,7 +69,7 @@ class Versioning:
             assert restored is not None  # noqa: S101 - refused otherwise
             if restored["data_version"] == head["data_version"]:
                 return {"asset_id": asset_id, "sequence": head["sequence"], "changed": False, **_same(head)}
-            row = _restored_row(connection, head, restored)
+            row = _restored_row(connection, head, restored, version)
             with audit.changing(connection, "rollback_table", asset_id, "head_state", asset_id) as noted:
                 publication.append(connection, [_published(connection, asset, row, version)])
                 noted["rolledBackTo"] = version
@@ -194,7 +194,7 @@ def _refuse(asset_id: str, version: int, restored: Row | None) -> None:
         raise ConflictError(f"version {version} of '{asset_id}' is no table of ours, so there is nothing to go back to")
 
 
-def _restored_row(connection: Connection, head: Row, restored: Row) -> dict[str, Any]:
+def _restored_row(connection: Connection, head: Row, restored: Row, version: int) -> dict[str, Any]:
     """The new snapshot: the old rows, under a new number. It lists all directories itself, so it begins a new table."""
     paths = [path for _, path in restored["parts"]] if restored["parts"] else restored["location"]["paths"]
     number = head["table_version"] + 1
@@ -203,6 +203,7 @@ def _restored_row(connection: Connection, head: Row, restored: Row) -> dict[str,
         **{name: restored[name] for name in (*kept, "inputs", "sources", "payload")},
         "sequence": head["last_sequence"] + 1,
         "changed": True,
+        "difference": {"rolledBack": [str(version)]},
         "table_version": number,
         "base_version": number,
         "location": {**restored["location"], "paths": paths, "files": restored["all_files"]},
