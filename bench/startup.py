@@ -6,12 +6,14 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from bench.bare import Bare
 from bench.measure import Claim, Options, Pairs, Result, seconds
 from bench.server import Project, Server, listening, started
 
 GOAL_MS = 300.0
+FIRST = 3  # starts of a worker, and of its Spark in turns with a bare one
 WORKFLOWS = """
 slug: {name}
 steps:
@@ -39,12 +41,19 @@ def run(options: Options) -> Result:
             if number >= 0:  # the first one fills the caches of the file system
                 pairs.add(help_, nothing)
                 statuses.add(status, nothing)
-        figures = _processes(server, project, spark=not options.quick)
-        figures["server"] = server.settings
+        first = [_first_run(project, "plain") for _ in range(options.size(FIRST, 1))]
+        sessions = Pairs()
+        for number in range(options.size(FIRST, 0)):
+            sessions.add(_first_run(project, "sparkling"), _bare_session(server.home / f"bare-{number}"))
+        figures: dict[str, object] = {"worker_first_python_run_s": first, "server": server.settings}
+    if sessions.measured:
+        figures |= {"worker_first_spark_run_s": sessions.measured, "bare_session_first_result_s": sessions.baseline}
     claims = [
         Claim("--help, against bare Python", pairs.ratio),
         Claim("--help", statistics.median(pairs.measured), GOAL_MS, unit=" ms"),
         Claim("status", statistics.median(statuses.measured), GOAL_MS, unit=" ms"),
+        Claim("start of a worker to the end of its first run", 1000 * statistics.median(first), unit=" ms"),
+        *([Claim("the same with Spark, against a bare session", sessions.ratio)] if sessions.measured else []),
     ]
     return Result("startup", claims, pairs.measured, pairs.baseline, "ms", figures)
 
@@ -57,19 +66,16 @@ def _project(server: Server, *, spark: bool) -> Project:
     return project
 
 
-def _processes(server: Server, project: Project, *, spark: bool) -> dict[str, object]:
-    """Seconds from the start of a worker to the end of its first run, and of a bare session to its first result."""
-    figures: dict[str, object] = {"worker_first_python_run_s": _first_run(project, "plain")}
-    if spark:
-        figures["worker_first_spark_run_s"] = _first_run(project, "sparkling")
-        began = time.perf_counter()
-        with Bare(server.home / "bare", plain=True) as session:
-            session.write("SELECT 1 AS one")
-            figures["bare_session_first_result_s"] = time.perf_counter() - began
-    return figures
+def _bare_session(home: Path) -> float:
+    """Seconds from the start of a process with Spark's own settings to its first result."""
+    began = time.perf_counter()
+    with Bare(home, plain=True) as session:
+        session.write("SELECT 1 AS one")
+        return time.perf_counter() - began
 
 
 def _first_run(project: Project, slug: str) -> float:
+    """Seconds from the start of a worker to the end of its first run."""
     url = project.environ["FRESHLINE_DATABASE_URL"]
     run_id = project.call("run", slug, "--json")
     with listening(url) as ear:
