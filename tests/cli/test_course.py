@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import io
+import itertools
+import os
+import pty
+import re
+import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +19,14 @@ import pytest
 from rich.console import Console
 
 from freshline.cli import listings
-from freshline.cli.bars import MOST_BARS, Bars
-from freshline.cli.course import Lines, standing
+from freshline.cli.bars import BAR_WIDTH, MOST_BARS, Bars
+from freshline.cli.course import Lines, course, standing
 from freshline.cli.follow import RunFollower
+from freshline.cli.ink import Text
 from freshline.store.facade import Store
 from tests.cli.conftest import Freshline
 from tests.rows import Rows
+from tests.waiting import wait_until
 
 METRICS = {
     "durationMs": 1500,
@@ -32,6 +41,76 @@ METRICS = {
     "memorySpilledBytes": 0,
     "diskSpilledBytes": None,
 }
+
+
+CONTROL = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
+
+
+class Terminal:
+    """A real terminal, and what it was sent. `file` is the side on which programs write."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = pty.openpty()
+        self.file = os.fdopen(theirs, "w", encoding="utf-8")
+        self.sent = ""
+        self._reader = threading.Thread(target=self._read)  # who writes waits for whoever reads
+        self._reader.start()
+
+    def _read(self) -> None:
+        decode = codecs.getincrementaldecoder("utf-8")().decode  # a read may end within a character
+        try:
+            while part := os.read(self._ours, 4096):
+                self.sent += decode(part)
+        except OSError:  # how Linux tells that the other side was closed
+            pass
+
+    def close(self) -> str:
+        """All that was sent; may be called twice."""
+        if not self.file.closed:
+            self.file.close()
+            self._reader.join()
+            os.close(self._ours)
+        return self.sent
+
+
+def left_over(sent: str) -> list[str]:
+    """The lines that a person sees at the end. Only what the bars use is known: any other control is an error."""
+    lines, row = [""], 0
+    for arguments, control, to_start, newline, words in CONTROL.findall(sent):
+        if newline:
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif words:
+            lines[row] += words
+        elif control == "A":
+            row -= int(arguments or 1)
+        elif control == "K":
+            lines[row] = ""
+        else:
+            assert to_start or control == "m" or arguments == "?25", f"unknown control {arguments}{control}"
+    return [line for line in lines if line]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """A terminal that can do what terminals can, whatever the tests run in."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    opened = Terminal()
+    yield opened
+    opened.close()
+
+
+def expect_bar(sent: str, *parts: str) -> None:
+    """A bar with these words was drawn, and the cursor was hidden and is back."""
+    drawn = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", sent)
+    assert re.search(f"[━╸╺]{{{BAR_WIDTH}}}", drawn)
+    for part in parts:
+        assert part in drawn
+    assert [sent.count("\x1b[?25l"), sent.count("\x1b[?25h")] == [1, 1]
+    assert sent.index("\x1b[?25l") < sent.index("\x1b[?25h")
 
 
 def under_way(progress: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -105,16 +184,51 @@ def test_lines_come_at_changes_only() -> None:
     ]
 
 
+def test_a_terminal_gets_bars_that_are_gone_at_the_end(terminal: Terminal) -> None:
+    """Bars are drawn below what is told; at the end only what was told is left, and the cursor is back."""
+    with course(terminal.file) as shown:
+        shown.update([under_way(spark(50)), under_way(spark(7, step="daily"))])
+        shown.tell(Text("one line"))
+        shown.tell(Text("another line"))
+    sent = terminal.close()
+    expect_bar(sent, "hourly", "50/100 tasks", "daily", "7/100 tasks", "1.5 min")
+    assert left_over(sent) == ["one line", "another line"]
+
+
+def test_a_bar_is_drawn_while_it_waits(terminal: Terminal) -> None:
+    """Nobody has to end the course to see it: the screen is drawn anew a few times a second."""
+    with course(terminal.file) as shown:
+        shown.update([under_way(spark(50))])
+        wait_until(lambda: "━" in terminal.sent, what="a bar")
+
+
+def interrupted(follower: RunFollower) -> Iterator[Any]:
+    """Two looks at the runs, then Ctrl-C."""
+    yield from follower.poll()
+    yield from follower.poll()
+    raise KeyboardInterrupt
+
+
+def test_followers_on_a_terminal_see_bars(
+    freshline: Freshline, rows: Rows, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`runs --follow` draws a bar for what runs; after Ctrl-C the line of the listing is left, and no bar."""
+    rows.workflow("w", ["a"])
+    rows.run("w", "running", progress=spark(30))
+    monkeypatch.setattr(listings, "entries", interrupted)
+    monkeypatch.setattr(listings, "sys", SimpleNamespace(stdout=terminal.file))
+    freshline("runs", "--follow", code=130)
+    sent = terminal.close()
+    expect_bar(sent, "hourly", "30/100 tasks")
+    (line,) = left_over(sent)
+    assert "running" in line
+    assert "━" not in line
+
+
 def test_followers_see_how_far_runs_are(freshline: Freshline, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal the lines of the listing and of the course; with --json nothing but the listing."""
     rows.workflow("w", ["a"])
     rows.run("w", "running", progress=spark(30))
-
-    def interrupted(follower: RunFollower) -> object:
-        yield from follower.poll()
-        yield from follower.poll()
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(listings, "entries", interrupted)
     told = freshline("runs", "--follow", code=130).stdout.splitlines()
     assert len(told) == 2
@@ -152,20 +266,21 @@ def test_one_run_is_no_listing(freshline: Freshline, words: list[str]) -> None:
     assert "are for the listing" in freshline("runs", "5f0c11aa", *words, code=2).stderr
 
 
-def test_waiting_tells_the_course_but_not_to_programs(
-    applied: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`run --wait` writes a line at each change to stderr; with --json stderr stays empty."""
-    begin = (
-        "UPDATE runs SET status = 'running', attempt = 1, started_at = now(), worker_id = gen_random_uuid(),"
-        ' lease_until = now() + interval \'1 h\', progress = \'{"step": "one", "job": {"done": 1, "total": 2}}\''
-        " WHERE status = 'queued'"
-    )
-    end = (
-        "UPDATE runs SET status = 'succeeded', finished_at = now(), lease_until = NULL, progress = NULL"
-        " WHERE status = 'running'"
-    )
-    steps = iter([begin, end] * 2)
+BEGIN = (
+    "UPDATE runs SET status = 'running', attempt = 1, started_at = now(), worker_id = gen_random_uuid(),"
+    ' lease_until = now() + interval \'1 h\', progress = \'{"step": "one", "job": {"done": 1, "total": 2}}\''
+    " WHERE status = 'queued'"
+)
+END = (
+    "UPDATE runs SET status = 'succeeded', finished_at = now(), lease_until = NULL, progress = NULL"
+    " WHERE status = 'running'"
+)
+
+
+@pytest.fixture
+def moving(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever `run --wait` sleeps, its run begins or, the next time, ends."""
+    steps = itertools.cycle([BEGIN, END])
 
     def go_on(_: float) -> None:
         with store.database.transaction("test") as connection:
@@ -173,8 +288,26 @@ def test_waiting_tells_the_course_but_not_to_programs(
 
     # The module alone: whoever else sleeps in this process must not move the run.
     monkeypatch.setattr("freshline.cli.run.time", SimpleNamespace(sleep=go_on, monotonic=time.monotonic))
+
+
+@pytest.mark.usefixtures("moving")
+def test_waiting_tells_the_course_but_not_to_programs(applied: Freshline) -> None:
+    """`run --wait` writes a line at each change to stderr; with --json stderr stays empty."""
     applied("report", "shop.raw")
     told = applied("run", "make-clean", "--wait").stderr
     assert "is running, step one, 50% (1/2) after" in told
     assert "succeeded" in told
     assert applied("run", "make-clean", "--wait", "--json").stderr == ""
+
+
+@pytest.mark.usefixtures("moving")
+def test_waiting_on_a_terminal_shows_a_bar(
+    applied: Freshline, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bar of `run --wait` is drawn and gone before the end of the run is told, also beside --json."""
+    applied("report", "shop.raw")
+    monkeypatch.setattr("freshline.cli.run.sys", SimpleNamespace(stderr=terminal.file))
+    assert applied.json("run", "make-clean", "--wait")["status"] == "succeeded"
+    sent = terminal.close()
+    expect_bar(sent, "make-clean", "one", "1/2")
+    assert left_over(sent) == []

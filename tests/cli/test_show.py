@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,48 @@ def table(rows: Rows, project: Path) -> Rows:
     one = {"format": "parquet", "paths": ["flights.clean/data/run-2-1"], "files": {"part-0.parquet": 1}}
     rows.snapshot("flights.clean", "v2", 2, location=one, rows=2, bytes=50)
     return rows
+
+
+FIELDS = {
+    "year": "string",
+    "id": "integer",
+    "day": "date",
+    "at": "timestamp",
+    "tags": {"type": "array", "elementType": "string", "containsNull": True},
+    "cost": "decimal(9,2)",
+    "pair": {"type": "struct", "fields": [{"name": "a b", "type": "long", "nullable": True, "metadata": {}}]},
+    "by": {"type": "map", "keyType": "string", "valueType": "double", "valueContainsNull": True},
+}
+SCHEMA = {
+    "type": "struct",
+    "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in FIELDS.items()],
+}
+COLUMNS = [
+    ("year", "VARCHAR"),
+    ("id", "INTEGER"),
+    ("day", "DATE"),
+    ("at", "TIMESTAMP WITH TIME ZONE"),
+    ("tags", "VARCHAR[]"),
+    ("cost", "DECIMAL(9,2)"),
+    ("pair", 'STRUCT("a b" BIGINT)'),
+    ("by", "MAP(VARCHAR, DOUBLE)"),
+]
+NULLS = "year=__HIVE_DEFAULT_PARTITION__/day=__HIVE_DEFAULT_PARTITION__/at=__HIVE_DEFAULT_PARTITION__"
+
+
+def split_table(rows: Rows, project: Path, *parts: list[str], lost: int = 0) -> None:
+    """The asset flights.split, a directory for each of `parts`, in it one row in each named one, as Spark writes it."""
+    base = project / ".freshline" / "warehouse" / "flights.split" / "data"
+    for number, directories in enumerate(parts, 1):
+        (base / f"run-{number}").mkdir(parents=True)
+        for directory in directories:
+            (base / f"run-{number}" / directory).mkdir(parents=True)
+            row = "SELECT 7 AS id, ['x'] AS tags, 1.5::decimal(9, 2) AS cost, {'a b': 1::bigint} AS pair"
+            duckdb.sql(f"COPY ({row}) TO '{base}/run-{number}/{directory}/part-0.parquet'")
+    paths = [f"flights.split/data/run-{number}" for number, _ in enumerate(parts, 1)]
+    location = {"format": "parquet", "paths": paths, "partitionBy": ["Year", "day", "at"]}
+    rows.workflow("split", ["flights.split"])
+    rows.snapshot("flights.split", "v1", location=location, schema=SCHEMA, rows=sum(map(len, parts)) + lost, bytes=9)
 
 
 def source(rows: Rows, location: Any, **columns: Any) -> None:
@@ -154,3 +197,58 @@ def test_times_with_a_zone_are_shown(freshline: Freshline, table: Rows, project:
     table.snapshot("flights.clean", "v3", 3, location=location, rows=1, bytes=10)
     (row,) = freshline.json("show", "flights.clean")["rows"]
     assert row["at"].startswith("2013-01-01 10:00:00")
+
+
+def columns(found: Any) -> list[tuple[str, str]]:
+    """Names and types, in order."""
+    return [(one["name"], one["type"]) for one in found["columns"]]
+
+
+def test_columns_that_split_the_files_keep_their_types_and_places(
+    freshline: Freshline, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of digits stays text, a null is null, times are UTC, and the order is that of the stored schema.
+
+    A column that no file has, as after an append that added it, is null.
+    """
+    monkeypatch.setenv("TZ", "America/New_York")
+    there = "year=2024/day=2013-01-01/at=2013-01-01 10%3A00%3A00"
+    split_table(rows, freshline.project, [there, NULLS])
+    found = freshline.json("show", "flights.split", "--sql", "FROM flights_split ORDER BY year NULLS LAST")
+    assert columns(found) == COLUMNS
+    assert columns(freshline.json("show", "flights.split")) == COLUMNS
+    first, second = found["rows"]
+    assert (first["year"], first["day"]) == ("2024", "2013-01-01")
+    assert datetime.fromisoformat(first["at"]) == datetime(2013, 1, 1, 10, tzinfo=UTC)
+    assert (second["year"], second["day"], second["at"]) == (None, None, None)
+    assert (first["id"], first["tags"], first["cost"], first["pair"], first["by"]) == (
+        7,
+        ["x"],
+        "1.50",
+        {"a b": 1},
+        None,
+    )
+
+
+def test_a_split_table_without_rows_has_columns(freshline: Freshline, rows: Rows) -> None:
+    """Spark writes no file for it: the columns come from the stored schema, and a query works too."""
+    split_table(rows, freshline.project, [])
+    found = freshline.json("show", "flights.split")
+    assert (columns(found), found["rows"]) == (COLUMNS, [])
+    assert "0 rows shown" in freshline("show", "flights.split").stderr
+    counted = freshline.json(
+        "show", "flights.split", "--sql", "SELECT count(*) AS n, max(year) AS y FROM flights_split"
+    )
+    assert counted["rows"] == [{"n": 0, "y": None}]
+
+
+def test_an_append_of_no_rows_to_a_split_table(freshline: Freshline, rows: Rows) -> None:
+    """A directory without files beside one with files adds nothing, and is no error."""
+    split_table(rows, freshline.project, [NULLS], [])
+    assert len(freshline.json("show", "flights.split")["rows"]) == 1
+
+
+def test_lost_files_of_a_split_table_are_told(freshline: Freshline, rows: Rows) -> None:
+    """A table that had rows and has no files is not shown as an empty one."""
+    split_table(rows, freshline.project, [], lost=5)
+    assert "cannot be read" in freshline("show", "flights.split", code=1).stderr

@@ -52,6 +52,9 @@ def other_type(ctx): return 42
 def no_spark(ctx): return ctx.spark
 def no_df(ctx): return ctx.inputs["up"].df()
 def no_input(ctx): return ctx.inputs["down"]
+def no_input_deep(ctx): return no_input(ctx)
+def no_at(ctx): return ctx.inputs["up"].at(99)
+def secret_input(ctx): return ctx.inputs[os.environ["API_KEY"]]
 def path(ctx):
     return {"assets": [{"assetId": "out", "dataVersion": "1", "payload": {"path": "/data/x", "format": "csv"}}]}
 
@@ -214,6 +217,46 @@ def test_a_wrong_result_is_refused_with_what_is_allowed(shared: Bench, function:
     """Each mistake of a job gets one sentence that says what is allowed."""
     with pytest.raises(JobFailedError, match=message):
         shared.run(python(function), inputs={"up": PinnedInput("up", 1, "v", None)})
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("no_spark", "ctx.spark needs Spark, and a 'python' job has none; use the job kind 'spark.python'"),
+        ("no_at", "ctx.inputs['up'].df() needs Spark, and a 'python' job has none; use the job kind 'spark.python'"),
+        ("no_input", "asset 'down' is not an input of this step; its inputs are: up; add it to 'consumes'"),
+        ("no_input_deep", "asset 'down' is not an input of this step; its inputs are: up; add it to 'consumes'"),
+    ],
+)
+def test_what_ctx_refuses_is_told_with_the_users_own_lines(shared: Bench, function: str, message: str) -> None:
+    """Its sentence stays as it is; file, line and traceback are the user's, without a frame of ours."""
+    with pytest.raises(JobFailedError) as caught:
+        shared.run(python(function), inputs={"up": PinnedInput("up", 1, "v", None)})
+    where = function.removesuffix("_deep")
+    line = next(n for n, text in enumerate(JOBS.splitlines(), 1) if text.startswith(f"def {where}("))
+    assert (caught.value.code, caught.value.message) == ("job", message)
+    assert str(caught.value).startswith(f"jobs.py:{line}: ")
+    first, *frames, last = caught.value.traceback.splitlines()
+    assert (first, last) == ("Traceback (most recent call last):", f"freshline.errors.JobError: {message}")
+    files = [frame for frame in frames if frame.startswith("  File")]
+    assert [one.rpartition(" ")[2] for one in files] == list(dict.fromkeys([function, where]))
+    assert all(f"{shared.project}/jobs.py" in one for one in files)
+
+
+def test_what_is_not_the_users_line_has_no_traceback(shared: Bench) -> None:
+    """A function that is not there is told by its entry point; there is no line to point at."""
+    with pytest.raises(JobFailedError) as caught:
+        shared.run(python("absent"))
+    assert (caught.value.place, caught.value.traceback) == (None, "")
+
+
+def test_a_secret_in_what_ctx_refuses_is_hidden(shared: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traceback repeats the sentence, so it is hidden in both."""
+    monkeypatch.setenv("API_KEY", "k3y-of-api")
+    with pytest.raises(JobFailedError) as caught:
+        shared.run(python("secret_input"), secrets=["API_KEY"])
+    assert "is not an input" in caught.value.traceback
+    assert "k3y-of-api" not in str(caught.value) + caught.value.traceback
 
 
 def test_an_exception_is_told_with_the_users_own_lines(shared: Bench) -> None:

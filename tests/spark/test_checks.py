@@ -115,6 +115,25 @@ def test_warnings_do_not_stop_an_output(table: DataFrame, tmp_path: Path) -> Non
     assert output.checks == [{"check": "minRows", "severity": "warn", "passed": False, "observed": 4, "message": said}]
 
 
+def test_checks_see_the_rows_that_were_written(spark: SparkSession, tmp_path: Path) -> None:
+    """A job whose every computation gives other values: checks and data version are about those in the files."""
+    table = spark.range(5).selectExpr("reflect('java.util.UUID', 'randomUUID') AS t")
+    checks = [
+        {"range": {"column": "t", "min": "~"}, "severity": "warn"},
+        {"sql": "SELECT max(t) AS t FROM output", "severity": "warn"},
+    ]
+    produced = Produces.model_validate({"assetId": "out", "checks": checks})
+    output = write(table, Staging("out", "step", tmp_path, tmp_path / "x", produced))
+    written = spark.read.parquet(str(tmp_path / "x"))
+    values = sorted(row.t for row in written.collect())
+    assert values != sorted(row.t for row in table.collect()), "another computation gives other values"
+    assert [one["observed"] for one in output.checks] == [
+        {"count": 5, "min": values[0], "max": values[-1]},
+        {"t": values[-1]},
+    ]
+    assert write(written, Staging("out", "step", tmp_path, tmp_path / "y")).data_version == output.data_version
+
+
 @pytest.mark.parametrize("check", [{"unique": ["kk"]}, {"range": {"column": "kk", "min": 1}}])
 def test_a_check_of_an_absent_column_says_which_there_are(table: DataFrame, check: dict[str, Any]) -> None:
     """The columns of the table are listed."""
@@ -188,3 +207,17 @@ def test_the_examples_of_the_page_hold(spark: SparkSession) -> None:
     examples = [document.parse(code(cell), "x.yaml")[0].data for cell, _ in CHECKS.table("Every check")]
     results = run_checks(table, table, len(lines), [Check.model_validate(one) for one in examples])
     assert [result.said for result in results if not result.passed] == []
+
+
+def test_what_is_wrong_with_added_rows_is_told_of_those(spark: SparkSession) -> None:
+    """Rows that were there are not looked at again, and not counted either; of the table, all of it is."""
+    whole = spark.range(5).selectExpr("id AS k")
+    texts = [{"sql": "k < 3"}, {"range": {"column": "k", "max": 3}}, {"maxRows": 4}, {"sql": "count(*) < 5"}]
+    checks = [Check.model_validate(one) for one in texts]
+    results = run_checks(whole.where("k > 2"), whole, 5, checks, wrote=2)
+    assert [result.said for result in results] == [
+        "`k < 3` does not hold for 2 of 2 rows",
+        "column 'k' has 1 of 2 values out of range: it goes from 3 to 4; allowed is to 3",
+        "the table has 5 rows; allowed are 4 or fewer",
+        "`count(*) < 5` does not hold for the table of 5 rows",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from freshline import failpoints
+from freshline.runs.execution import Execution
 from freshline.spark.engine import Engine
 from tests.lab import ON_UPDATE, laboratory
 from tests.spark.mill import Mill, flow, job
@@ -144,12 +147,88 @@ def test_an_attempt_that_goes_on_after_a_finished_step_reads_as_the_first_one(mi
     assert versions(mill, "doubled") == [0, 1]
 
 
-def _dies(_: Any) -> Any:
+def test_an_increment_that_was_staged_is_published_once_over_crashes(mill: Mill) -> None:
+    """Rows were written, or staged, or published when the worker died: no row is lost, and none is doubled."""
+    mill.lab.apply(
+        flow("numbers", job("numbers"), "source", table=COLLECT),
+        flow("doubled", job("doubled"), "numbers", table=APPEND),
+    )
+    for n in range(3):
+        mill.lab.report("source", payload=[n])
+        mill.lab.settle()
+        mill.execute(mill.lab.start_of("numbers"))
+        mill.lab.settle()
+        with failpoints.armed("stage:written", _dies):
+            attempt_that_dies(mill, finished=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Execution, "_publish", _dies)
+            attempt_that_dies(mill, finished=False)
+            attempt_that_dies(mill, finished=True)
+        with failpoints.armed("publish_run:after", _dies):
+            attempt_that_dies(mill, finished=True, published=True)
+        assert mill.rows("doubled") == doubled(*range(n + 1))
+        assert versions(mill, "doubled") == list(range(n + 1)), "each number has added its row"
+    assert mill.snapshot("doubled")["rows"] == 3
+
+
+def attempt_that_dies(mill: Mill, *, finished: bool, published: bool = False) -> None:
+    """One attempt of `doubled`, after another that may have `finished` its step; it leaves rows behind and is lost."""
+    run = mill.lab.start_of("doubled")
+    assert bool(run.finished_steps) is finished
+    with pytest.raises(_Death):
+        mill.execute(run)
+    assert list((mill.lab.settings.warehouse_path / "doubled" / "data").glob(f"{run.id}-*/*.parquet"))
+    mill.lab.advance(seconds=60)
+    assert mill.lab.store.rescue(10) == (0 if published else 1)
+
+
+def _dies(*_: Any) -> Any:
     raise _Death
 
 
 class _Death(BaseException):
     """What nothing on the way catches, as the end of a process."""
+
+
+def test_a_job_hears_that_new_rows_are_the_whole_input(mill: Mill) -> None:
+    """`ctx.new` says so, and why, where everything is read anew; of an increment it says nothing."""
+    mill.lab.apply(
+        flow("numbers", job("numbers"), "source", table=COLLECT),
+        flow("doubled", job("doubled"), "numbers", table=APPEND),
+    )
+    said = "INFO ctx.new('numbers') is the whole input: everything is read anew"
+    for n in (1, 2):
+        feed(mill, n)
+        assert about_new(mill) == [said]
+    mill.run("doubled", full_refresh=True)
+    assert about_new(mill) == [said, said]
+
+
+def test_a_job_hears_that_new_rows_of_its_own_table_are_all(mill: Mill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step makes itself has no rows that are known to be new; `ctx.new` says so and gives all of them."""
+    monkeypatch.setattr("tests.spark.jobs.doubled", _sum)
+    mill.lab.apply(
+        flow("numbers", job("numbers"), "source", table=COLLECT),
+        flow("sums", job("doubled"), "numbers sums", table=APPEND),
+    )
+    feed(mill, 1)
+    first = about_new(mill)
+    for n in (2, 4):
+        feed(mill, n)
+    assert mill.rows("sums") == [(1,), (3,), (8,)]
+    said = "INFO ctx.new('sums') is the whole input: which of its rows are new is not known"
+    assert about_new(mill) == [*first, said, said]
+
+
+def about_new(mill: Mill) -> list[str]:
+    """What jobs were told about `ctx.new`."""
+    return [line for line in mill.lines if "ctx.new(" in line]
+
+
+def _sum(ctx: Any) -> Any:
+    """The new numbers and all sums so far, as one more sum."""
+    rows = [row.n for asset_id in ctx.inputs for row in ctx.new(asset_id).collect()]
+    return ctx.spark.createDataFrame([(sum(rows),)], "n long")
 
 
 def test_a_table_that_a_run_left_out_is_read_on_from_where_it_was(mill: Mill) -> None:
@@ -210,3 +289,35 @@ def report_file(mill: Mill, spark: SparkSession, path: Path, *these: int) -> Non
     """The source `files` has these numbers now."""
     spark.createDataFrame([(n,) for n in these], "n long").write.parquet(str(path))
     mill.lab.report("files", payload={"path": str(path)})
+
+
+def test_what_was_made_from_lost_files_is_made_anew_with_them(mill: Mill) -> None:
+    """Promise 7: both outputs come from one roll of the dice, although an earlier attempt had finished both."""
+    roll = "SELECT reflect('java.util.UUID', 'randomUUID') AS dice"
+    mill.lab.apply(
+        {
+            "slug": "pipe",
+            "steps": [
+                {"id": "roll", "job": {"kind": "spark.sql", "sql": roll}, "produces": [{"assetId": "roll"}]},
+                {
+                    "id": "copy",
+                    "job": {"kind": "spark.sql", "sql": "SELECT dice FROM roll"},
+                    "consumes": [{"assetId": "roll"}],
+                    "produces": [{"assetId": "copy"}],
+                },
+            ],
+        }
+    )
+    mill.lab.store.request_run("pipe")
+    first = mill.lab.start_of("pipe")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Execution, "_publish", _dies)
+        with pytest.raises(_Death):
+            mill.execute(first)
+    shutil.rmtree(next((mill.lab.settings.warehouse_path / "roll" / "data").glob(f"{first.id}-*")))
+    mill.lab.advance(seconds=60)
+    assert mill.lab.store.rescue(10) == 1
+    again = mill.lab.start_of("pipe")
+    assert set(again.finished_steps) == {"roll", "copy"}
+    mill.execute(again)
+    assert mill.rows("copy") == mill.rows("roll") != []

@@ -66,7 +66,7 @@ def test_the_version_of_an_appended_table_is_that_of_its_rows(mill: Mill) -> Non
 
 
 def test_an_increment_is_consumed_exactly_once_over_crashes(mill: Mill) -> None:
-    """Positions commit with the output: a run that died after its step is done again, and no row is lost or doubled."""
+    """Positions commit with the output: a run that died is done again, and no row is lost or doubled."""
     mill.lab.apply(
         flow("numbers", job("numbers"), "source", table={"mode": "append", "onReplacedInput": "append"}),
         flow("doubled", job("doubled"), "numbers", **APPEND),

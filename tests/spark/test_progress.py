@@ -65,6 +65,18 @@ class TestStages:
         assert found["shuffleWriteBytes"] == found["shuffleReadBytes"] != 0
         assert found["stages"] == 2
 
+    def test_spill_is_counted(self, spark: SparkSession) -> None:
+        """What a window put aside: rows take more room in memory than on disk, and nothing was read or shuffled."""
+        small = spark.newSession()
+        for limit in ("spill.threshold", "in.memory.threshold"):
+            small.conf.set(f"spark.sql.windowExec.buffer.{limit}", 1_000)
+        table = small.range(0, 20_000, numPartitions=1).selectExpr("count(*) OVER (PARTITION BY 1) AS n")
+        meter = meter_of(spark)
+        table.selectExpr("sum(n)").collect()
+        found = meter.metrics()
+        assert (found["memorySpilledBytes"] or 0) > (found["diskSpilledBytes"] or 0) > 0
+        assert found["bytesIn"] == found["bytesOut"] == found["shuffleWriteBytes"] == found["shuffleReadBytes"] == 0
+
     def test_a_look_in_the_middle_changes_no_sum(self, spark: SparkSession) -> None:
         """Stages that are over are summed up once, whenever somebody looks."""
         looked, once = meter_of(spark), meter_of(spark)

@@ -76,6 +76,24 @@ def test_a_declaration_says_how_long(lab: Lab) -> None:
     assert [path.exists() for path in made] == [False, False, True]
 
 
+def test_a_definition_says_how_long(lab: Lab) -> None:
+    """`table: {keepVersions, keep}` as a user writes it; what was applied last counts."""
+    made = [change(lab) for _ in range(5)]
+    keep(lab, {"keepVersions": 4, "keep": "1m"})
+    vacuum(lab)
+    assert [path.exists() for path in made] == [False, True, True, True, True]
+    keep(lab, {"keepVersions": 1, "keep": "90m"})
+    vacuum(lab)
+    assert [path.exists() for path in made] == [False, False, True, True, True], "replaced 2 h and 1 h ago, and now"
+
+
+def keep(lab: Lab, table: dict[str, Any]) -> None:
+    """Apply a definition of b with this block."""
+    made = workflow("b", "a")
+    made["steps"][0]["produces"][0]["table"] = table
+    lab.apply(made, workflow("c", "b", auto=None))
+
+
 def test_marked_files_stay_for_a_while(lab: Lab) -> None:
     """Whoever began to read a version before it was marked has minutes to end."""
     made = [change(lab) for _ in range(4)]

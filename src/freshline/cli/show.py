@@ -28,6 +28,22 @@ Json = dict[str, Any]
 
 READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
 
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"  # how Spark names the directory of rows whose value is null
+
+TYPES = {
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+    "binary": "BLOB",
+}
+
 
 class Answer(NamedTuple):
     """Columns with their types, rows, and whether there were more."""
@@ -85,7 +101,7 @@ def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answe
         )
     view = view_of(snapshot["assetId"])
     text = _one_select(sql) if sql is not None else f'FROM "{view}"'
-    with _connect(warehouse, _location(snapshot), view) as connection:
+    with _connect(warehouse, snapshot, view) as connection:
         return _answer(connection, text, limit)
 
 
@@ -108,11 +124,11 @@ def _one_select(sql: str) -> str:
     return sql
 
 
-def _connect(warehouse: Path, location: Json, view: str) -> duckdb.DuckDBPyConnection:
+def _connect(warehouse: Path, snapshot: Json, view: str) -> duckdb.DuckDBPyConnection:
     import duckdb  # noqa: PLC0415 - imported on demand
 
-    reader = READERS.get(location["format"])
-    if reader is None:
+    location = _location(snapshot)
+    if location["format"] not in READERS:
         raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
     paths = _paths(warehouse, location)
     connection = duckdb.connect(
@@ -123,13 +139,75 @@ def _connect(warehouse: Path, location: Json, view: str) -> duckdb.DuckDBPyConne
     connection.execute(f"SET allowed_paths = {_list(map(str, files))}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-    globs = _list(str(path) if path in files else f"{path}/**/*.{location['format']}" for path in paths)
     try:
-        connection.execute(f'CREATE VIEW "{view}" AS FROM {reader}({globs}, union_by_name = true)')
+        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, snapshot, paths)}')
     except duckdb.Error as error:
         connection.close()
         raise WarehouseError(f"the data at {', '.join(map(str, paths))} cannot be read: {error}") from None
     return connection
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, snapshot: Json, paths: list[Path]) -> str:
+    """The query behind the view."""
+    kind = snapshot["location"]["format"]
+    split = {name.lower() for name in snapshot["location"].get("partitionBy", ())}
+    if not split:
+        return f"FROM {_files(kind, paths)}"
+    fields = snapshot["schema"]["fields"]  # Freshline wrote it, so there is one
+    # Spark writes no file for no rows if the files are split, and DuckDB wants one in each directory.
+    filled = [path for path in paths if not path.is_dir() or any(path.rglob(f"*.{kind}"))]
+    if not filled and snapshot["rows"] == 0:
+        return f"SELECT {', '.join(map(_nothing, fields))} WHERE false"
+    found = _files(kind, filled or paths, "hive_partitioning = true", "hive_types_autocast = false")
+    there = {column[0].lower() for column in connection.execute(f"FROM {found} LIMIT 0").description or ()}
+    columns = ", ".join(_column(field, split, there) for field in fields)
+    return f"SELECT {columns} FROM {found}"  # noqa: S608 - names and paths are quoted
+
+
+def _files(kind: str, paths: list[Path], *options: str) -> str:
+    globs = _list(str(path) if path.is_file() else f"{path}/**/*.{kind}" for path in paths)
+    return f"{READERS[kind]}({', '.join([globs, 'union_by_name = true', *options])})"
+
+
+def _column(field: Json, split: set[str], there: set[str]) -> str:
+    """One column of a table whose files are split: from the files, or from the names of their directories."""
+    name = _name(field["name"])
+    if field["name"].lower() in split:
+        return f"CAST({_told(name, field['type'])} AS {_type(field['type'])}) AS {name}"
+    return name if field["name"].lower() in there else _nothing(field)
+
+
+def _told(name: str, kind: Any) -> str:
+    """What a directory's name tells, ready to be cast."""
+    text = f"nullif({name}, '{NULL_DIRECTORY}')"
+    match kind:
+        case "timestamp":  # every run computes in UTC
+            return f"{text} || '+00'"
+        case "binary":
+            return f"encode({text})"
+    return text
+
+
+def _nothing(field: Json) -> str:
+    return f"CAST(NULL AS {_type(field['type'])}) AS {_name(field['name'])}"
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _type(kind: Any) -> str:
+    """DuckDB's word for a type in a schema of Spark; what is not known is text."""
+    match kind:
+        case {"type": "array", "elementType": element}:
+            return f"{_type(element)}[]"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"MAP({_type(key)}, {_type(value)})"
+        case {"type": "struct", "fields": fields}:
+            return f"STRUCT({', '.join(_name(one['name']) + ' ' + _type(one['type']) for one in fields)})"
+        case str() if kind.startswith("decimal("):
+            return kind.upper()
+    return TYPES.get(str(kind), "VARCHAR")
 
 
 def _paths(warehouse: Path, location: Json) -> list[Path]:

@@ -9,15 +9,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.names import suggestion
 from freshline.definitions.schema import Python, SparkPython, SparkSql, Step
 from freshline.errors import FreshlineError, JobError
-from freshline.model.run import PinnedInput
+from freshline.model.run import PinnedInput, StagedOutput
 from freshline.runs.context import Context
-from freshline.runs.failures import user_error
+from freshline.runs.failures import OURS, user_error
 from freshline.runs.protocol import StepRequest, StepResult
 from freshline.runs.returned import check_complete, check_declared, is_report, reports, tables
 from freshline.runs.voice import Voice
@@ -99,8 +100,15 @@ def _stage(work: Work, engine: Engine, written: Mapping[str, Any]) -> StepResult
     produced = {p.asset_id: p for p in work.step.produces}
     check_complete(work.step, written)
     staged = [engine.stage(produced[asset], work.step.id, table) for asset, table in written.items()]
-    rows = sum(output.rows or 0 for output in staged)
-    return StepResult(tuple(staged), {"rowsOut": rows, "bytesOut": sum(output.bytes or 0 for output in staged)})
+    volumes = [_written(work, output) for output in staged]
+    told = {"rowsOut": sum(rows for rows, _ in volumes), "bytesOut": sum(size for _, size in volumes)}
+    return StepResult(tuple(staged), told)
+
+
+def _written(work: Work, output: StagedOutput) -> tuple[int, int]:
+    """Rows and bytes that the step wrote: an output that was appended also counts those that were there."""
+    head = (work.request.outputs[output.asset_id]["head"] or {}) if output.appended else {}
+    return (output.rows or 0) - (head.get("rows") or 0), (output.bytes or 0) - (head.get("bytes") or 0)
 
 
 def _call(work: Work, entrypoint: str) -> Any:
@@ -110,6 +118,8 @@ def _call(work: Work, entrypoint: str) -> Any:
             function = _function(entrypoint)
             arguments, named = _arguments(work, function)
             return function(*arguments, **named)
+    except JobError as error:
+        raise _located(error) from None
     except FreshlineError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
@@ -117,6 +127,26 @@ def _call(work: Work, entrypoint: str) -> Any:
     finally:
         if work.engine:
             work.say.returned()
+
+
+def _located(error: JobError) -> JobError:
+    """What `ctx` has to say to the user, with the user's own lines; as it is if there are none."""
+    if error.code != JobError.code or not _end_at_user(error.__traceback__):
+        return error
+    told = user_error(error, error.message)
+    told.hint = error.hint
+    return told
+
+
+def _end_at_user(trace: TracebackType | None) -> bool:
+    """Cut our own frames from the end of a traceback. False: there are no others."""
+    last = None
+    while trace is not None:
+        last = last if trace.tb_frame.f_code.co_filename.startswith(OURS) else trace
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None
+    return last is not None
 
 
 def _function(entrypoint: str) -> Callable[..., Any]:

@@ -1,0 +1,66 @@
+"""`schemaChange: strict`: a table whose columns are others than before is not published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from freshline.errors import CheckError
+from freshline.spark.engine import Engine
+from tests.lab import laboratory
+from tests.spark.mill import Mill, flow
+
+pytestmark = pytest.mark.spark
+
+FIRST = "SELECT 1 AS a, 'x' AS b, named_struct('c', 1) AS s"
+COLUMNS = "a int, b string, s struct<c:int>"
+OTHERS = {
+    "added": ("SELECT 1 AS a, 'x' AS b, named_struct('c', 1) AS s, 2 AS d", f"{COLUMNS}, d int"),
+    "removed": ("SELECT 1 AS a, 'x' AS b", "a int, b string"),
+    "retyped": ("SELECT 1L AS a, 'x' AS b, named_struct('c', 1) AS s", "a bigint, b string, s struct<c:int>"),
+    "retyped inside": ("SELECT 1 AS a, 'x' AS b, named_struct('c', 1L) AS s", "a int, b string, s struct<c:bigint>"),
+    "reordered": ("SELECT 'x' AS b, 1 AS a, named_struct('c', 1) AS s", "b string, a int, s struct<c:int>"),
+}
+
+
+@pytest.fixture
+def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
+    """A store of its own, in which the first version of a strict table was published."""
+    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
+        mill = Mill(lab, Engine(spark, remote=None, local=True))
+        declare(mill, FIRST)
+        mill.run("out")
+        yield mill
+
+
+def declare(mill: Mill, query: str) -> None:
+    """The table is made by this query from now on."""
+    mill.lab.apply(flow("out", query, auto=None, schemaChange="strict"))
+
+
+def test_other_columns_are_refused(mill: Mill) -> None:
+    """Added, removed, retyped and reordered columns fail the run and are named; nothing is written or published."""
+    before = mill.snapshot("out")
+    for what, (query, now) in OTHERS.items():
+        declare(mill, query)
+        with pytest.raises(CheckError) as caught:
+            mill.run("out")
+        assert str(caught.value) == (
+            "asset 'out': its columns changed and schemaChange is 'strict': "
+            f"before {COLUMNS}; now {now}; nothing was published"
+        ), what
+    assert [run["status"] for run in mill.lab.runs("out")] == ["succeeded"] + ["failed"] * len(OTHERS)
+    assert mill.snapshot("out") == before
+    data = mill.lab.settings.warehouse_path / "out" / "data"
+    assert len(list(data.iterdir())) == 1, "there is no file of what was refused"
+
+
+def test_other_values_of_the_same_columns_are_published(mill: Mill) -> None:
+    """The first version has nothing to differ from; later ones may have other rows, and nulls where none were."""
+    assert mill.rows("out") == [(1, "x", (1,))]
+    declare(mill, "SELECT IF(id = 0, 2, NULL) AS a, 'y' AS b, named_struct('c', 3) AS s FROM range(1)")
+    mill.run("out")
+    assert mill.rows("out") == [(2, "y", (3,))]
