@@ -1,4 +1,7 @@
-"""kill -9 of the runner, of Spark's JVM and of the worker at every phase of a write, each held at its very place."""
+"""kill -9 of the runner, of Spark's JVM and of the worker at every phase of a write, each held at its very place.
+
+What is written is overwritten in one step and appended to in the next; a consumer of `rows: new` follows.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -48,14 +52,24 @@ def passed(phase, row):
     return True
 
 
-armed.enter_context(failpoints.armed("stage:written", partial(hold, "written")))
+steps = []
+armed.enter_context(failpoints.armed("stage:written", lambda: hold(steps[-1] + "written")))
+
+
+def held(ctx, step, rows, version):
+    """The rows of a step, whose phases are named after it."""
+    steps.append(step)
+    ctx.spark.udf.register("checked", partial(passed, step + "checking"), "boolean")
+    written = F.udf(partial(passed, step + "writing"), "boolean")
+    return rows.select("id", version.alias("v"), written("id").alias("w"))
 
 
 def work(ctx):
-    ctx.spark.udf.register("checked", partial(passed, "checking"), "boolean")
-    written = F.udf(partial(passed, "writing"), "boolean")
-    rows = ctx.spark.range(0, {ROWS}, 1, 4)
-    return rows.select("id", F.lit(ctx.inputs["tick"].version).alias("v"), written("id").alias("w"))
+    return held(ctx, "", ctx.spark.range(0, {ROWS}, 1, 4), F.lit(ctx.inputs["tick"].version))
+
+
+def keep(ctx):
+    return held(ctx, "append-", ctx.inputs["big"].df(), F.col("v"))
 '''
 FLOW = """
 slug: big
@@ -69,12 +83,32 @@ steps:
       - assetId: big
         autoMaterialize: {onUpstreamUpdate: true}
         checks: [{minRows: 1000}, {sql: checked(id)}]
+  - id: keep
+    job: {kind: spark.python, entrypoint: "big:keep"}
+    retry: {maxAttempts: 3, backoffMs: 100}
+    consumes: [{assetId: big}]
+    produces:
+      - assetId: kept
+        table: {mode: append, onReplacedInput: append}
+        checks: [{sql: checked(id)}]
+---
+slug: counted
+backoff: {baseMs: 200, maxMs: 200}
+steps:
+  - id: count
+    job: {kind: spark.sql, sql: "SELECT id, v FROM kept"}
+    consumes: [{assetId: kept, rows: new}]
+    produces: [{assetId: counted, table: {mode: append}, autoMaterialize: {onUpstreamUpdate: true}}]
 """
-INSIDE = ("writing", "written", "checking")
+OVERWRITE = ("writing", "written", "checking")
+APPEND = ("append-writing", "append-written", "append-checking")
+INSIDE = (*OVERWRITE, *APPEND)
 # Phases of the worker, which a failpoint stops at its transaction.
 AFTERWARDS = {"finished": "finish_step:after", "publishing": "publish_run:before", "published": "publish_run:after"}
+ASSETS = ("big", "kept", "counted", "after")
 CASES = [
-    *product((*INSIDE, "finished"), ("runner", "jvm", "worker")),
+    *product((*OVERWRITE, "finished"), ("runner", "jvm", "worker")),
+    *zip(APPEND, ("worker", "runner", "jvm"), strict=True),  # what differs is where the rows go: one victim for each
     ("publishing", "worker"),
     ("published", "worker"),
 ]
@@ -85,7 +119,7 @@ class Town:
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        self.table = deployment.root / ".freshline" / "warehouse" / "big"
+        self.warehouse = deployment.root / ".freshline" / "warehouse"
         self.worker: subprocess.Popen[bytes] = deployment.start("worker")
         self._failpoints = ""
 
@@ -125,21 +159,28 @@ class Town:
         if self.stopped():
             self.worker.send_signal(signal.SIGCONT)
         states = self.deployment.states()
-        return states["big"] == states["after"] == "fresh"
+        return all(states[one] == "fresh" for one in ASSETS)
 
-    def head(self) -> dict[str, Any]:
-        return self.deployment.reader.snapshot("big")
+    def head(self, asset: str = "big") -> dict[str, Any]:
+        return self.deployment.reader.snapshot(asset)
 
-    def directories(self) -> set[Path]:
-        """Those of everything that was published."""
-        paths = [path for one in self.deployment.reader.snapshots("big", 100) for path in one["location"]["paths"]]
-        return {self.table.parent / path for path in paths}
+    def is_tidy(self, asset: str) -> bool:
+        """Whether there are directories of what was published, and no others."""
+        paths = [path for one in self.deployment.reader.snapshots(asset, 100) for path in one["location"]["paths"]]
+        return set((self.warehouse / asset / "data").iterdir()) == {self.warehouse / path for path in paths}
 
     def is_whole(self, snapshot: dict[str, Any]) -> bool:
         """All rows, of one version of the input, read from the directory of the snapshot."""
         (path,) = snapshot["location"]["paths"]
-        rows = pl.read_parquet(self.table.parent / path / "*.parquet")
+        rows = pl.read_parquet(self.warehouse / path / "*.parquet")
         return sorted(rows["id"]) == list(range(ROWS)) and rows["v"].n_unique() == 1
+
+    def each_once(self, asset: str) -> bool:
+        """Every row of every change so far, exactly once, in the table that is appended to."""
+        parts = [self.warehouse / path for _, path in self.head(asset)["parts"]]
+        rows = pl.concat([pl.read_parquet(part / "*.parquet", columns=["v", "id"]) for part in parts])
+        changes = range(1, self.head("tick")["version"] + 1)
+        return sorted(rows.rows()) == list(product(changes, range(ROWS)))
 
 
 def alive(pid: int) -> bool:
@@ -164,7 +205,7 @@ def town(tmp_path_factory: pytest.TempPathFactory, module_database_url: str) -> 
         deployment.start("materializer")
         town = Town(deployment)
         deployment.cli("report", "tick")
-        deployment.wait_fresh("big", "after", timeout=180)
+        deployment.wait_fresh(*ASSETS, timeout=180)
         yield town
     finally:
         deployment.stop_all()
@@ -173,22 +214,28 @@ def town(tmp_path_factory: pytest.TempPathFactory, module_database_url: str) -> 
 @pytest.mark.parametrize(("phase", "victim"), CASES, ids=lambda part: part)
 @pytest.mark.timeout(400)
 def test_a_kill_at_this_phase_leaves_the_old_version_or_the_new_one(town: Town, phase: str, victim: str) -> None:
-    """Nothing partial is published, the previous version stays readable, the same run completes, leftovers go."""
+    """Nothing partial is published, the previous version stays readable, the same run completes, leftovers go.
+
+    What is appended, and what a consumer reads of it as new, has every row exactly once over all kills.
+    """
     town.prepare(f"{AFTERWARDS[phase]}=stop" if phase in AFTERWARDS else "")
     before = town.head()
     reach(town, phase)
     town.kill(victim)
-    assert town.head()["version"] == before["version"] + (phase == "published")
+    assert town.head()["version"] == town.head("kept")["version"] == before["version"] + (phase == "published")
     assert town.is_whole(before)
     let_go(town, phase, victim)
     wait_until(town.fresh, 180, every=0.1, what="the wave completes")
     now = town.head()
-    assert now["version"] == before["version"] + 1, "one version for one change, whatever was killed"
+    versions = {town.head(asset)["version"] for asset in ASSETS}
+    assert versions == {before["version"] + 1}, "one version for one change, whatever was killed"
     assert town.is_whole(now)
     assert town.is_whole(before)
+    for asset in ("kept", "counted"):
+        assert town.each_once(asset)
     has_one_run(town, now["runId"], phase, victim)
-    data = town.table / "data"
-    wait_until(lambda: set(data.iterdir()) == town.directories(), 30, what="no directory of a dead try is left")
+    for asset in ("big", "kept", "counted"):
+        wait_until(partial(town.is_tidy, asset), 30, what=f"no directory of a dead try of {asset} is left")
 
 
 def reach(town: Town, phase: str) -> None:
@@ -217,6 +264,8 @@ def has_one_run(town: Town, run_id: str, phase: str, victim: str) -> None:
     assert (run["status"], run["attempt"]) == ("succeeded", 2 if taken_over else 1)
     runs = [one["id"] for one in town.deployment.runs() if one["workflowSlug"] == "big"]
     assert runs == [one["runId"] for one in reversed(town.deployment.reader.snapshots("big", 100))]
-    tries = [one["status"] for one in run["steps"]]
-    assert tries[-1] == "succeeded"
-    assert len(tries) == (2 if phase in INSIDE else 1)
+    work, keep = ([one["status"] for one in run["steps"] if one["stepId"] == step] for step in ("work", "keep"))
+    assert work[-1] == keep[-1] == "succeeded"
+    assert len(work) == (2 if phase in OVERWRITE else 1)
+    # Whether the next step learns of a dead Spark before it begins or while it runs is a matter of moments.
+    assert len(keep) == (2 if phase in APPEND else 1) or (phase == "finished" and victim != "worker" and len(keep) == 2)

@@ -1,4 +1,7 @@
-"""Our example, unchanged, on this machine, on a Connect server and on a cluster: the same data versions everywhere."""
+"""Our examples, unchanged, on this machine, on a Connect server and on a cluster: the same data versions everywhere.
+
+Tables that are appended to and merged too: the same rows in every version.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.deployment import Deployment
+from tests.engines.orders import Versions, run_orders, write_orders
 from tests.engines.servers import TOKEN, Cluster, ConnectServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.full]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.full, pytest.mark.timeout(600)]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "engines"
 # Beside the example: types of all kinds, and code of the project inside Spark.
@@ -82,24 +86,26 @@ def write_project(deployment: Deployment) -> None:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    write_orders(root)
     deployment.apply()
     deployment.cli("report", "raw", "--version", "1")
 
 
-def versions(deployment: Deployment) -> dict[str, str]:
-    """Run all of it; the version of each asset."""
+def versions(deployment: Deployment) -> tuple[dict[str, str], Versions]:
+    """Run all of it; the version of each asset, and every version of the orders."""
     write_project(deployment)
     deployment.start_all()
     deployment.wait_fresh(*AUTOMATIC, timeout=300)
+    orders = run_orders(deployment)
     deployment.cli("run", "numbers-summed", "--wait")  # of size large, and by hand, as its README has it
-    assert {run["status"] for run in deployment.runs()} == {"succeeded"}
+    assert {run["status"] for run in deployment.runs() if run["workflowSlug"] != "orders-doubled"} == {"succeeded"}
     found = {asset: version for asset, version in deployment.versions().items() if asset in ASSETS}
     assert found.keys() == set(ASSETS)
-    return found
+    return found, orders
 
 
 @pytest.fixture(scope="module")
-def local(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def local(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Versions]:
     """The versions on this machine, to which the others are held."""
     deployment = Deployment(tmp_path_factory.mktemp("local") / "project", module_database_url)
     try:
@@ -108,7 +114,9 @@ def local(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) ->
         deployment.stop_all()
 
 
-def test_on_a_connect_server(deployment: Deployment, connect: ConnectServer, local: dict[str, str]) -> None:
+def test_on_a_connect_server(
+    deployment: Deployment, connect: ConnectServer, local: tuple[dict[str, str], Versions]
+) -> None:
     """The same versions; the token is in no table, log, argument or answer."""
     deployment.environ |= {"FRESHLINE_SPARK_REMOTE": connect.url, "FRESHLINE_SPARK_TOKEN": TOKEN}
     assert versions(deployment) == local
@@ -121,7 +129,7 @@ def test_on_a_connect_server(deployment: Deployment, connect: ConnectServer, loc
     assert TOKEN not in arguments
 
 
-def test_on_a_cluster(deployment: Deployment, cluster: Cluster, local: dict[str, str]) -> None:
+def test_on_a_cluster(deployment: Deployment, cluster: Cluster, local: tuple[dict[str, str], Versions]) -> None:
     """The same versions; a function of the project runs on executors that have never seen the project."""
     deployment.environ |= {"FRESHLINE_SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
     assert versions(deployment) == local
