@@ -248,7 +248,8 @@ def test_an_append_of_no_rows_to_a_split_table(freshline: Freshline, rows: Rows)
     assert len(freshline.json("show", "flights.split")["rows"]) == 1
 
 
-def test_lost_files_of_a_split_table_are_told(freshline: Freshline, rows: Rows) -> None:
-    """A table that had rows and has no files is not shown as an empty one."""
-    split_table(rows, freshline.project, [], lost=5)
+@pytest.mark.parametrize("parts", [([],), ([NULLS], [])], ids=["all", "one of two"])
+def test_lost_files_of_a_split_table_are_told(freshline: Freshline, rows: Rows, parts: tuple[list[str], ...]) -> None:
+    """A table that had more rows than its files have is not shown as if these were all."""
+    split_table(rows, freshline.project, *parts, lost=5)
     assert "cannot be read" in freshline("show", "flights.split", code=1).stderr

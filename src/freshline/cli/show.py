@@ -154,14 +154,23 @@ def _rows(connection: duckdb.DuckDBPyConnection, snapshot: Json, paths: list[Pat
     if not split:
         return f"FROM {_files(kind, paths)}"
     fields = snapshot["schema"]["fields"]  # Freshline wrote it, so there is one
-    # Spark writes no file for no rows if the files are split, and DuckDB wants one in each directory.
-    filled = [path for path in paths if not path.is_dir() or any(path.rglob(f"*.{kind}"))]
-    if not filled and snapshot["rows"] == 0:
+    filled = _filled(connection, kind, paths, snapshot["rows"])
+    if not filled:
         return f"SELECT {', '.join(map(_nothing, fields))} WHERE false"
-    found = _files(kind, filled or paths, "hive_partitioning = true", "hive_types_autocast = false")
+    found = _files(kind, filled, "hive_partitioning = true", "hive_types_autocast = false")
     there = {column[0].lower() for column in connection.execute(f"FROM {found} LIMIT 0").description or ()}
     columns = ", ".join(_column(field, split, there) for field in fields)
     return f"SELECT {columns} FROM {found}"  # noqa: S608 - names and paths are quoted
+
+
+def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: list[Path], rows: int) -> list[Path]:
+    """The directories with files: Spark writes none for no rows if they are split, and DuckDB wants one in each.
+
+    If rows are missing then, files are lost, and DuckDB has to say so.
+    """
+    filled = [path for path in paths if not path.is_dir() or any(path.rglob(f"*.{kind}"))]
+    query = f"SELECT count(*) FROM {_files(kind, filled)}" if filled else "SELECT 0"  # noqa: S608 - paths are quoted
+    return filled if filled == paths or connection.execute(query).fetchone() == (rows,) else paths
 
 
 def _files(kind: str, paths: list[Path], *options: str) -> str:
