@@ -54,6 +54,18 @@ def test_appended_rows_come_to_those_that_are_there(mill: Mill) -> None:
     assert seen[2]["bytes"] == sum(sum(row["location"]["files"].values()) for row in seen[:3])
 
 
+def test_a_table_whose_parts_have_other_encodings_is_of_none_of_them(mill: Mill) -> None:
+    """ADR 0013: so that a full refresh writes all of it anew, though its rows and its last part may be the same."""
+    seen = []
+    for version in (2, 2, 1, 1):
+        table = {"mode": "append", "onReplacedInput": "append", "parquet": version}
+        mill.lab.apply(flow("numbers", job("numbers"), "source", table=table))
+        feed(mill, 1)
+        seen.append(mill.snapshot("numbers")["location"]["parquet"])
+    mill.run("numbers", full_refresh=True)
+    assert [*seen, mill.snapshot("numbers")["location"]["parquet"]] == [2, 2, None, None, 1]
+
+
 def test_the_version_of_an_appended_table_is_that_of_its_rows(mill: Mill) -> None:
     """R9.5: parts combine to what one write of all rows would give."""
     mill.lab.apply(

@@ -111,6 +111,8 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
     part = _write(added, staging)
     seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
     location = _sealed(staging, schema, seen, part.rows)
+    if (head.location or {}).get("parquet") != location["parquet"]:
+        location["parquet"] = None  # parts of several versions are none of them as a whole
     results = _check(added, staging, part.rows, seen.rows, head)
     return _staged(staging, schema, seen, location, results, appended=head)
 
