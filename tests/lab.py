@@ -26,6 +26,7 @@ from freshline.store.executing import Claimant
 from freshline.store.facade import Store
 from freshline.store.ids import new_id
 from freshline.store.planning import ApplyPlan
+from freshline.warehouse.storage import Storage, storage_at
 
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 ON_UPDATE: dict[str, Any] = {"onUpstreamUpdate": True}
@@ -98,6 +99,16 @@ class Lab:
         self.reconciler = Reconciler(self.store)
         self.worker = new_id()
         self.applied: dict[str, dict[str, Any]] = {}
+
+    @property
+    def warehouse(self) -> Path:
+        """Where tables are."""
+        return Path(self.settings.warehouse_at)
+
+    @property
+    def storage(self) -> Storage:
+        """The same place, as the code has it."""
+        return storage_at(self.settings.warehouse_at)
 
     def close(self) -> None:
         self.database.close()

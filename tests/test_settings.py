@@ -30,7 +30,7 @@ def test_an_empty_environment_gives_the_defaults(tmp_path: Path) -> None:
     found = settings.load({}, project=tmp_path)
     assert found == settings.Settings(project=tmp_path.resolve())
     assert found.home == tmp_path.resolve() / ".freshline"
-    assert found.warehouse_path == found.home / "warehouse"
+    assert found.warehouse_at == str(found.home / "warehouse")
     assert {name: getattr(found, field) for name, (field, _) in NUMBERS.items()} == {
         name: default for name, (_, default) in NUMBERS.items()
     }
@@ -148,7 +148,7 @@ def test_addresses_are_taken_as_they_are(tmp_path: Path) -> None:
         }
     )
     assert found.database_url == "postgresql://db/x"
-    assert found.warehouse_path == tmp_path.resolve()
+    assert found.warehouse_at == str(tmp_path.resolve())
     assert (found.spark_remote, found.spark_master) == ("sc://host", "local[2]")
 
 
@@ -182,16 +182,61 @@ def test_an_address_of_spark_connect_that_is_wrong_is_refused_unshown(address: s
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["s3://key:hunter2@bucket/x", "hdfs://host/x", "dbfs:/mnt/x", "file://host/x"])
-def test_a_warehouse_that_is_no_directory_is_refused(value: str) -> None:
-    """An object store is not silently a directory of that name; what an address may carry is not repeated."""
-    with pytest.raises(UsageError, match=r"allowed is a directory that this machine and those of Spark see") as caught:
+@pytest.mark.parametrize(
+    "value",
+    [
+        "hdfs://canary/canary",
+        "http://canary/canary",
+        "https://canary.s3.amazonaws.com/canary",
+        "dbfs:/canary/canary",
+        "file://canary/canary",
+        "s3a://key:canary@bucket/canary",
+        "s3://canary@bucket/canary",
+        "s3a://bucket:canary/canary",
+        "s3a://bucket/canary?secret=canary",
+        "s3a://bucket/canary?",
+        "s3a://bucket/canary#canary",
+        "s3a://bucket//canary",
+        "s3a:///canary",
+        "s3a:/canary",
+        "s3a://?canary",
+        "gs://canary@bucket/",
+        "gs://",
+        "abfss://canary/canary",
+        "abfss://account.dfs.core.windows.net/canary",
+        "abfss://container:canary@account.dfs.core.windows.net/canary",
+        "abfss://canary@/canary",
+    ],
+)
+def test_a_warehouse_that_cannot_be_one_is_refused_unshown(value: str) -> None:
+    """What else looks like an address is not silently a directory of that name; only its kind is repeated."""
+    with pytest.raises(UsageError, match=r"^FRESHLINE_WAREHOUSE is an address") as caught:
         settings.load({"FRESHLINE_WAREHOUSE": value})
-    assert "hunter2" not in str(caught.value)
+    scheme = value.split(":", 1)[0]
+    assert str(caught.value) == (
+        f"FRESHLINE_WAREHOUSE is an address, '{scheme}:…'; allowed is {settings.WAREHOUSE_FORM}"
+    )
+    assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["/mnt/a b", "file:///mnt/a%20b", "/mnt/x/../a b"])
 def test_a_warehouse_is_a_directory(value: str) -> None:
     """As a path, or as an address of one."""
-    assert settings.load({"FRESHLINE_WAREHOUSE": value}).warehouse == Path("/mnt/a b")
-    assert settings.load({"FRESHLINE_WAREHOUSE": "a:b"}).warehouse == Path("a:b").resolve()
+    assert settings.load({"FRESHLINE_WAREHOUSE": value}).warehouse_at == "/mnt/a b"
+    assert settings.load({"FRESHLINE_WAREHOUSE": "a:b"}).warehouse_at == str(Path("a:b").resolve())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "s3a://bucket",
+        "s3a://bucket/deep/er",
+        "gs://bucket/x",
+        "abfss://container@account.dfs.core.windows.net/x",
+        "abfs://container@account.dfs.core.windows.net",
+    ],
+)
+def test_a_warehouse_is_a_part_of_a_bucket(value: str) -> None:
+    """An address is taken as it is, but for slashes at its end."""
+    assert settings.load({"FRESHLINE_WAREHOUSE": value}).warehouse_at == value
+    assert settings.load({"FRESHLINE_WAREHOUSE": f"{value}/"}).warehouse_at == value

@@ -136,7 +136,7 @@ class JobError(FreshlineError):
 
 
 class CheckError(JobError):
-    """A data check failed: nothing is published. `checks`: all results; `staged`: the directory of the data."""
+    """A data check failed: nothing is published. `checks`: all results; `staged`: its directory in the warehouse."""
 
     code = "check"
 

@@ -15,10 +15,15 @@ from freshline.errors import UsageError
 Network = IPv4Network | IPv6Network
 INLINE = "inline"
 WAREHOUSE_FORM = (
-    "a directory that this machine and those of Spark see under the same path, such as /mnt/warehouse; "
-    "object stores are not supported: mount what is to be used, and name that path"
+    "a directory that this machine and those of Spark see under the same path, such as /mnt/warehouse, or an address "
+    "such as s3a://bucket/path, gs://bucket/path or abfss://container@account.dfs.core.windows.net/path, without a "
+    "key or password: those come from the environment"
 )
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # more than one letter: that may be a drive
+# What Hadoop's file systems, `deltalake` and we reach; there is no room for a password, a query or `..`.
+_BUCKET = re.compile(
+    r"(?:(?:s3a?|gs)://{name}|abfss?://{name}@{name})(?:/{name})*/?".format(name=r"\w[\w.=-]*"), re.ASCII
+)
 API_FORM = "http://host[:port] or https://host[:port], without a user; the token is FRESHLINE_API_TOKEN"
 REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
 BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:// for TLS, or unix:///path/of/socket"
@@ -34,7 +39,7 @@ class Settings:
     bus_length: int = 100_000
     bus_dead_length: int = 10_000
     bus_timeout_ms: int = 2_000
-    warehouse: Path | None = None  # None: .freshline/warehouse
+    warehouse: str | None = None  # a path or an address; None: .freshline/warehouse
     spark_remote: str | None = field(default=None, repr=False)  # it may carry a token
     spark_token: str | None = field(default=None, repr=False)
     spark_master: str | None = None
@@ -71,9 +76,9 @@ class Settings:
         return self.project / ".freshline"
 
     @property
-    def warehouse_path(self) -> Path:
-        """Where tables live."""
-        return self.warehouse or self.home / "warehouse"
+    def warehouse_at(self) -> str:
+        """Where tables live: a path or an address."""
+        return self.warehouse or str(self.home / "warehouse")
 
 
 def load(environ: Mapping[str, str] | None = None, *, project: Path | None = None) -> Settings:
@@ -153,16 +158,17 @@ def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
     return tuple(found)
 
 
-def _warehouse(value: str | None) -> Path | None:
-    """A directory. An address is told by its kind alone, as it may carry a password."""
+def _warehouse(value: str | None) -> str | None:
+    """A directory, or an address. What is wrong is told by its kind alone, as it may carry a password."""
     if not value:
         return None
-    if found := _ADDRESS.match(value):
-        address = urlsplit(value)
-        if found[1].lower() != "file" or address.netloc or not address.path.startswith("/"):
-            raise UsageError(f"FRESHLINE_WAREHOUSE is an address, '{found[1]}:…'; allowed is {WAREHOUSE_FORM}")
-        value = unquote(address.path)
-    return Path(value).expanduser().resolve()
+    if not (found := _ADDRESS.match(value)):
+        return str(Path(value).expanduser().resolve())
+    if local := re.fullmatch(r"file:(?://)?(/[^/].*)", value, re.IGNORECASE):
+        return str(Path(unquote(local[1])).resolve())
+    if not _BUCKET.fullmatch(value):
+        raise UsageError(f"FRESHLINE_WAREHOUSE is an address, '{found[1]}:…'; allowed is {WAREHOUSE_FORM}")
+    return value.rstrip("/")
 
 
 def _api_url(value: str | None) -> str | None:

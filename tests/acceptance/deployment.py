@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from freshline.store.database import Database
 from freshline.store.reader import Reader
+from tests.objects import ObjectStore, overlay, serving
 from tests.waiting import wait_until
 
 JOBS = '''
@@ -154,3 +157,16 @@ class Deployment:
     def logs(self) -> str:
         """All logs, for a failure message."""
         return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in sorted(self.root.glob("*.log")))
+
+
+@contextmanager
+def in_bucket(deployment: Deployment) -> Iterator[ObjectStore]:
+    """A bucket as the warehouse; Spark learns of it as users would tell it."""
+    for objects in serving(deployment.root.parent / "objects"):
+        conf = deployment.root.parent / "conf"
+        conf.mkdir()
+        settings = (f"spark.hadoop.{name} {value}\n" for name, value in overlay(objects).items())
+        (conf / "spark-defaults.conf").write_text("".join(settings))
+        deployment.environ |= objects.environ
+        deployment.environ |= {"FRESHLINE_WAREHOUSE": objects.address, "SPARK_CONF_DIR": str(conf)}
+        yield objects

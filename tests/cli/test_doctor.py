@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,6 +16,7 @@ from freshline.store.health import STORE_CHECKS
 from freshline.store.ids import new_id
 from freshline.warehouse import files
 from freshline.warehouse.examination import WAREHOUSE_CHECKS
+from freshline.warehouse.storage import storage_at
 from tests.cli.conftest import Freshline
 from tests.waiting import wait_until
 from tests.warehouse.test_examination import age
@@ -82,9 +84,9 @@ def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callab
 
 def test_leftovers_in_the_warehouse_are_removed(applied: Freshline, store: Store) -> None:
     """A warning, exit code 1 without --fix, and gone with it."""
-    warehouse = store.settings.warehouse_path
-    files.check_warehouse(warehouse, store.warehouse_id)
-    directory = files.staging_directory(warehouse, "shop.clean", new_id(), 1, 1)
+    warehouse = store.settings.warehouse_at
+    files.check_warehouse(storage_at(warehouse), store.warehouse_id)
+    directory = Path(warehouse, files.staging_directory("shop.clean", new_id(), 1, 1))
     directory.mkdir(parents=True)
     age(directory)
     assert applied("doctor", code=1).stdout.startswith("warning staging-leftover")

@@ -19,8 +19,8 @@ from tests.warehouse.test_tablelog import Table
 def table(freshline: Freshline, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
     """Three versions of the asset b: 1, then 1 and 2, then 9."""
     monkeypatch.setenv("FRESHLINE_WAREHOUSE", str(tmp_path / "w"))
-    with laboratory(database_url, warehouse=tmp_path / "w", now=datetime(2026, 1, 5, tzinfo=UTC)) as lab:
-        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+    with laboratory(database_url, warehouse=str(tmp_path / "w"), now=datetime(2026, 1, 5, tzinfo=UTC)) as lab:
+        files.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"))
         table = Table(lab)
         table.publish(1)

@@ -152,7 +152,7 @@ def test_a_failed_check_keeps_the_data(bench: Bench, up: dict[str, PinnedInput])
     produces = [{"assetId": "out", "checks": [{"range": {"column": "v", "max": 2}}]}]
     with pytest.raises(CheckError, match=r"column 'v' has 1 of 3 .* from 1 to 3") as caught:
         bench.run(sql("SELECT * FROM up"), inputs=up, produces=produces)
-    assert list(Path(caught.value.staged or "").glob("*.parquet"))
+    assert list((bench.warehouse / (caught.value.staged or "")).glob("*.parquet"))
 
 
 def test_settings_hold_for_one_step_alone(bench: Bench) -> None:

@@ -48,7 +48,7 @@ class Bench:
         consumes = given.pop("consumes", [{"assetId": asset} for asset in inputs])
         try_ = next(_tries)
         outputs = {
-            asset: {"staging": str(staging_directory(self.warehouse, asset, "run", 1, try_))}
+            asset: {"staging": staging_directory(asset, "run", 1, try_)}
             for asset in (produced["assetId"] for produced in produces)
         }
         return StepRequest(

@@ -17,7 +17,7 @@ def main(project: Path) -> None:
     runner.start()
     say(str(runner.pid))
     step = {"id": "s", "job": {"kind": "spark.python", "entrypoint": "jobs:endless"}, "produces": [{"assetId": "out"}]}
-    outputs = {"out": {"staging": str(project / "warehouse" / "out" / "data" / "orphan")}}
+    outputs = {"out": {"staging": "out/data/orphan"}}
     request = StepRequest("r", 1, 1, "flow", "", step, {}, {}, outputs, str(project / "warehouse"))
     runner.run_step(
         request,

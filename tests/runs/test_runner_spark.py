@@ -20,6 +20,7 @@ from freshline.runs.protocol import OUT_OF_MEMORY, JobFailedError, RunnerDied, S
 from freshline.runs.runner import SPARK_IS_GONE
 from freshline.settings import Settings
 from freshline.spark.progress import SUMS
+from freshline.warehouse.directory import Directory
 from freshline.warehouse.files import verify_staged
 from tests.runs.steps import Bench, source, spark_python, sql
 from tests.waiting import wait_until
@@ -116,7 +117,7 @@ def up(bench: Bench) -> dict[str, PinnedInput]:
 def rows(bench: Bench, output: StagedOutput) -> list[tuple[object, ...]]:
     """The rows of a staged output, read without Spark."""
     assert output.location is not None
-    verify_staged(bench.warehouse, output.location)
+    verify_staged(Directory(bench.warehouse), output.location)
     files = str(bench.warehouse / output.location["paths"][0] / "**" / "*.parquet")
     return sorted(duckdb.sql(f"SELECT * FROM read_parquet('{files}')").fetchall())
 
@@ -283,7 +284,7 @@ def test_a_failed_check_publishes_nothing_and_keeps_the_data(bench: Bench, up: d
     ) as caught:
         bench.run(sql("SELECT * FROM up"), inputs=up, produces=produces)
     assert caught.value.staged
-    assert list(Path(caught.value.staged).glob("*.parquet"))
+    assert list((bench.warehouse / caught.value.staged).glob("*.parquet"))
     passed, failed = caught.value.checks
     assert passed == {"check": "minRows", "severity": "error", "passed": True, "observed": 3}
     assert failed["observed"] == {"count": 1, "min": 1, "max": 3}

@@ -31,7 +31,7 @@ def worker(lab: Lab, tmp_path: Path) -> Worker:
 def begun(lab: Lab, worker: Worker) -> tuple[Lease, Path]:
     """A run that the worker holds, and a file that it has staged."""
     run = lab.start()
-    staged = staging_directory(worker.settings.warehouse_path, "b", run.id, run.attempt, 1)
+    staged = Path(worker.storage.at(staging_directory("b", run.id, run.attempt, 1)))
     staged.mkdir(parents=True)
     return worker.heart.hold(run, time.monotonic()), staged
 
@@ -49,13 +49,14 @@ def test_data_that_failed_a_check_stays_to_be_looked_at(lab: Lab, worker: Worker
     """Only what the error names, and only if the setting says so; the results are stored with the run."""
     lease, other = begun(lab, worker)
     worker.settings = dataclasses.replace(worker.settings, keep_failed_hours=hours)
-    looked_at = staging_directory(worker.settings.warehouse_path, "b", lease.run.id, lease.run.attempt, 2)
+    name = staging_directory("b", lease.run.id, lease.run.attempt, 2)
+    looked_at = Path(worker.storage.at(name))
     looked_at.mkdir()
     checks = [
         {"check": "minRows", "severity": "error", "passed": True, "observed": 3},
         {"check": "unique(k)", "severity": "error", "passed": False, "observed": {"count": 1}},
     ]
-    worker.slots[0]._failed(lease, CheckError("asset 'b': no", checks=checks, staged=str(looked_at)), "work")
+    worker.slots[0]._failed(lease, CheckError("asset 'b': no", checks=checks, staged=name), "work")
     error = lab.runs("b")[-1]["error"]
     assert (error["code"], error["step"], error["checks"]) == ("check", "work", checks[::-1])
     assert lab.events("workflow.run.failed")[-1]["data"]["error"] == error
@@ -113,7 +114,7 @@ def test_a_warehouse_that_goes_away_under_a_run_is_no_failure(
     assert lab.state("b")["failures"] == 0
     assert "is gone" in (worker.engine_trouble or "")
     assert not worker.may_use_spark()
-    assert not (worker.settings.warehouse_path / "freshline-warehouse.json").exists()
+    assert not Path(worker.storage.at("freshline-warehouse.json")).exists()
 
 
 def test_what_was_written_into_the_place_of_a_lost_warehouse_is_not_published(
@@ -123,7 +124,8 @@ def test_what_was_written_into_the_place_of_a_lost_warehouse_is_not_published(
     worker._warehouse_id = lab.store.warehouse_id
     lease, staged = begun(lab, worker)
     (staged / "part.parquet").write_bytes(b"rows")
-    output = StagedOutput("b", "work", "v1", location=files.seal(worker.settings.warehouse_path, staged))
+    name = str(staged.relative_to(worker.settings.warehouse_at))
+    output = StagedOutput("b", "work", "v1", location=files.seal(worker.storage, name))
     monkeypatch.setattr(Execution, "_step", lambda *_: (output,))
     worker.slots[0]._execute(lease, "hash")
     assert lab.runs("b")[-1]["status"] == "queued"
@@ -149,7 +151,7 @@ def test_other_errors_are_failures(
 ) -> None:
     """R7.1: a full disk is one; so is what cannot be due to the warehouse: a `python` step does without."""
     if there:
-        files.check_warehouse(worker.settings.warehouse_path, lab.store.warehouse_id)
+        files.check_warehouse(worker.storage, lab.store.warehouse_id)
     assert ended_with(lab, worker, error, monkeypatch) == "failed"
     assert lab.state("b")["failures"] == 1
 

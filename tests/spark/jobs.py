@@ -47,3 +47,8 @@ def seen(ctx: Any) -> Any:
 def copied(ctx: Any) -> Any:
     """The rows of the source `files` that are new."""
     return ctx.new("files")
+
+
+def fails_at_the_last_row(ctx: Any) -> Any:
+    """When most of the rows are written."""
+    return ctx.spark.range(0, 1000, 1, 4).selectExpr("id", "if(id = 999, raise_error('the last row'), id) AS n")

@@ -79,7 +79,7 @@ class Mill:
     def __init__(self, lab: Lab, engine: Engine) -> None:
         self.lab = lab
         self.engine = engine
-        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+        files.check_warehouse(lab.storage, lab.store.warehouse_id)
 
     def execute(self, run: ClaimedRun) -> list[str]:
         """All steps and the publication, as a worker does it; what was published."""
@@ -87,6 +87,7 @@ class Mill:
         execution = Execution(
             store=self.lab.store,
             settings=self.lab.settings,
+            storage=self.lab.storage,
             slot=_Inline(self.engine),  # type: ignore[arg-type]  # all that an execution needs of it
             heart=Heart(self.lab.store),
             lease=lease,
@@ -122,7 +123,7 @@ class Mill:
         """The content of a version, by default of the head, as Spark reads it."""
         number = self.lab.head(asset_id)["sequence"] if version is None else version
         pinned = self.lab.store.table_at(asset_id, "", number)
-        with self.engine.step(self.lab.settings.warehouse_path, {}, lambda _: None):
+        with self.engine.step(self.lab.storage, {}, lambda _: None):
             return sorted((tuple(row) for row in self.engine.read(pinned).collect()), key=repr)
 
     @property

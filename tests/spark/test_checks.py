@@ -14,6 +14,7 @@ from freshline.definitions.schema import Check, Produces
 from freshline.errors import CheckError
 from freshline.spark.checks import run_checks
 from freshline.spark.staging import Staging, write
+from freshline.warehouse.directory import Directory
 from tests.docs.pages import CHECKS, code
 
 pytestmark = pytest.mark.spark
@@ -90,27 +91,27 @@ def test_an_aggregate_speaks_of_an_empty_table_too(spark: SparkSession) -> None:
 def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_path: Path) -> None:
     """Errors stop the output, warnings are only stored; the error says where the data is."""
     bad = [{"minRows": 9, "severity": "warn"}, {"notNull": ["n"], "name": "n is there"}, {"unique": ["t"]}]
-    directory = tmp_path / "out" / "data" / "x"
+    directory = "out/data/x"
     produced = Produces.model_validate({"assetId": "out", "checks": bad})
     with pytest.raises(CheckError) as caught:
-        write(table, Staging("out", "step", tmp_path, directory, produced))
+        write(table, Staging("out", "step", Directory(tmp_path), directory, produced))
     assert str(caught.value).startswith(
         "asset 'out': check n is there failed: column 'n' has 2 nulls; check unique(t) "
     )
     assert str(caught.value).endswith("; nothing was published")
-    assert caught.value.staged == str(directory)
+    assert caught.value.staged == directory
     assert [(one["check"], one["passed"]) for one in caught.value.checks] == [
         ("minRows", False),
         ("n is there", False),
         ("unique(t)", False),
     ]
-    assert list(directory.glob("part-*.parquet"))
+    assert list((tmp_path / directory).glob("part-*.parquet"))
 
 
 def test_warnings_do_not_stop_an_output(table: DataFrame, tmp_path: Path) -> None:
     """A violated check of severity warn is stored with what it saw."""
     produced = Produces.model_validate({"assetId": "out", "checks": [{"minRows": 9, "severity": "warn"}]})
-    output = write(table, Staging("out", "step", tmp_path, tmp_path / "out" / "data" / "x", produced))
+    output = write(table, Staging("out", "step", Directory(tmp_path), "out/data/x", produced))
     said = "the table has 4 rows; allowed are 9 or more"
     assert output.checks == [{"check": "minRows", "severity": "warn", "passed": False, "observed": 4, "message": said}]
 
@@ -123,7 +124,7 @@ def test_checks_see_the_rows_that_were_written(spark: SparkSession, tmp_path: Pa
         {"sql": "SELECT max(t) AS t FROM output", "severity": "warn"},
     ]
     produced = Produces.model_validate({"assetId": "out", "checks": checks})
-    output = write(table, Staging("out", "step", tmp_path, tmp_path / "x", produced))
+    output = write(table, Staging("out", "step", Directory(tmp_path), "x", produced))
     written = spark.read.parquet(str(tmp_path / "x"))
     values = sorted(row.t for row in written.collect())
     assert values != sorted(row.t for row in table.collect()), "another computation gives other values"
@@ -131,7 +132,7 @@ def test_checks_see_the_rows_that_were_written(spark: SparkSession, tmp_path: Pa
         {"count": 5, "min": values[0], "max": values[-1]},
         {"t": values[-1]},
     ]
-    assert write(written, Staging("out", "step", tmp_path, tmp_path / "y")).data_version == output.data_version
+    assert write(written, Staging("out", "step", Directory(tmp_path), "y")).data_version == output.data_version
 
 
 @pytest.mark.parametrize("check", [{"unique": ["kk"]}, {"range": {"column": "kk", "min": 1}}])
@@ -180,11 +181,11 @@ def test_as_few_jobs_as_possible(spark: SparkSession, table: DataFrame) -> None:
 def test_a_check_that_cannot_be_evaluated_is_told(table: DataFrame, tmp_path: Path, sql: str, said: str) -> None:
     """It is the check's mistake: the data is where it can be looked at, and nothing is published."""
     produced = Produces.model_validate({"assetId": "out", "checks": [{"sql": sql, "name": "mine"}]})
-    directory = tmp_path / "out" / "data" / "x"
+    directory = "out/data/x"
     with pytest.raises(CheckError, match=said) as caught:
-        write(table, Staging("out", "step", tmp_path, directory, produced))
-    assert caught.value.staged == str(directory)
-    assert directory.exists()
+        write(table, Staging("out", "step", Directory(tmp_path), directory, produced))
+    assert caught.value.staged == directory
+    assert (tmp_path / directory).exists()
 
 
 def test_what_is_observed_is_stored_in_short(spark: SparkSession) -> None:

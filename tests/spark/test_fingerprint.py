@@ -21,6 +21,8 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark.fingerprint import MOST_TOLD, aggregates, fingerprint
 from freshline.spark.staging import Staging, write
 from freshline.warehouse import files
+from freshline.warehouse.directory import Directory
+from freshline.warehouse.storage import Storage
 
 pytestmark = pytest.mark.spark
 
@@ -133,9 +135,9 @@ def test_columns_that_look_alike_are_kept_apart(spark: SparkSession) -> None:
 
 def staged(table: DataFrame, directory: Path, **produced: Any) -> StagedOutput:
     """Write `table` as an output."""
-    target = directory / "out" / "data" / f"try-{len(list(directory.glob('out/data/*')))}"
+    target = f"out/data/try-{len(list(directory.glob('out/data/*')))}"
     produces = Produces.model_validate({"assetId": "out", **produced})
-    return write(table, Staging("out", "step", directory, target, produces))
+    return write(table, Staging("out", "step", Directory(directory), target, produces))
 
 
 def version(table: DataFrame, directory: Path, **rule: Any) -> str | None:
@@ -173,9 +175,9 @@ def test_nothing_is_written_beside_the_table(
     """No checksums and no markers that would be removed again; and users' own writes stay as they are."""
     written: list[str] = []
 
-    def seal(warehouse: Path, directory: Path) -> dict[str, Any]:
-        written.extend(file.suffix for file in directory.iterdir())
-        return sealed(warehouse, directory)
+    def seal(storage: Storage, directory: str) -> dict[str, Any]:
+        written.extend(file.suffix for file in (tmp_path / directory).iterdir())
+        return sealed(storage, directory)
 
     sealed = files.seal
     monkeypatch.setattr(files, "seal", seal)
@@ -244,14 +246,14 @@ def test_columns_of_large_tables_are_not_told_apart(spark: SparkSession, tmp_pat
     """The version is the same with and without; rows that are appended later do not pretend to tell."""
     table = spark.range(5).toDF("a")
     small, large = (
-        write(table, Staging("out", "step", tmp_path, tmp_path / str(rows), None, head_of(table, rows)))
+        write(table, Staging("out", "step", Directory(tmp_path), str(rows), None, head_of(table, rows)))
         for rows in (MOST_TOLD, MOST_TOLD + 1)
     )
     assert small.data_version == large.data_version
     assert [bool((one.location or {})["fingerprint"]["columns"]) for one in (small, large)] == [True, False]
     added = Produces.model_validate({"assetId": "out", "table": {"mode": "append"}})
     head = PinnedInput("out", 1, "v", large.location, schema=large.schema, parts=[(1, "large")], rows=5)
-    more = write(table, Staging("out", "step", tmp_path, tmp_path / "more", added, head, anew=False))
+    more = write(table, Staging("out", "step", Directory(tmp_path), "more", added, head, anew=False))
     assert (more.rows, (more.location or {})["fingerprint"]["columns"]) == (10, {})
 
 

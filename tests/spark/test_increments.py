@@ -25,7 +25,7 @@ TWICE = "SELECT n, n * 2 AS twice FROM numbers"
 @pytest.fixture
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
         yield Mill(lab, Engine(spark, remote=None, local=True))
 
 
@@ -177,7 +177,7 @@ def attempt_that_dies(mill: Mill, *, finished: bool, published: bool = False) ->
     assert bool(run.finished_steps) is finished
     with pytest.raises(_Death):
         mill.execute(run)
-    assert list((mill.lab.settings.warehouse_path / "doubled" / "data").glob(f"{run.id}-*/*.parquet"))
+    assert list((mill.lab.warehouse / "doubled" / "data").glob(f"{run.id}-*/*.parquet"))
     mill.lab.advance(seconds=60)
     assert mill.lab.store.rescue(10) == (0 if published else 1)
 
@@ -314,7 +314,7 @@ def test_what_was_made_from_lost_files_is_made_anew_with_them(mill: Mill) -> Non
         patch.setattr(Execution, "_publish", _dies)
         with pytest.raises(_Death):
             mill.execute(first)
-    shutil.rmtree(next((mill.lab.settings.warehouse_path / "roll" / "data").glob(f"{first.id}-*")))
+    shutil.rmtree(next((mill.lab.warehouse / "roll" / "data").glob(f"{first.id}-*")))
     mill.lab.advance(seconds=60)
     assert mill.lab.store.rescue(10) == 1
     again = mill.lab.start_of("pipe")

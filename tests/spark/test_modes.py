@@ -22,7 +22,7 @@ APPEND: dict[str, Any] = {"table": {"mode": "append"}}
 @pytest.fixture
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
         yield Mill(lab, Engine(spark, remote=None, local=True))
 
 
@@ -347,7 +347,7 @@ def test_checks_of_rows_see_the_new_ones_and_checks_of_the_table_all(mill: Mill)
     with pytest.raises(CheckError, match="1 values occur more than once"):
         mill.execute(run)
     assert mill.rows("numbers") == [(1,), (2,), (3,)]
-    assert list((mill.lab.settings.warehouse_path / "numbers" / "data").glob(f"{run.id}-*")), "the data is kept"
+    assert list((mill.lab.warehouse / "numbers" / "data").glob(f"{run.id}-*")), "the data is kept"
 
 
 def test_a_head_that_moved_under_a_run_is_not_added_to(mill: Mill) -> None:

@@ -53,7 +53,7 @@ WIDE = "SELECT CAST(hash(id) AS DECIMAL(19, 9)) AS wide FROM range(0, 120000, 1,
 @pytest.fixture
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
         yield Mill(lab, Engine(spark, remote=None, local=True))
 
 
@@ -100,7 +100,7 @@ def check(mill: Mill, asset: str) -> int:
     scribe = Scribe(mill.lab.store)
     while scribe.run_once():
         pass
-    root = mill.lab.settings.warehouse_path / asset
+    root = mill.lab.warehouse / asset
     found = mill.lab.rows(
         "SELECT table_version AS number, min(sequence) AS sequence FROM snapshots WHERE asset_id = %s GROUP BY 1", asset
     )
@@ -121,7 +121,7 @@ def test_all_types_are_read_as_they_were_written(mill: Mill) -> None:
 def files(mill: Mill, asset: str) -> str:
     """The files of the head."""
     (directory,) = mill.snapshot(asset)["location"]["paths"]
-    return str(mill.lab.settings.warehouse_path / directory / "*.parquet")
+    return str(mill.lab.warehouse / directory / "*.parquet")
 
 
 def encodings(mill: Mill, asset: str) -> dict[str, set[str]]:

@@ -29,7 +29,7 @@ OTHERS = {
 @pytest.fixture
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, in which the first version of a strict table was published."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
         mill = Mill(lab, Engine(spark, remote=None, local=True))
         declare(mill, FIRST)
         mill.run("out")
@@ -54,7 +54,7 @@ def test_other_columns_are_refused(mill: Mill) -> None:
         ), what
     assert [run["status"] for run in mill.lab.runs("out")] == ["succeeded"] + ["failed"] * len(OTHERS)
     assert mill.snapshot("out") == before
-    data = mill.lab.settings.warehouse_path / "out" / "data"
+    data = mill.lab.warehouse / "out" / "data"
     assert len(list(data.iterdir())) == 1, "there is no file of what was refused"
 
 

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from freshline.warehouse.delta import DeltaLog, LogConflictError, TableVersion, commit, placeholder, refusal
+from freshline.warehouse.directory import Directory
 
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LONG = {"x": "long"}
@@ -28,7 +29,7 @@ class Table:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.log = DeltaLog(root)
+        self.log = DeltaLog(Directory(root.parent), root.name)
         self.versions: list[TableVersion] = []
 
     def part(self, name: str, rows: pl.DataFrame, by: dict[str, str] | None = None) -> dict[str, int]:
@@ -88,7 +89,7 @@ def test_every_version_is_read_as_it_was_published(table: Table) -> None:
     assert DeltaTable(str(table.root)).version() == 4
     assert DeltaTable(str(table.root)).transaction_version("freshline") == 5
     for number in range(5):
-        actions = [json.loads(line) for line in table.log.path(number).read_text().splitlines()]
+        actions = [json.loads(line) for line in (table.log.text(number) or "").splitlines()]
         added, removed = ({one[kind]["path"] for one in actions if kind in one} for kind in ("add", "remove"))
         assert not added & removed, "a commit must not add and remove one file"
 
@@ -152,10 +153,10 @@ def test_checkpoints_sum_the_log_up(table: Table) -> None:
     for number in range(3):
         table.publish(table.part(f"r{number}", pl.DataFrame({"x": [number]})), append=bool(number))
     table.log.checkpoint()
-    table.log.path(1).unlink()
+    table.log.storage.remove([table.log.path(1)])
     assert table.log.has(1)
     assert table.rows() == [(0,), (1,), (2,)]
-    (table.log.directory / "_last_checkpoint").unlink()
+    (table.root / "_delta_log" / "_last_checkpoint").unlink()
     assert not table.log.has(1)
     assert table.log.numbers() == [0, 2]
 

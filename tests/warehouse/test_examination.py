@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from freshline.store.health import Finding
 from freshline.store.ids import new_id
 from freshline.warehouse import examination, files
 from freshline.warehouse.examination import Warehouse
+from freshline.warehouse.storage import Storage
 from tests.lab import Lab, laboratory, workflow
 
 LONG_AGO = time.time() - 2 * examination.YOUNG_S
@@ -24,8 +25,8 @@ LONG_AGO = time.time() - 2 * examination.YOUNG_S
 @pytest.fixture
 def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
     """One table, written by a run."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
-        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
+        files.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"))
         lab.report("a", "1")
         lab.settle()
@@ -36,12 +37,12 @@ def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
 
 def stage(lab: Lab, run_id: str, attempt: int = 1, asset_id: str = "b") -> tuple[Path, dict[str, Any]]:
     """What a try leaves, long ago."""
-    root = lab.settings.warehouse_path
-    directory = files.staging_directory(root, asset_id, run_id, attempt, 1)
+    staging = files.staging_directory(asset_id, run_id, attempt, 1)
+    directory = lab.warehouse / staging
     (directory / "k=1").mkdir(parents=True)
     for name in ("part-0.parquet", "k=1/part-1.parquet"):
         (directory / name).write_bytes(b"12345")
-    location = files.seal(root, directory)
+    location = files.seal(lab.storage, staging)
     age(directory)
     return directory, location
 
@@ -67,7 +68,7 @@ def found(lab: Lab, limit: int = 20) -> dict[str, Finding]:
 def head(lab: Lab) -> Path:
     """The directory of the table."""
     location = lab.one("SELECT location FROM snapshots WHERE asset_id = 'b' ORDER BY sequence DESC LIMIT 1")
-    return lab.settings.warehouse_path / str(location["paths"][0])
+    return lab.warehouse / str(location["paths"][0])
 
 
 def test_a_warehouse_as_it_should_be_is_told_to_be(lab: Lab) -> None:
@@ -79,7 +80,7 @@ def test_a_warehouse_as_it_should_be_is_told_to_be(lab: Lab) -> None:
 
 def test_a_warehouse_that_nobody_has_used_is_none(database_url: str, tmp_path: Path) -> None:
     """Before the first worker there is no directory, and that is well; the doctor makes none."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
         assert found(lab) == {}
     assert not (tmp_path / "w").exists()
 
@@ -95,7 +96,7 @@ def test_a_warehouse_that_nobody_has_used_is_none(database_url: str, tmp_path: P
 def test_the_warehouse_of_another_database_is_told_and_left_alone(lab: Lab, text: str | None, sentence: str) -> None:
     """R12.3: nothing is said about its files, and nothing in it is removed."""
     leftover, _ = stage(lab, new_id())
-    file = lab.settings.warehouse_path / files.ID_FILE
+    file = lab.warehouse / files.ID_FILE
     file.unlink() if text is None else file.write_text(text)
     wrong = found(lab)
     assert list(wrong) == ["warehouse-id"]
@@ -106,7 +107,7 @@ def test_the_warehouse_of_another_database_is_told_and_left_alone(lab: Lab, text
 
 def test_tables_without_their_warehouse_are_told(lab: Lab, tmp_path: Path) -> None:
     """A doctor that looks at the wrong place, or a disk that is not mounted: one sentence, not one for each table."""
-    lab.settings.warehouse_path.rename(tmp_path / "elsewhere")
+    lab.warehouse.rename(tmp_path / "elsewhere")
     assert list(found(lab)) == ["warehouse-id"]
 
 
@@ -133,13 +134,14 @@ def test_a_head_that_moves_on_meanwhile_is_not_judged(lab: Lab, monkeypatch: pyt
     check = Warehouse(lab.store)
     moved = iter([True])
 
-    def look(root: Path, location: dict[str, Any]) -> str:
+    def look(storage: Storage, location: Mapping[str, Any]) -> str:
         if next(moved, None):
             lab.report("a", "2")
             lab.settle()
             publish(lab, lab.start(), "b:2")
-            files.discard_directory(old)
-        return original(root, location)
+            storage.clear(str(old.relative_to(lab.warehouse)))
+            assert not old.exists()
+        return original(storage, location)
 
     original = files.difference
     monkeypatch.setattr(files, "difference", look)
@@ -159,7 +161,7 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     pruned, _ = stage(lab, new_id())
     young, _ = stage(lab, new_id())
     os.utime(young / "k=1")
-    foreign = lab.settings.warehouse_path / "b" / "data" / "notes"
+    foreign = lab.warehouse / "b" / "data" / "notes"
     foreign.mkdir()
     age(foreign)
     assert found(lab)["staging-leftover"].sentences == [
@@ -215,7 +217,7 @@ def test_an_equal_output_takes_the_place_of_a_damaged_one(lab: Lab) -> None:
     lab.store.request_run("b")
     run = lab.start()
     directory, location = stage(lab, run.id, run.attempt)
-    damaged = {str(before.relative_to(lab.settings.warehouse_path))}
+    damaged = {str(before.relative_to(lab.warehouse))}
     lab.store.publish_run(run, [StagedOutput("b", "work", "b:1", location=location)], damaged=damaged)
     assert head(lab) == directory
     assert found(lab) == {}
@@ -235,7 +237,7 @@ def test_many_leftovers_are_counted_in_batches(lab: Lab, monkeypatch: pytest.Mon
 
 def test_the_id_is_read_and_never_written(lab: Lab) -> None:
     """Looking changes nothing in the warehouse."""
-    root = lab.settings.warehouse_path
+    root = lab.warehouse
     before = sorted(str(path) for path in root.rglob("*"))
     found(lab)
     assert sorted(str(path) for path in root.rglob("*")) == before

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from freshline.errors import WarehouseError
-from freshline.warehouse import files, flushing
+from freshline.warehouse import flushing
 from freshline.warehouse.flushing import WORTH, flushed
 from tests.waiting import wait_until
 
@@ -71,11 +71,12 @@ def test_a_disk_that_cannot_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_goes_away_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file gets its last name, or the attempt is given up."""
     asked = threading.Event()
+    original = flushing.sync
 
     def sync(path: Path) -> None:
         path.unlink()
         asked.set()
-        files.sync(path)
+        original(path)
 
     monkeypatch.setattr(flushing, "sync", sync)
     (tmp_path / "part").write_bytes(b"x" * WORTH)

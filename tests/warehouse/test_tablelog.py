@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from freshline.errors import WarehouseError
 from freshline.model.run import StagedOutput
@@ -18,6 +20,8 @@ from freshline.services.scribe import Scribe
 from freshline.store import versioning as tables
 from freshline.store.versioning import Unlogged
 from freshline.warehouse import files
+from freshline.warehouse.delta import UNFINISHED
+from freshline.warehouse.directory import Directory
 from freshline.warehouse.tablelog import TableLog
 from tests.lab import Lab, laboratory, workflow
 
@@ -30,7 +34,7 @@ class Table:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.root = lab.settings.warehouse_path / "b"
+        self.root = lab.warehouse / "b"
         self.scribe = Scribe(lab.store)
         self.expected: list[Rows] = []
 
@@ -40,10 +44,11 @@ class Table:
         lab.report("a")
         lab.settle()
         run = lab.start_of("b")
-        directory = files.staging_directory(lab.settings.warehouse_path, "b", run.id, 1, 1)
+        name = files.staging_directory("b", run.id, 1, 1)
+        directory = lab.warehouse / name
         directory.mkdir(parents=True)
         pl.DataFrame({"x": list(rows)}, schema={"x": pl.Int64}).write_parquet(directory / "part-0.parquet")
-        location = files.seal(lab.settings.warehouse_path, directory)
+        location = files.seal(lab.storage, name)
         based = lab.head("b")["sequence"] if append else None
         output = StagedOutput("b", "work", run.id, location=location, schema=schema, appended=append, based_on=based)
         lab.store.publish_run(run, [output])
@@ -68,8 +73,8 @@ class Table:
 @pytest.fixture
 def table(database_url: str, tmp_path: Path) -> Iterator[Table]:
     """No version yet."""
-    with laboratory(database_url, warehouse=tmp_path / "w") as lab:
-        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+    with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
+        files.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"))
         yield Table(lab)
 
@@ -118,7 +123,7 @@ def test_a_commit_whose_transaction_was_lost_is_left_as_it_is(table: Table) -> N
     table.publish(1)
 
     def dying(one: Unlogged) -> None:
-        TableLog(table.root.parent).append(one)
+        TableLog(table.lab.storage).append(one)
         raise RuntimeError("the process dies")
 
     with pytest.raises(RuntimeError, match="dies"):
@@ -131,10 +136,14 @@ def test_a_log_that_got_lost_is_written_anew(table: Table) -> None:
     """By the next version by itself, or by `freshline table repair`, with the same numbers and the same bytes."""
     history(table)
     table.write()
-    before = {path.name: path.read_text() for path in (table.root / "_delta_log").iterdir()}
+    before = {path.name: path.read_bytes() for path in (table.root / "_delta_log").iterdir()}
+    assert before.keys() == {f"{n:020}.json" for n in range(6)}
     shutil.rmtree(table.root / "_delta_log")
-    table.lab.store.relog_table("b", TableLog(table.root.parent).rebuild)
-    assert {path.name: path.read_text() for path in (table.root / "_delta_log").iterdir()} == before
+    table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+    after = {path.name: path.read_bytes() for path in (table.root / "_delta_log").iterdir()}
+    assert after.keys() - before.keys() == {f"{5:020}.checkpoint.parquet", "_last_checkpoint"}
+    assert {name: after[name] for name in before} == before
+    table.check()
     shutil.rmtree(table.root / "_delta_log")
     table.publish(7, append=True)
     table.write()
@@ -148,7 +157,7 @@ def test_a_repaired_log_begins_where_the_files_do(table: Table) -> None:
     table.lab.rows("UPDATE snapshots SET gone_at = now() WHERE asset_id = 'b' AND table_version < 2 RETURNING 1")
     (table.root / "_delta_log").mkdir()
     (table.root / "_delta_log" / f"{7:020}.json").write_text("{}")
-    table.lab.store.relog_table("b", TableLog(table.root.parent).rebuild)
+    table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
     assert [table.read(n) for n in range(3)] == [[], [], [2]]
     assert DeltaTable(str(table.root)).version() == 2
 
@@ -161,7 +170,7 @@ def test_a_repair_keeps_what_is_published_meanwhile(table: Table) -> None:
     def slow(one: Unlogged) -> None:
         table.publish(2)
         table.write()
-        TableLog(table.root.parent).rebuild(one)
+        TableLog(table.lab.storage).rebuild(one)
 
     table.lab.store.relog_table("b", slow)
     table.lab.advance(seconds=2)
@@ -182,7 +191,7 @@ def test_a_table_that_is_repaired_holds_up_no_other(table: Table) -> None:
         table.lab.advance(seconds=1)
         while table.lab.store.log_table(lambda other: logged.append(other.asset_id)):
             pass
-        TableLog(table.root.parent).rebuild(one)
+        TableLog(table.lab.storage).rebuild(one)
 
     table.lab.store.relog_table("b", meanwhile)
     assert logged == ["c"]
@@ -265,11 +274,117 @@ def test_the_newest_version_is_whole_while_the_log_is_repaired(
     with monkeypatch.context() as patch:
         for name in ("unlink", "rename", "replace"):
             patch.setattr(Path, name, watched(getattr(Path, name)))
-        table.lab.store.relog_table("b", TableLog(table.root.parent).rebuild)
+        table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
     assert [rows for rows in seen if rows != [1, 2, 3, 4, 5]] == []
+    assert bool(seen) == (damage in {cleaned, broken, foreign})
     assert [table.read(n) for n in range(1, 5)] == table.expected[1:]
     assert DeltaTable(str(table.root)).version() == 4
-    assert [path.name for path in table.root.iterdir() if path.name.startswith(".")] == []
+    assert list(table.root.rglob(".*")) == [], "neither a mark nor a file that was begun"
+
+
+def lost(log: Path) -> None:
+    """There is no log."""
+    shutil.rmtree(log)
+
+
+def wrong(log: Path) -> None:
+    """Two commits can be read and say what was never so; the checkpoint after them hides that."""
+    for number in (1, 2):
+        (log / f"{number:020}.json").write_text('{"commitInfo":{"operation":"WRITE"}}\n')
+
+
+def readable(table: Table, version: int) -> Rows | None:
+    """The rows of a version, if the log tells any."""
+    try:
+        return table.read(version)
+    except DeltaError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("damage", "done"),
+    [(lost, n) for n in range(9)]
+    + [(cleaned, n) for n in range(1, 6)]
+    + [(broken, n) for n in range(1, 4)]
+    + [(wrong, n) for n in range(1, 5)],
+)
+def test_a_repair_that_is_killed_tells_nothing_wrong_and_is_done_by_the_next_version(
+    table: Table, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], done: int
+) -> None:
+    """Promise 7: however many files of the new log are there, the newest version is right, if there is any to be read.
+
+    So is every other version from the moment on in which wrong commits were removed; and the scribe needs no help.
+    """
+    monkeypatch.setattr("freshline.warehouse.tablelog.CHECKPOINT_EVERY", 3)
+    monkeypatch.setattr("freshline.warehouse.relogging.LISTED_S", 0)
+    history(table)
+    table.write()
+    damage(table.root / "_delta_log")
+    replace, calls = Directory.replace, itertools.count()
+
+    def dying(storage: Directory, name: str, data: bytes) -> None:
+        if next(calls) == done:
+            raise RuntimeError("the process dies")
+        replace(storage, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "replace", dying)
+        with pytest.raises(RuntimeError, match="dies"):
+            table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+    assert (table.root / "_delta_log" / UNFINISHED).exists() == (done > 0)
+    if damage is lost and done < 2:  # the mark and then the checkpoint
+        with pytest.raises(TableNotFoundError):
+            table.read()
+    else:
+        assert table.read() == table.expected[-1]
+        assert DeltaTable(str(table.root)).version() == 5
+    if done > 2:
+        assert [n for n, rows in enumerate(table.expected) if readable(table, n) not in (None, rows)] == []
+    table.publish(7, append=True)
+    table.write()
+    table.check()
+    assert list(table.root.rglob(".*")) == []
+
+
+def test_no_version_becomes_wrong_while_the_log_is_repaired(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise 7: after every single file a version that was right is right or cannot be read, the newest one is right.
+
+    A checkpoint may be all that keeps wrong commits before it from being read, so these have to go first.
+    """
+    monkeypatch.setattr("freshline.warehouse.tablelog.CHECKPOINT_EVERY", 3)
+    monkeypatch.setattr("freshline.warehouse.relogging.LISTED_S", 0)
+    table.publish(1, 2)
+    for n in range(3, 8):
+        table.publish(n, append=True)
+    table.write()
+    wrong(table.root / "_delta_log")
+    right = [n for n, rows in enumerate(table.expected) if table.read(n) == rows]
+    assert right == [0, 3, 4, 5], "those before the checkpoint are wrong"
+    remove, replace = Directory.remove, Directory.replace
+    removed: list[str] = []
+    seen: list[tuple[str, list[int]]] = []
+
+    def look(name: str) -> None:
+        assert table.read() == table.expected[-1], name
+        seen.append((name, [n for n in right if readable(table, n) not in (None, table.expected[n])]))
+
+    def removing(storage: Directory, names: Iterable[str]) -> None:
+        for name in names:
+            remove(storage, [name])
+            removed.append(Path(name).name)
+            look(f"without {name}")
+
+    def replacing(storage: Directory, name: str, data: bytes) -> None:
+        replace(storage, name, data)
+        look(f"with {name}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "remove", removing)
+        patch.setattr(Directory, "replace", replacing)
+        table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+    assert [(name, versions) for name, versions in seen if versions] == []
+    assert {f"{1:020}.json", f"{2:020}.json", f"{3:020}.checkpoint.parquet"} <= set(removed)
+    table.check()
 
 
 def test_a_reader_is_not_disturbed_by_repairs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +405,7 @@ def test_a_reader_is_not_disturbed_by_repairs(table: Table, monkeypatch: pytest.
     reader.start()
     for damage in (nothing, cleaned, broken):
         damage(table.root / "_delta_log")
-        table.lab.store.relog_table("b", TableLog(table.root.parent).rebuild)
+        table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
     over.set()
     reader.join()
     assert [rows for rows in seen if rows != [1, 2, 3, 4, 5]] == []
@@ -301,7 +416,7 @@ def test_a_log_that_is_right_is_left_as_it_is(table: Table, monkeypatch: pytest.
     monkeypatch.setattr("freshline.warehouse.tablelog.CHECKPOINT_EVERY", 3)
     appended(table)
     before = {path.name: path.stat() for path in (table.root / "_delta_log").iterdir()}
-    table.lab.store.relog_table("b", TableLog(table.root.parent).rebuild)
+    table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
     assert {path.name: path.stat() for path in (table.root / "_delta_log").iterdir()} == before
 
 
@@ -355,6 +470,6 @@ def test_a_long_log_has_checkpoints(table: Table, monkeypatch: pytest.MonkeyPatc
 def test_a_warehouse_of_others_is_left_alone(table: Table) -> None:
     """R12.3: no log is written where the files are not ours, or where there are none."""
     table.publish(1)
-    shutil.rmtree(table.lab.settings.warehouse_path)
+    shutil.rmtree(table.lab.warehouse)
     assert table.write() == 0
-    assert not table.lab.settings.warehouse_path.exists()
+    assert not table.lab.warehouse.exists()

@@ -20,19 +20,19 @@ from tests.lab import Lab, laboratory, workflow
 @pytest.fixture
 def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
     """Two versions are kept, and each for a day after it was replaced."""
-    with laboratory(database_url, warehouse=tmp_path / "w", keep_versions=2, keep_tables_ms=86_400_000) as lab:
-        files.check_warehouse(lab.settings.warehouse_path, lab.store.warehouse_id)
+    with laboratory(database_url, warehouse=str(tmp_path / "w"), keep_versions=2, keep_tables_ms=86_400_000) as lab:
+        files.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"), workflow("c", "b", auto=None))
         yield lab
 
 
 def publish(lab: Lab, run: ClaimedRun, **how: Any) -> Path:
     """The run writes a directory, and succeeds."""
-    root = lab.settings.warehouse_path
-    directory = files.staging_directory(root, run.slug, run.id, run.attempt, 1)
+    name = files.staging_directory(run.slug, run.id, run.attempt, 1)
+    directory = lab.warehouse / name
     directory.mkdir(parents=True)
     (directory / "part-0.parquet").write_bytes(b"rows")
-    location = files.seal(root, directory)
+    location = files.seal(lab.storage, name)
     version = how.pop("version", f"{run.slug}:{run.id}")
     lab.store.publish_run(run, [StagedOutput(run.slug, "work", version, location=location, **how)])
     return directory
@@ -101,7 +101,7 @@ def test_marked_files_stay_for_a_while(lab: Lab) -> None:
     Vacuum(lab.store).run_once()
     assert lab.one("SELECT count(*) FROM snapshots WHERE gone_at IS NOT NULL") == 2
     lab.advance(minutes=9)
-    assert clean(lab.store, 10) == 0
+    assert clean(lab.store, lab.storage, 10) == 0
     assert made[0].exists()
 
 
@@ -132,7 +132,7 @@ def test_what_a_run_was_pinned_to_meanwhile_is_spared(lab: Lab) -> None:
     late = lab.store.request_run("c")
     lab.rows("UPDATE runs SET pins = %s WHERE id = %s RETURNING 1", json.dumps(pins), late)
     lab.advance(minutes=11)
-    assert clean(lab.store, 10) == 2
+    assert clean(lab.store, lab.storage, 10) == 2
     assert first.exists()
     assert lab.store.reader.snapshot("b", 1)["goneAt"] is None
 
@@ -160,7 +160,7 @@ def test_a_directory_that_another_version_shares_stays(lab: Lab) -> None:
     lab.rows(
         "UPDATE snapshots SET gone_at = now() - interval '1 year' WHERE sequence = 1 AND asset_id = 'b' RETURNING 1"
     )
-    assert clean(lab.store, 10) == 1
+    assert clean(lab.store, lab.storage, 10) == 1
     assert first.exists()
 
 

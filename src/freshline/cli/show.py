@@ -24,6 +24,8 @@ from freshline.errors import NotFoundError, UsageError, WarehouseError
 if TYPE_CHECKING:
     import duckdb
 
+    from freshline.warehouse.storage import Storage
+
 Json = dict[str, Any]
 
 READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
@@ -83,7 +85,7 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
     if settings.api_url is not None and settings.warehouse is None:
         _show_facts(snapshot, sql=sql, as_json=as_json)
         return
-    answer = query(settings.warehouse_path, snapshot, sql, limit)
+    answer = query(settings.warehouse_at, snapshot, sql, limit)
     if as_json:
         output.print_json(_document(snapshot, answer))
     else:
@@ -91,9 +93,10 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
         _say_checks(snapshot["checks"])
 
 
-def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answer:
+def query(warehouse: str, snapshot: Json, sql: str | None, limit: int) -> Answer:
     """At most `limit` rows of the snapshot, or of a SELECT over it."""
     from freshline.definitions.names import view_of  # noqa: PLC0415 - imported on demand
+    from freshline.warehouse.storage import storage_at  # noqa: PLC0415 - imported on demand
 
     if snapshot["goneAt"] is not None:
         raise NotFoundError(
@@ -101,7 +104,7 @@ def query(warehouse: Path, snapshot: Json, sql: str | None, limit: int) -> Answe
         )
     view = view_of(snapshot["assetId"])
     text = _one_select(sql) if sql is not None else f'FROM "{view}"'
-    with _connect(warehouse, snapshot, view) as connection:
+    with _connect(storage_at(warehouse), snapshot, view) as connection:
         return _answer(connection, text, limit)
 
 
@@ -124,37 +127,40 @@ def _one_select(sql: str) -> str:
     return sql
 
 
-def _connect(warehouse: Path, snapshot: Json, view: str) -> duckdb.DuckDBPyConnection:
+def _connect(storage: Storage, snapshot: Json, view: str) -> duckdb.DuckDBPyConnection:
     import duckdb  # noqa: PLC0415 - imported on demand
 
     location = _location(snapshot)
     if location["format"] not in READERS:
         raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
-    paths = _paths(warehouse, location)
+    paths = _paths(storage, location)
     connection = duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
-    files = [path for path in paths if path.is_file()]
+    storage.attach(connection)
+    files = [path for path in paths if Path(path).is_file()]
     connection.execute(f"SET allowed_directories = {_list(f'{path}/' for path in paths if path not in files)}")
-    connection.execute(f"SET allowed_paths = {_list(map(str, files))}")
+    connection.execute(f"SET allowed_paths = {_list(files)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, snapshot, paths)}')
+        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, paths)}')
     except duckdb.Error as error:
         connection.close()
-        raise WarehouseError(f"the data at {', '.join(map(str, paths))} cannot be read: {error}") from None
+        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {error}") from None
     return connection
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, snapshot: Json, paths: list[Path]) -> str:
+def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Json, paths: list[str]) -> str:
     """The query behind the view."""
     kind = snapshot["location"]["format"]
     split = {name.lower() for name in snapshot["location"].get("partitionBy", ())}
     if not split:
         return f"FROM {_files(kind, paths)}"
     fields = snapshot["schema"]["fields"]  # Freshline wrote it, so there is one
-    filled = _filled(connection, kind, paths, snapshot["rows"])
+    names = _location(snapshot)["paths"]
+    has_files = [any(name.endswith(f".{kind}") for name in storage.sizes(path)) for path in names]
+    filled = _filled(connection, kind, dict(zip(paths, has_files, strict=True)), snapshot["rows"])
     if not filled:
         return f"SELECT {', '.join(map(_nothing, fields))} WHERE false"
     found = _files(kind, filled, "hive_partitioning = true", "hive_types_autocast = false")
@@ -163,18 +169,19 @@ def _rows(connection: duckdb.DuckDBPyConnection, snapshot: Json, paths: list[Pat
     return f"SELECT {columns} FROM {found}"  # noqa: S608 - names and paths are quoted
 
 
-def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: list[Path], rows: int) -> list[Path]:
+def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, bool], rows: int) -> list[str]:
     """The directories with files: Spark writes none for no rows if they are split, and DuckDB wants one in each.
 
     If rows are missing then, files are lost, and DuckDB has to say so.
     """
-    filled = [path for path in paths if not path.is_dir() or any(path.rglob(f"*.{kind}"))]
+    filled = [path for path, has_files in paths.items() if has_files]
     query = f"SELECT count(*) FROM {_files(kind, filled)}" if filled else "SELECT 0"  # noqa: S608 - paths are quoted
-    return filled if filled == paths or connection.execute(query).fetchone() == (rows,) else paths
+    whole = len(filled) == len(paths) or connection.execute(query).fetchone() == (rows,)
+    return filled if whole else list(paths)
 
 
-def _files(kind: str, paths: list[Path], *options: str) -> str:
-    globs = _list(str(path) if path.is_file() else f"{path}/**/*.{kind}" for path in paths)
+def _files(kind: str, paths: list[str], *options: str) -> str:
+    globs = _list(path if Path(path).is_file() else f"{path}/**/*.{kind}" for path in paths)
     return f"{READERS[kind]}({', '.join([globs, 'union_by_name = true', *options])})"
 
 
@@ -219,13 +226,13 @@ def _type(kind: Any) -> str:
     return TYPES.get(str(kind), "VARCHAR")
 
 
-def _paths(warehouse: Path, location: Json) -> list[Path]:
+def _paths(storage: Storage, location: Json) -> list[str]:
     """Table paths are relative to the warehouse, those of sources are not."""
     if "paths" in location:
-        return [(warehouse / path).resolve() for path in location["paths"]]
+        return [storage.at(path) for path in location["paths"]]
     if "://" in location["path"]:
         raise UsageError(f"{location['path']} is not on this machine; `show` does not use the network")
-    return [Path(location["path"]).resolve()]
+    return [str(Path(location["path"]).resolve())]
 
 
 def _list(texts: Any) -> str:

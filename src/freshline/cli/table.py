@@ -14,6 +14,7 @@ from freshline.errors import WarehouseError
 
 if TYPE_CHECKING:
     from freshline.store.facade import Store
+    from freshline.warehouse.storage import Storage
 
 Json = dict[str, Any]
 BATCH = 500
@@ -109,17 +110,17 @@ def vacuum(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
     if (asset is None) != everything:
         raise click.UsageError("name an asset, or use --all")
     with app.store() as store:
-        _ours(store)
+        storage = _ours(store)
         if asset is not None:
             store.reader.find(asset)
-        found = _vacuum(store, asset)
+        found = _vacuum(store, storage, asset)
     if as_json:
         output.print_json(found)
     else:
         output.say(f"{found['marked']} versions marked, the files of {found['removed']} removed")
 
 
-def _vacuum(store: Store, asset: str | None) -> Json:
+def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
     from freshline.warehouse.cleaning import clean  # noqa: PLC0415 - `--help` must not pay for it
 
     marked, removed, after = 0, 0, ""
@@ -129,7 +130,7 @@ def _vacuum(store: Store, asset: str | None) -> Json:
         if page.last is None or page.tables < BATCH:
             break
         after = page.last
-    while (done := clean(store, BATCH, only=asset)) > 0:
+    while (done := clean(store, storage, BATCH, only=asset)) > 0:
         removed += done
     return {"marked": marked, "removed": removed}
 
@@ -146,8 +147,7 @@ def repair(app: App, *, asset: str, as_json: bool) -> None:
     from freshline.warehouse.tablelog import TableLog  # noqa: PLC0415 - `--help` must not pay for it
 
     with app.store() as store:
-        _ours(store)
-        store.relog_table(asset, TableLog(store.settings.warehouse_path).rebuild)
+        store.relog_table(asset, TableLog(_ours(store)).rebuild)
         head = store.reader.snapshot(asset)
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
@@ -155,15 +155,17 @@ def repair(app: App, *, asset: str, as_json: bool) -> None:
         output.say(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
 
 
-def _ours(store: Store) -> None:
+def _ours(store: Store) -> Storage:
     from freshline.warehouse.files import is_ours  # noqa: PLC0415 - `--help` must not pay for it
+    from freshline.warehouse.storage import storage_at  # noqa: PLC0415 - as above
 
-    path = store.settings.warehouse_path
-    if not is_ours(path, store.warehouse_id):
+    storage = storage_at(store.settings.warehouse_at)
+    if not is_ours(storage, store.warehouse_id):
         raise WarehouseError(
-            f"{path} is not the warehouse of this database, or cannot be read",
+            f"{storage} is not the warehouse of this database, or cannot be read",
             hint="set FRESHLINE_WAREHOUSE to it",
         )
+    return storage
 
 
 def _camel(row: Json) -> Json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -26,6 +25,7 @@ from freshline.store.database import LostConnectionError, UnreachableError
 from freshline.store.facade import Store
 from freshline.store.publication import told_checks
 from freshline.warehouse import files
+from freshline.warehouse.storage import Storage
 
 log = structlog.get_logger("freshline.runs")
 RETRY_S = 0.5
@@ -39,6 +39,7 @@ class Execution:
 
     store: Store
     settings: Settings
+    storage: Storage
     slot: Slot
     heart: Heart
     lease: Lease
@@ -81,7 +82,7 @@ class Execution:
         try:
             for output in outputs:
                 if output.location:
-                    files.verify_staged(self.settings.warehouse_path, output.location)
+                    files.verify_staged(self.storage, output.location)
         except FreshlineError:
             return False
         return True
@@ -112,7 +113,7 @@ class Execution:
             raise
         except FreshlineError as error:
             if isinstance(error, CheckError):
-                error.hint = _whereabouts(error, self.settings.keep_failed_hours) or error.hint
+                error.hint = _whereabouts(error, self.storage, self.settings.keep_failed_hours) or error.hint
             failure = describe(error, step.id)
             self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise
@@ -173,7 +174,7 @@ class Execution:
         return runner.failure
 
     def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
-        run, warehouse = self.run, self.settings.warehouse_path
+        run = self.run
         internal = internal_inputs(definition)[step.id]
         inputs = self._inputs(step, internal)
         heads = {asset_id: _position(run.inputs[asset_id]) for asset_id in internal if asset_id in run.inputs}
@@ -190,7 +191,7 @@ class Execution:
             parameters={**definition.parameters, **run.parameters},
             inputs={asset_id: replace(one, since=read.since.get(asset_id)) for asset_id, one in inputs.items()},
             outputs={output.asset_id: self._output(output, try_, read) for output in step.produces},
-            warehouse=str(warehouse),
+            warehouse=str(self.storage),
             timeout_ms=step.timeout_ms,
             secrets=tuple(definition.secrets),
             full_refresh=read.refresh is not None,
@@ -200,9 +201,9 @@ class Execution:
         )
 
     def _output(self, output: Produces, try_: int, read: Reading) -> dict[str, Any]:
-        run, warehouse, head = self.run, self.settings.warehouse_path, self.run.inputs.get(output.asset_id)
+        run, head = self.run, self.run.inputs.get(output.asset_id)
         return {
-            "staging": str(files.staging_directory(warehouse, output.asset_id, run.id, run.attempt, try_)),
+            "staging": files.staging_directory(output.asset_id, run.id, run.attempt, try_),
             "head": asdict(head) if head else None,
             "anew": _anew(output, read, forced=self._forced),
         }
@@ -254,7 +255,7 @@ class Execution:
     def _publish(self, definition: Workflow) -> list[str]:
         located = [output.location for output in self.staged.values() if output.location]
         for location in located:
-            files.verify_staged(self.settings.warehouse_path, location)
+            files.verify_staged(self.storage, location)
         if located:
             self.check_warehouse()  # files may lie in the empty place of one that has gone away
         reason = self.stop()
@@ -283,8 +284,7 @@ class Execution:
         return {
             old["paths"][-1]
             for old, new in located
-            if files.difference(self.settings.warehouse_path, old)
-            or (self._forced and old.get("parquet") != new.get("parquet"))
+            if files.difference(self.storage, old) or (self._forced and old.get("parquet") != new.get("parquet"))
         }
 
     def _persist(self, write: Callable[[], T]) -> T:
@@ -325,18 +325,22 @@ def describe(error: FreshlineError, step_id: str | None = None) -> dict[str, Any
     return {**told, "checks": told_checks(error.checks)} if isinstance(error, CheckError) else told
 
 
-def _whereabouts(error: CheckError, hours: int) -> str | None:
+def _whereabouts(error: CheckError, storage: Storage, hours: int) -> str | None:
     """Where the data is that failed a check, and for how long."""
     if error.staged is None:
         return None
     if hours == 0:
         return "the data was removed; FRESHLINE_KEEP_FAILED_HOURS would keep it"
-    return f"the data is in {error.staged} for {hours} h"
+    return f"the data is in {storage.at(error.staged)} for {hours} h"
 
 
-def clean_up(warehouse: Path, run_id: str, outputs: list[str], keep: set[str]) -> None:
-    """Remove what the run staged and did not publish, of this and of earlier attempts."""
-    for asset_id in outputs:
-        for directory in (warehouse / asset_id / "data").glob(f"{run_id}-*"):
-            if str(directory.relative_to(warehouse)) not in keep:
-                files.discard_directory(directory)
+def clean_up(storage: Storage, run_id: str, outputs: list[str], keep: set[str]) -> None:
+    """Remove what the run staged and did not publish, of all attempts; the vacuum finds what is left."""
+    try:
+        found = [f"{data}/{name}" for data in map(files.data_directory, outputs) for name in storage.children(data)]
+    except OSError as error:
+        log.warning("leftovers_unknown", run=run_id, error=str(error))
+        return
+    for directory in found:
+        if directory.rpartition("/")[2].startswith(f"{run_id}-") and directory not in keep:
+            storage.clear(directory)

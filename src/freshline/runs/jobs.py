@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from freshline.runs.failures import OURS, user_error
 from freshline.runs.protocol import StepRequest, StepResult
 from freshline.runs.returned import check_complete, check_declared, is_report, reports, tables
 from freshline.runs.voice import Voice
+from freshline.warehouse.storage import storage_at
 
 if TYPE_CHECKING:
     from freshline.spark.engine import Engine, Wishes
@@ -67,7 +67,7 @@ def _execute(work: Work) -> StepResult:
         return StepResult(tuple(reports(work.step, _call(work, job.entrypoint))))
     if work.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
-    with work.engine.step(Path(work.request.warehouse), work.request.outputs, work.say, _wishes(work)) as meter:
+    with work.engine.step(storage_at(work.request.warehouse), work.request.outputs, work.say, _wishes(work)) as meter:
         if isinstance(job, SparkSql):
             result = _stage(work, work.engine, _queries(work, work.engine, job))
         else:

@@ -47,6 +47,7 @@ TIMEOUT = "timeout"
 
 # Credentials of Freshline itself. What a job needs of them it has to name in `secrets`.
 HIDDEN = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN"})
+STORE_SECRET = re.compile(r"(?:AWS|AZURE|GOOGLE)_\w*(?:KEY|SECRET|TOKEN|PASSWORD|CONNECTION_STRING)")
 KEPT = frozenset({"FRESHLINE_PROJECT", "FRESHLINE_WAREHOUSE", "FRESHLINE_LOG_LEVEL", "FRESHLINE_LOG_FORMAT"})
 
 # The kernel's parent-death signal follows the thread that forked, so all runners are forked by one that stays.
@@ -176,7 +177,7 @@ class RunnerProcess:
         Raises JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
         """
         secrets = _secrets(request.secrets, os.environ)
-        log = Log(on_log, Secrets([*secrets.values(), *_tokens(self._settings)]))
+        log = Log(on_log, Secrets([*secrets.values(), *_tokens(self._settings, os.environ)]))
         try:
             listener = self._wait_ready(stop)
             listener.secrets = log.secrets
@@ -292,10 +293,11 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _tokens(settings: Settings) -> Iterable[str]:
-    """Credentials that a runner knows and no log may show."""
+def _tokens(settings: Settings, environ: Mapping[str, str]) -> Iterable[str]:
+    """Credentials that a runner knows and no log may show: of a Spark Connect server and of an object store."""
     inside = re.search(r";token=([^;]+)", settings.spark_remote or "")
-    known = (settings.spark_token, inside[1] if inside else None)
+    stores = (value for name, value in environ.items() if STORE_SECRET.fullmatch(name))
+    known = (settings.spark_token, inside[1] if inside else None, *stores)
     return {form for token in known if token for form in (token, unquote(token), quote(token, safe=""))}
 
 

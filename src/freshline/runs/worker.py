@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -41,6 +40,7 @@ from freshline.settings import Settings
 from freshline.store.executing import Claimant
 from freshline.store.facade import Store
 from freshline.warehouse import files
+from freshline.warehouse.storage import storage_at
 
 log = structlog.get_logger("freshline.runs")
 ENGINE_RETRY_S = 15.0
@@ -60,6 +60,7 @@ class Worker:
         self.slots = [SlotService(self, number) for number in range(slots)]
         self.archivist = Archivist()
         self.engine_trouble: str | None = None
+        self.storage = storage_at(settings.warehouse_at)
         self._warehouse_id = ""
         self._engine_retry_at = 0.0
         self.bus = open_bus(settings)
@@ -89,7 +90,7 @@ class Worker:
 
     def check_warehouse(self, *, make: bool = False) -> None:
         """Refuse a warehouse that cannot be reached or belongs to another database (R12.3)."""
-        files.check_warehouse(self.settings.warehouse_path, self._warehouse_id, make=make)
+        files.check_warehouse(self.storage, self._warehouse_id, make=make)
 
     def may_use_spark(self) -> bool:
         """Whether Spark runs may be claimed: not while the engine is known to be unreachable (R7.1)."""
@@ -201,6 +202,7 @@ class SlotService(Service):
         execution = Execution(
             store=self.store,
             settings=self._worker.settings,
+            storage=self._worker.storage,
             slot=self.slot,
             heart=self._worker.heart,
             lease=lease,
@@ -292,7 +294,7 @@ class SlotService(Service):
         settings = self._worker.settings
         if not isinstance(error, CheckError) or error.staged is None or settings.keep_failed_hours == 0:
             return set()
-        return {str(Path(error.staged).relative_to(settings.warehouse_path))}
+        return {error.staged}
 
     def _flush(self, lease: Lease) -> None:
         self._written(lease, lambda: self._worker.heart.flush(lease))
@@ -325,7 +327,7 @@ class SlotService(Service):
 
     def _clean_up(self, run: ClaimedRun, keep: set[str]) -> None:
         outputs = list(produced(Workflow.model_validate(run.definition)))
-        clean_up(self._worker.settings.warehouse_path, run.id, outputs, keep)
+        clean_up(self._worker.storage, run.id, outputs, keep)
 
 
 def _needs_warehouse(run: ClaimedRun, error: FreshlineError, step_id: str | None) -> bool:

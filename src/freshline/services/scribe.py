@@ -5,6 +5,7 @@ from __future__ import annotations
 from freshline.services.service import Service
 from freshline.store.facade import Store
 from freshline.warehouse.files import is_ours
+from freshline.warehouse.storage import storage_at
 from freshline.warehouse.tablelog import TableLog
 
 
@@ -15,10 +16,9 @@ class Scribe(Service):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._log = TableLog(store.settings.warehouse_path)
+        self._storage = storage_at(store.settings.warehouse_at)
+        self._log = TableLog(self._storage)
 
     def run_once(self) -> bool:
         """One version of one table."""
-        return is_ours(self.store.settings.warehouse_path, self.store.warehouse_id) and self.store.log_table(
-            self._log.append
-        )
+        return is_ours(self._storage, self.store.warehouse_id) and self.store.log_table(self._log.append)

@@ -9,6 +9,7 @@ from freshline.store.facade import Store
 from freshline.warehouse.cleaning import clean
 from freshline.warehouse.examination import Warehouse
 from freshline.warehouse.files import is_ours
+from freshline.warehouse.storage import storage_at
 
 BATCH = 200
 INTERVAL_S = 60.0
@@ -22,6 +23,7 @@ class Vacuum(Service):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, poll_s=INTERVAL_S)
+        self._storage = storage_at(store.settings.warehouse_at)
         self._after = ""
         self._look_at = time.monotonic() + HOUR_S
 
@@ -29,8 +31,8 @@ class Vacuum(Service):
         """One page of tables, one batch of versions that were marked before, and each hour what ended runs left."""
         page = self.store.mark_versions(self._after, BATCH)
         self._after = page.last if page.last is not None and page.tables == BATCH else ""
-        reachable = is_ours(self.store.settings.warehouse_path, self.store.warehouse_id)
-        removed = clean(self.store, BATCH) if reachable else 0
+        reachable = is_ours(self._storage, self.store.warehouse_id)
+        removed = clean(self.store, self._storage, BATCH) if reachable else 0
         if reachable and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + HOUR_S
             Warehouse(self.store).remove_leftovers()

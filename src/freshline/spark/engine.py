@@ -27,7 +27,8 @@ from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
 from freshline.spark.shipping import pack
 from freshline.spark.staging import Staging, write
-from freshline.warehouse import files
+from freshline.warehouse.directory import Directory
+from freshline.warehouse.storage import Storage
 
 SETTLE_SECONDS = 0.05
 ENDING_SECONDS = 5.0  # for a JVM that no longer answers to be gone
@@ -70,7 +71,7 @@ class Engine:
         self._local = local
         self._code = code
         self._stopped = False
-        self._warehouse = Path()
+        self._storage: Storage = Directory(Path())
         self._outputs: Mapping[str, Mapping[str, Any]] = {}
         self._views: dict[str, str] = {}
         self._queries: dict[str, Query] = {}
@@ -101,9 +102,10 @@ class Engine:
         return engine
 
     def _warm_up(self, directory: Path) -> None:
-        staging = Staging("warm-up", "warm-up", directory.parent, directory)
+        storage = Directory(directory.parent)
+        staging = Staging("warm-up", "warm-up", storage, directory.name)
         write(self._session.range(10).selectExpr("id % 3 AS k").groupBy("k").count(), staging)
-        files.discard_directory(directory)
+        storage.clear(directory.name)
 
     @property
     def spark(self) -> SparkSession:
@@ -112,13 +114,13 @@ class Engine:
 
     @contextlib.contextmanager
     def step(
-        self, warehouse: Path, outputs: Mapping[str, Mapping[str, Any]], say: Say, wishes: Wishes | None = None
+        self, storage: Storage, outputs: Mapping[str, Mapping[str, Any]], say: Say, wishes: Wishes | None = None
     ) -> Iterator[Meter]:
         """A step's own views and settings; progress is told while it runs; afterwards nothing of it is left.
 
         `EngineLostError`: the cluster or the server got lost meanwhile, whatever the step itself had to say about it.
         """
-        self._warehouse, self._outputs, self._views, self._queries = warehouse, outputs, {}, {}
+        self._storage, self._outputs, self._views, self._queries = storage, outputs, {}, {}
         try:
             self._begin(wishes or Wishes(), say)
             with metered(self._session, say, classic=self._classic) as meter:
@@ -127,7 +129,7 @@ class Engine:
             raise
         except Exception as error:
             for output in outputs.values():
-                files.discard_directory(Path(output["staging"]))
+                storage.clear(output["staging"])
             if lost := self._lost(error):
                 raise lost from None
             raise
@@ -190,7 +192,7 @@ class Engine:
                 f"asset {pinned.asset_id!r} has no path; declare one in sources/ or report it with payload.path"
             )
         try:
-            table = load(self._session, self._warehouse, pinned, since=pinned.since if new else None)
+            table = load(self._session, self._storage, pinned, since=pinned.since if new else None)
             _ = table.schema  # Connect asks the server only now; a mistake is told here, where the asset is known
         except Exception as error:  # noqa: BLE001 - formats raise what they like
             raise JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}") from None
@@ -228,8 +230,8 @@ class Engine:
         staging = Staging(
             asset_id=produced.asset_id,
             step_id=step_id,
-            warehouse=self._warehouse,
-            directory=Path(output["staging"]),
+            storage=self._storage,
+            directory=output["staging"],
             produced=produced,
             head=PinnedInput(**head) if head else None,
             anew=output.get("anew", True),

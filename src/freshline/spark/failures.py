@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pyspark.errors import AnalysisException, PySparkException
 
 from freshline.definitions.schema import Query
-from freshline.errors import FreshlineError, JobError, Place
+from freshline.errors import EngineError, FreshlineError, JobError, Place
 from freshline.warehouse.files import full_disk
 
 MAX_SENTENCE = 1_500
 SHOWN = 160  # characters of a line of SQL
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+NO_CLIENT = re.compile(r"Class org\.apache\.hadoop\.fs\.\S*FileSystem not found|No FileSystem for scheme \S+")
+CLIENTS = "put the store's Hadoop client, such as hadoop-aws, on Spark's class path: docs/spark.md, 'Object stores'"
 
 
 def explain(error: BaseException) -> str | None:
@@ -29,13 +31,19 @@ def explain(error: BaseException) -> str | None:
 
 def failed(error: Exception, views: Mapping[str, str], query: Query | None = None) -> FreshlineError:
     """The error to tell for a query or a write that failed. `views`: names that the SQL may use, by asset."""
-    if full := full_disk(error):
-        return full
+    if unable := full_disk(error) or _no_client(error):
+        return unable
     if isinstance(error, AnalysisException) and error.getCondition() == NOT_FOUND:
         told = _not_found(error, views)
     else:
         told = JobError(explain(error) or f"{type(error).__name__}: {error}")
     return told if query is None else _placed(told, error, query)
+
+
+def _no_client(error: Exception) -> EngineError | None:
+    """The error to tell when Spark cannot reach such a store as the warehouse is in: no fault of the workflow."""
+    found = NO_CLIENT.search(explain(error) or "")
+    return EngineError(f"Spark has no client for the warehouse: {found[0]}", hint=CLIENTS) if found else None
 
 
 def _placed(told: JobError, error: Exception, query: Query) -> JobError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -12,26 +11,27 @@ from pyspark.sql.types import StructType
 
 from freshline.model.run import PinnedInput
 from freshline.spark.merging import aligned
+from freshline.warehouse.storage import Storage
 
 
-def load(session: SparkSession, warehouse: Path, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:
+def load(session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:
     """The rows of a snapshot that has a location. `since`: only those of later versions; a source has but one."""
-    rows = _rows(session, warehouse, pinned, since)
+    rows = _rows(session, storage, pinned, since)
     known = struct(pinned.schema)
     # Spark puts the columns that split the files last, wherever they were when the table was written.
     return aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
 
 
-def _rows(session: SparkSession, warehouse: Path, pinned: PinnedInput, since: int | None) -> DataFrame:
+def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: int | None) -> DataFrame:
     location = pinned.location or {}
     reader = _reader(session, location, pinned.schema)
     if "paths" not in location:
         whole = reader.load(str(location["path"]))
         return whole if since is None else whole.limit(0)
     parts = pinned.parts or [(0, path) for path in location["paths"]]
-    paths = [str(warehouse / path) for version, path in parts if since is None or version > since]
+    paths = [storage.at(path) for version, path in parts if since is None or version > since]
     if not paths:
-        return reader.load(str(warehouse / parts[-1][1])).limit(0)
+        return reader.load(storage.at(parts[-1][1])).limit(0)
     return _load(reader, paths, split=bool(location.get("partitionBy")))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -11,6 +11,7 @@ import duckdb
 
 from freshline.definitions.fingerprint import code_files
 from freshline.errors import WarehouseError
+from freshline.warehouse.storage import Storage
 
 ARCHIVE = "freshline-project.zip"
 SHARED = (
@@ -37,18 +38,18 @@ def pack(project: Path, scratch: Path) -> Path | None:
     return path
 
 
-def check_arrived(warehouse: Path, location: Mapping[str, Any], rows: int) -> None:
+def check_arrived(storage: Storage, location: Mapping[str, Any], rows: int) -> None:
     """Refuse a table of which this machine does not see all rows: other machines have written it."""
-    directory = warehouse / location["paths"][-1]
-    files = [str(warehouse / name) for name in location["files"]]
-    seen = _rows(files) if files else 0
+    seen = _rows(storage, location["files"]) if location["files"] else 0
     if seen != rows:
+        directory = storage.at(location["paths"][-1])
         raise WarehouseError(f"Spark wrote {rows} rows to {directory}, but this machine sees {seen}", hint=SHARED)
 
 
-def _rows(files: list[str]) -> int:
+def _rows(storage: Storage, files: Iterable[str]) -> int:
     """The rows of Parquet files, as their footers say."""
     with duckdb.connect() as connection:
+        storage.attach(connection)
         query = "SELECT sum(num_rows) FROM parquet_file_metadata($files)"
-        (total,) = connection.execute(query, {"files": files}).fetchone() or (0,)
+        (total,) = connection.execute(query, {"files": [storage.at(name) for name in files]}).fetchone() or (0,)
     return int(total or 0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation
@@ -23,7 +22,7 @@ from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, coun
 from freshline.spark.parquet import encodings, writing
 from freshline.spark.shipping import check_arrived
 from freshline.warehouse import files
-from freshline.warehouse.flushing import flushed
+from freshline.warehouse.storage import Storage
 
 MOST_PARTS = 10_000
 
@@ -37,8 +36,8 @@ class Staging:
 
     asset_id: str
     step_id: str
-    warehouse: Path
-    directory: Path
+    storage: Storage
+    directory: str
     produced: Produces | None = None
     head: PinnedInput | None = None
     anew: bool = True
@@ -81,7 +80,7 @@ def write(table: DataFrame, staging: Staging) -> StagedOutput:
     if head is None:
         return _replace(table, staging)
     seen = Observation()
-    before = reading.load(table.sparkSession, staging.warehouse, head)
+    before = reading.load(table.sparkSession, staging.storage, head)
     whole = merging.merged(before, table, staging.table.keys, seen)
     return _replace(whole, staging, doubles=seen)
 
@@ -120,12 +119,12 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
 def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int) -> dict[str, Any]:
     hit("stage:written")
     location = {
-        **files.seal(staging.warehouse, staging.directory),
+        **files.seal(staging.storage, staging.directory),
         "fingerprint": seen.as_json(),
         "parquet": encodings(staging.table, schema),
     }
     if staging.elsewhere:
-        check_arrived(staging.warehouse, location, wrote)
+        check_arrived(staging.storage, location, wrote)
     if staging.table.partition_by:
         location["partitionBy"] = list(staging.table.partition_by)
     return location
@@ -237,14 +236,14 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     writer = observed.write.mode("error").options(**writing(staging.table, table.schema))
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
-    with nullcontext() if staging.elsewhere else flushed(staging.directory):
-        writer.parquet(str(staging.directory))
+    with nullcontext() if staging.elsewhere else staging.storage.flushing(staging.directory):
+        writer.parquet(staging.storage.at(staging.directory))
     return fingerprint(observation.get, fields)
 
 
 def _written(table: DataFrame, staging: Staging) -> DataFrame:
     """What was written, instead of what would be computed again."""
-    written = table.sparkSession.read.schema(table.schema).parquet(str(staging.directory))
+    written = table.sparkSession.read.schema(table.schema).parquet(staging.storage.at(staging.directory))
     return merging.aligned(written, table.schema) if staging.table.partition_by else written
 
 
@@ -255,13 +254,13 @@ def _check(
     if staging.produced is None or not staging.produced.checks:
         return []
     written = _written(table, staging)
-    before = [reading.load(table.sparkSession, staging.warehouse, head)] if head else []
+    before = [reading.load(table.sparkSession, staging.storage, head)] if head else []
     whole = reading.union([*before, written])
     try:
         results = checks.run_checks(written, whole, rows, staging.produced.checks, wrote=wrote)
     except CheckError as error:
-        error.staged = str(staging.directory)
+        error.staged = staging.directory
         raise
-    if failed := checks.failure(staging.asset_id, results, str(staging.directory)):
+    if failed := checks.failure(staging.asset_id, results, staging.directory):
         raise failed
     return results

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from freshline.store.facade import Store
 from freshline.store.versioning import GRACE_MS
-from freshline.warehouse import files
+from freshline.warehouse.storage import Storage
 
 
-def clean(store: Store, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> int:
+def clean(store: Store, storage: Storage, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> int:
     """One batch of versions; how many. First the database forgets them, then the files go: never the other way."""
     removed = store.remove_versions(batch, only=only, grace_ms=grace_ms)
     paths = sorted({path for row in removed for path in (row["location"] or {}).get("paths", ())})
     for path in sorted(store.unnamed(sorted({row["asset_id"] for row in removed}), paths)):
-        files.discard_directory(store.settings.warehouse_path / path)
+        storage.clear(path)
     return len(removed)

@@ -7,23 +7,21 @@ again at any time and comes out the same, byte by byte; and a commit that is the
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import NAMESPACE_URL, uuid5
 
 from freshline.errors import WarehouseError
-from freshline.warehouse.files import sync
+from freshline.warehouse.storage import Storage
 
 APP = "freshline"
 LOG = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
+UNFINISHED = ".freshline-relog"  # the log is being put right, or whoever did so was killed
 CHECKPOINT_EVERY = 100
 NOTHING = "NONE"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -176,43 +174,46 @@ def _partition_values(path: str, columns: tuple[str, ...]) -> dict[str, str | No
 
 
 class DeltaLog:
-    """The log of one table in its directory."""
+    """The log of one table, beside its data."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.directory = root / LOG
+    def __init__(self, storage: Storage, table: str) -> None:
+        self.storage = storage
+        self.table = table
+        self.directory = f"{table}/{LOG}"
 
-    def path(self, number: int) -> Path:
+    @property
+    def root(self) -> str:
+        """The table, as other readers name it."""
+        return self.storage.at(self.table)
+
+    def path(self, number: int) -> str:
         """Where the commit of a version is."""
-        return self.directory / f"{number:020}.json"
+        return f"{self.directory}/{number:020}.json"
 
     def has(self, number: int) -> bool:
         """Whether the version is in the log, as a commit or under a checkpoint that came later."""
-        return self.path(number).exists() or self.checkpointed() >= number
+        return self.text(number) is not None or self.checkpointed() >= number
 
     def numbers(self) -> list[int]:
         """The versions whose commits are there."""
-        return sorted(int(name[:20]) for name in names(self.directory) if _COMMIT.fullmatch(name))
+        return sorted(int(name[:20]) for name in self.storage.children(self.directory) if _COMMIT.fullmatch(name))
 
     def write(self, number: int, actions: list[Action]) -> bool:
         """Write a commit in one step; whether it is new. One that says something else is a conflict."""
         text = written(actions)
-        target = self.path(number)
-        if (there := self.text(number)) is not None:
-            if there == text:
-                return False
-            raise LogConflictError(
-                f"{target} is not the commit that belongs there",
-                hint=f"if nobody else is to write to the table: `freshline table repair {self.root.name}`",
-            )
-        self.directory.mkdir(parents=True, exist_ok=True)
-        _put(target, text)
-        return True
+        if self.storage.create(self.path(number), text.encode()):
+            return True
+        if self.text(number) == text:
+            return False
+        raise LogConflictError(
+            f"{self.storage.at(self.path(number))} is not the commit that belongs there",
+            hint=f"if nobody else is to write to the table: `freshline table repair {self.table}`",
+        )
 
     def text(self, number: int) -> str | None:
         """What the commit of a version says; None: there is none."""
         try:
-            return self.path(number).read_text()
+            return self.storage.read(self.path(number)).decode()
         except FileNotFoundError:
             return None
 
@@ -221,22 +222,30 @@ class DeltaLog:
         text = self.text(number)
         return text is not None and f'"operation":"{NOTHING}"' in text
 
+    def is_unfinished(self) -> bool:
+        """Whether the log was to be put right and is not."""
+        try:
+            self.storage.read(f"{self.directory}/{UNFINISHED}")
+        except FileNotFoundError:
+            return False
+        return True
+
     def checkpoint(self) -> None:
         """Sum the log up, so that readers need not read all commits, and forget commits older than 30 days."""
         from deltalake import DeltaTable  # noqa: PLC0415 - 40 ms that only a hundredth of the commits needs
 
-        table = DeltaTable(str(self.root))
+        table = DeltaTable(self.root)
         table.create_checkpoint()
         table.cleanup_metadata()
 
     def files(self) -> dict[str, int]:
         """The names of commits, checkpoints and what else there is about versions, each with its number."""
-        return {name: int(name[:20]) for name in names(self.directory) if _NUMBERED.match(name)}
+        return {name: int(name[:20]) for name in self.storage.children(self.directory) if _NUMBERED.match(name)}
 
     def checkpointed(self) -> int:
         """The version up to which the last checkpoint sums up; -1: there is none."""
         try:
-            return int(json.loads((self.directory / LAST_CHECKPOINT).read_text())["version"])
+            return int(json.loads(self.storage.read(f"{self.directory}/{LAST_CHECKPOINT}"))["version"])
         except (OSError, ValueError, KeyError, TypeError):
             return -1
 
@@ -244,28 +253,3 @@ class DeltaLog:
 def written(actions: list[Action]) -> str:
     """A commit as it is in its file."""
     return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
-
-
-def names(directory: Path) -> list[str]:
-    """What is in a directory, which may not be there."""
-    try:
-        return [path.name for path in directory.iterdir()]
-    except FileNotFoundError:
-        return []
-
-
-def _put(target: Path, text: str) -> None:
-    """Durable and whole, or not at all: a link fails where there is a file already."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".commit-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        os.link(name, target)
-    except FileExistsError:
-        raise LogConflictError(f"{target} was written by somebody else in this moment") from None
-    finally:
-        Path(name).unlink(missing_ok=True)
-    sync(target.parent)

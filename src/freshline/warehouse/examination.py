@@ -1,18 +1,15 @@
 """The doctor's look at the warehouse: whose it is, whether every head's files are there, and what nobody needs.
 
-Local paths only. What is read here changes while it is read: nothing is said about a directory that is young, or about
+What is read here changes while it is read: nothing is said about a directory that is young, or about
 a head that has moved on meanwhile, and the database is asked again before anything is removed.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from freshline.errors import WarehouseError
@@ -20,6 +17,7 @@ from freshline.store.facade import Store
 from freshline.store.health import Check, Finding, Severity
 from freshline.store.queries import load
 from freshline.warehouse import files
+from freshline.warehouse.storage import storage_at
 
 SQL = load("doctor")
 BATCH = 500
@@ -77,7 +75,7 @@ class Warehouse:
     """One warehouse and the database that it should belong to."""
 
     def __init__(self, store: Store) -> None:
-        self.path = store.settings.warehouse_path
+        self._storage = storage_at(store.settings.warehouse_at)
         self._store = store
         self._database = store.database
 
@@ -90,9 +88,9 @@ class Warehouse:
         for sentence in self._damaged():
             files.add(sentence)
         for directory in self._leftovers():
-            leftovers.add(f"{directory} was staged by a run that ended, and no snapshot names it")
+            leftovers.add(f"{self._storage.at(directory)} was staged by a run that ended, and no snapshot names it")
         for path in self._unknown():
-            unknown.add(f"{path} is nothing that Freshline wrote")
+            unknown.add(f"{self._storage.at(path)} is nothing that Freshline wrote")
         return (Finding(WAREHOUSE_ID), files.finding(), leftovers.finding(), unknown.finding())
 
     def remove_leftovers(self) -> int:
@@ -101,21 +99,21 @@ class Warehouse:
             return 0
         removed = 0
         for directory in self._leftovers():
-            files.discard_directory(directory)
+            self._storage.clear(directory)
             removed += 1
         return removed
 
     def _stranger(self) -> str | None:
         """Why nothing can be said about the files. A warehouse that nobody has written to yet is none."""
         try:
-            found = files.read_id(self.path)
+            found = files.read_id(self._storage)
         except (WarehouseError, OSError) as error:
             return str(error)
         own = self._store.warehouse_id
         if found is not None and found != own:
-            return f"the warehouse {self.path} has the id '{found}', the database has '{own}'"
-        if found is None and (any(_entries(self.path)) or self._page()):
-            return f"{self.path} carries no id, and the database has tables or the directory is not empty"
+            return f"the warehouse {self._storage} has the id '{found}', the database has '{own}'"
+        if found is None and (self._storage.children("") or self._page()):
+            return f"{self._storage} carries no id, and the database has tables or the directory is not empty"
         return None
 
     # --- heads ------------------------------------------------------------------------------------------------------
@@ -124,9 +122,9 @@ class Warehouse:
         asset, version = "", -1
         while rows := self._page(asset, version):
             for row in rows:
-                differs = files.difference(self.path, row["location"])
+                differs = files.difference(self._storage, row["location"])
                 if differs and self._is_head(row):
-                    where = self.path / row["location"]["paths"][-1]
+                    where = self._storage.at(row["location"]["paths"][-1])
                     which = f"asset '{row['asset']}' version {row['sequence']}"
                     yield f"{which}: {where} is not what was written: {differs}"
             asset, version = rows[-1]["asset"], rows[-1]["version"]
@@ -142,55 +140,42 @@ class Warehouse:
 
     # --- directories ------------------------------------------------------------------------------------------------
 
-    def _leftovers(self) -> Iterator[Path]:
+    def _leftovers(self) -> Iterator[str]:
         """Directories of ours that no unfinished run, no snapshot and nobody who looks into a failed check needs.
 
-        The age first, then the database.
+        Few are not needed, so their age is looked at then; but after it the database is asked again.
         """
-        old = (path for path in self._directories() if _OURS.fullmatch(path.name) and _age(path) > YOUNG_S)
-        while some := list(islice(old, BATCH)):
-            yield from self._unneeded(some)
+        ours = (path for path in self._directories() if _OURS.fullmatch(_last(path)))
+        while some := list(islice(ours, BATCH)):
+            old = [path for path in self._unneeded(some) if self._storage.age(path) > YOUNG_S]
+            yield from self._unneeded(old)
 
-    def _unneeded(self, directories: Iterable[Path]) -> Iterator[Path]:
-        runs = {path: match["run"] for path in directories if (match := _OURS.fullmatch(path.name))}
+    def _unneeded(self, directories: Iterable[str]) -> Iterator[str]:
+        runs = {path: match["run"] for path in directories if (match := _OURS.fullmatch(_last(path)))}
         where = {
             "runs": sorted(set(runs.values())),
             "hours": self._store.settings.keep_failed_hours,
-            "assets": sorted({path.relative_to(self.path).parts[0] for path in runs}),
-            "paths": [str(path.relative_to(self.path)) for path in runs],
+            "assets": sorted({path.split("/", 1)[0] for path in runs}),
+            "paths": list(runs),
         }
         with self._database.reading() as connection:
             kept = connection.execute(SQL["kept_directories"], where).fetchall()
         needed, named = {row["run"] for row in kept}, {row["path"] for row in kept}
         for path, run in runs.items():
-            if run not in needed and str(path.relative_to(self.path)) not in named:
+            if run not in needed and path not in named:
                 yield path
 
-    def _unknown(self) -> Iterator[Path]:
+    def _unknown(self) -> Iterator[str]:
         for path in self._directories():
-            if not _OURS.fullmatch(path.name) and _age(path) > YOUNG_S:
+            if not _OURS.fullmatch(_last(path)) and self._storage.age(path) > YOUNG_S:
                 yield path
 
-    def _directories(self) -> Iterator[Path]:
+    def _directories(self) -> Iterator[str]:
         """Everything in `<asset>/data`."""
-        for asset in _entries(self.path):
-            yield from _entries(asset / "data")
+        for asset in self._storage.children(""):
+            data = files.data_directory(asset)
+            yield from (f"{data}/{name}" for name in self._storage.children(data))
 
 
-def _entries(directory: Path) -> Iterator[Path]:
-    try:
-        with os.scandir(directory) as entries:
-            names = sorted(entry.name for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for name in names:
-        yield directory / name
-
-
-def _age(path: Path) -> float:
-    """Seconds since anything in it was made. What goes away meanwhile is as young as can be."""
-    try:
-        newest = max(path.stat().st_mtime, *(one.stat().st_mtime for one in path.rglob("*")), 0.0)
-    except OSError:
-        return 0.0
-    return time.time() - newest
+def _last(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from freshline.warehouse.files import files_under, not_durable, sync
+from freshline.warehouse.files import not_durable
 
 LOOK_S = 0.25
 SHARE = 20  # looking takes a twentieth of the time at most: a directory of very many files is looked at less often
@@ -30,7 +31,7 @@ def flushed(directory: Path) -> Iterator[None]:
         flusher.over.set()
         flusher.join()
     if flusher.error is not None:
-        raise not_durable(directory, flusher.error)
+        raise not_durable(str(directory), flusher.error)
 
 
 class _Flusher(threading.Thread):
@@ -59,6 +60,22 @@ class _Flusher(threading.Thread):
             pass  # it has its last name by now
         except OSError as error:
             self.error = error
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a directory, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def files_under(directory: Path) -> Iterator[Path]:
+    """Every file in it, however deep."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            yield Path(folder, name)
 
 
 def _sizes(directory: Path) -> Iterator[tuple[Path, int, int]]:

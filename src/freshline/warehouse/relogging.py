@@ -6,26 +6,23 @@ A commit only says what differs from the one before it, so a log that is half ol
 - Another one gets a checkpoint of its newest version first, which is one file: who looks from then on reads no older
   commit. Wrong commits are removed before right ones come, the first one last: an older version cannot be read for that
   moment, but it is never read wrongly.
-- Where nothing is, the new log gets there as a whole.
+- Until all is done there is a mark, by which whoever comes after a crash knows that it has to be done again.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from freshline.warehouse.delta import APP, LAST_CHECKPOINT, Action, DeltaLog, names, written
-from freshline.warehouse.files import sync
+from freshline.warehouse.delta import APP, LAST_CHECKPOINT, UNFINISHED, Action, DeltaLog, written
+from freshline.warehouse.directory import Directory
 
 CHECKPOINT = ".checkpoint."
-BESIDE = ".log-"
 LISTED_S = 0.5  # who has listed the log before there was the checkpoint has read by then what it listed
 
 
@@ -44,9 +41,9 @@ def _cut(log: DeltaLog, last: int) -> None:
     """Remove what is beyond a version, newest first: what is left is an older version at any moment."""
     there = log.files()
     if log.checkpointed() not in {n for name, n in there.items() if CHECKPOINT in name and n <= last}:
-        (log.directory / LAST_CHECKPOINT).unlink(missing_ok=True)
-    for name in sorted((name for name, number in there.items() if number > last), reverse=True):
-        (log.directory / name).unlink()
+        log.storage.remove([f"{log.directory}/{LAST_CHECKPOINT}"])
+    beyond = sorted((name for name, number in there.items() if number > last), reverse=True)
+    log.storage.remove(f"{log.directory}/{name}" for name in beyond)
 
 
 # --- whether it is right ----------------------------------------------------------------------------------------------
@@ -76,7 +73,7 @@ class _State:
 def _right(log: DeltaLog, wanted: Mapping[int, list[Action]], told: Collection[int]) -> bool:
     """Whether the log tells these versions as they are, and its last one so that the next commit fits."""
     numbers = log.numbers()
-    if not numbers or numbers != list(range(len(numbers))):
+    if log.is_unfinished() or not numbers or numbers != list(range(len(numbers))):
         return False
     checkpoints = {number for name, number in log.files().items() if CHECKPOINT in name}
     found, right = _State(), _State()
@@ -97,7 +94,7 @@ def _read(log: DeltaLog, number: int) -> set[str]:
     """The files of a version as another reader finds them, which begins with the checkpoint of it, if there is one."""
     from deltalake import DeltaTable  # noqa: PLC0415 - 40 ms that hardly any command needs
 
-    actions = DeltaTable(str(log.root), version=number).get_add_actions(flatten=True)
+    actions = DeltaTable(log.root, version=number).get_add_actions(flatten=True)
     return set(actions["path"].to_pylist())
 
 
@@ -105,52 +102,30 @@ def _read(log: DeltaLog, number: int) -> set[str]:
 
 
 def _replace(log: DeltaLog, wanted: Mapping[int, str]) -> None:
-    last = max(wanted)
+    last, there = max(wanted), log.files()
     wrong = [number for number, text in wanted.items() if log.text(number) != text]
-    with _beside(log, wanted, wrong) as made:
-        if not names(log.directory):
-            made.directory.rename(log.directory)
-            sync(log.root)
-            return
-        kept = {f"{last:020}.checkpoint.parquet", *(log.path(number).name for number in wanted)}
-        _sum_up(made, log, last)
+    log.storage.replace(f"{log.directory}/{UNFINISHED}", b"")
+    _sum_up(log, wanted, last)
+    if there:
         time.sleep(LISTED_S)
-        for name in log.files().keys() - kept:
-            (log.directory / name).unlink()
-        for number in wrong:
-            if number < last:
-                log.path(number).unlink(missing_ok=True)
-        for number in sorted(wrong, reverse=True):
-            made.path(number).rename(log.path(number))
-        sync(log.directory)
+    kept = {f"{last:020}{CHECKPOINT}parquet", *(f"{number:020}.json" for number in wanted)}
+    log.storage.remove(log.path(number) for number in wrong if number < last)
+    log.storage.remove(f"{log.directory}/{name}" for name in sorted(there.keys() - kept))
+    for number in sorted(wrong, reverse=True):
+        log.storage.replace(log.path(number), wanted[number].encode())
+    log.storage.remove([f"{log.directory}/{UNFINISHED}"])
 
 
-@contextmanager
-def _beside(log: DeltaLog, wanted: Mapping[int, str], wrong: Collection[int]) -> Iterator[DeltaLog]:
-    """The whole log as it should be, in a directory of its own; what is to be taken from it is on the disk."""
-    log.root.mkdir(parents=True, exist_ok=True)
-    for left in log.root.glob(f"{BESIDE}*"):  # by somebody who was killed
-        shutil.rmtree(left, ignore_errors=True)
-    place = Path(tempfile.mkdtemp(dir=log.root, prefix=BESIDE))
-    try:
-        made = DeltaLog(place)
-        made.directory.mkdir()
-        for number, text in wanted.items():
-            made.path(number).write_text(text)
-        for number in wrong:
-            sync(made.path(number))
-        sync(made.directory)
-        yield made
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _sum_up(made: DeltaLog, log: DeltaLog, last: int) -> None:
-    """Put a checkpoint of the newest version in place, and then the hint at it."""
+def _sum_up(log: DeltaLog, wanted: Mapping[int, str], last: int) -> None:
+    """Put a checkpoint of the newest version in place, and then the hint at it. It is made of the commits alone."""
     from deltalake import DeltaTable  # noqa: PLC0415 - as above
 
-    DeltaTable(str(made.root)).create_checkpoint()
-    for name in (f"{last:020}.checkpoint.parquet", LAST_CHECKPOINT):
-        sync(made.directory / name)
-        (made.directory / name).rename(log.directory / name)
-    sync(log.directory)
+    with tempfile.TemporaryDirectory(prefix="freshline-log-") as place:
+        made = DeltaLog(Directory(Path(place)), log.table)
+        directory = Path(place, made.directory)
+        directory.mkdir(parents=True)
+        for number, text in wanted.items():
+            Path(place, made.path(number)).write_text(text)
+        DeltaTable(made.root).create_checkpoint()
+        for name in (f"{last:020}{CHECKPOINT}parquet", LAST_CHECKPOINT):
+            log.storage.replace(f"{log.directory}/{name}", (directory / name).read_bytes())

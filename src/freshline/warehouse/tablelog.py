@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,6 +18,7 @@ from freshline.warehouse.delta import (
     refusal,
 )
 from freshline.warehouse.relogging import relog
+from freshline.warehouse.storage import Storage
 
 log = structlog.get_logger("freshline.warehouse")
 Row = Mapping[str, Any]
@@ -28,8 +28,8 @@ Commit = tuple[int, list[Action]]
 class TableLog:
     """The logs of all tables of a warehouse. Its methods are what `Store.log_table` and `Store.relog_table` call."""
 
-    def __init__(self, warehouse: Path) -> None:
-        self._warehouse = warehouse
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
 
     def append(self, one: Unlogged) -> None:
         """Add one version. Where what came before is not in the log as it was, the log is written anew."""
@@ -37,7 +37,7 @@ class TableLog:
         now, before = rows.get(one.number), rows.get(one.number - 1)
         if now is None:  # forgotten before it was logged
             return
-        target = DeltaLog(self._warehouse / one.asset_id)
+        target = DeltaLog(self._storage, one.asset_id)
         if why := _refused(now):
             log.info("table_not_in_delta", asset=one.asset_id, version=one.number, why=why)
         if why or (one.number > 0 and not _follows(target, before)):
@@ -57,7 +57,7 @@ class TableLog:
         shown = [row for row in rows if not _refused(row) and row["gone_at"] is None]
         if shown:
             told = {row["table_version"]: row for row in shown}
-            relog(DeltaLog(self._warehouse / one.asset_id), dict(_commits(one, rows, told)), told.keys())
+            relog(DeltaLog(self._storage, one.asset_id), dict(_commits(one, rows, told)), told.keys())
 
 
 def _commits(one: Unlogged, rows: Iterable[Row], told: Mapping[int, Row]) -> Iterator[Commit]:
@@ -90,7 +90,7 @@ def _follows(target: DeltaLog, before: Row | None) -> bool:
     if before is None:
         return False
     number = before["table_version"]
-    return target.has(number) and not target.is_empty(number)
+    return target.has(number) and not target.is_empty(number) and not target.is_unfinished()
 
 
 def _refused(row: Row) -> str | None:

@@ -1,0 +1,165 @@
+"""A warehouse in an object store: S3 and what speaks like it, Google Cloud Storage, Azure (ADR 0014).
+
+Credentials and endpoints come from the environment, by the names that `deltalake` knows too: AWS_*, GOOGLE_*, AZURE_*.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import timedelta
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import from_url
+
+from freshline.errors import WarehouseError
+
+if TYPE_CHECKING:
+    import duckdb
+    from obstore.store import ClientConfig, RetryConfig
+
+PATIENCE: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+PLAIN_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
+MOST_SAID = 500  # characters of an error
+PROBE = ".freshline-probe-"
+PUT_ONCE = (
+    "it writes over a file that it was asked to create, so that two writers would not notice each other; "
+    "Freshline needs a store that honours `If-None-Match: *`, as S3, Google Cloud Storage, Azure, MinIO and R2 do"
+)
+
+
+class StoreError(WarehouseError, OSError):
+    """The object store refuses, or does not answer."""
+
+
+class Bucket:
+    """`Storage` under one address of an object store."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        with _told():
+            self._store = from_url(self._address, retry_config=PATIENCE, client_options=_limits())
+
+    def __str__(self) -> str:
+        return self._address
+
+    def at(self, name: str) -> str:
+        """The address."""
+        return f"{self._address}/{name}"
+
+    def prove(self) -> None:
+        """A store that does not know the condition ignores it: a file that is there would be lost without a word."""
+        name = f"{PROBE}{uuid4()}"
+        try:
+            self.create(name, b"")
+            if self.create(name, b""):
+                raise StoreError(PUT_ONCE)
+        finally:
+            with suppress(OSError):
+                self.remove([name])
+
+    def read(self, name: str) -> bytes:
+        """All of an object."""
+        with _told():
+            return bytes(obstore.get(self._store, name).bytes())
+
+    def create(self, name: str, data: bytes) -> bool:
+        """On the condition that there is none."""
+        try:
+            with _told():
+                obstore.put(self._store, name, data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """An object is there as a whole when the request is answered."""
+        with _told():
+            obstore.put(self._store, name, data)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """One by one: readers rely on the order."""
+        for name in names:
+            with suppress(FileNotFoundError), _told():
+                obstore.delete(self._store, name)
+
+    def clear(self, directory: str) -> None:
+        """Many in a request."""
+        with suppress(OSError), _told():
+            if names := [one["path"] for one in self._objects(directory)]:
+                obstore.delete(self._store, names)
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Of all objects, but those by which Hadoop marks directories: they are empty and no file of ours is."""
+        with _told():
+            return {one["path"]: one["size"] for one in self._objects(directory) if one["size"]}
+
+    def children(self, directory: str) -> list[str]:
+        """By the slashes in the names of objects."""
+        with _told():
+            found = obstore.list_with_delimiter(self._store, directory or None)
+        names = chain(found["common_prefixes"], (one["path"] for one in found["objects"]))
+        return sorted({name.rsplit("/", 1)[-1] for name in names} - {""})
+
+    def age(self, name: str) -> float:
+        """By the newest object below."""
+        with suppress(OSError), _told():
+            times = [one["last_modified"].timestamp() for one in self._objects(name)]
+            return time.time() - max(times) if times else 0.0
+        return 0.0
+
+    def secure(self, directory: str) -> None:
+        """What an object store has answered for is durable."""
+
+    def flushing(self, directory: str) -> AbstractContextManager[None]:  # noqa: ARG002 - as the protocol has it
+        """As above."""
+        return nullcontext()
+
+    def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Under our address DuckDB reads through us."""
+        from freshline.warehouse.scanning import Scanned  # noqa: PLC0415 - only `show` and other machines need it
+
+        connection.register_filesystem(Scanned(self._address, self._store))
+
+    def _objects(self, directory: str) -> Iterator[Any]:
+        return chain.from_iterable(obstore.list(self._store, directory or None))
+
+
+@cache
+def bucket_at(address: str) -> Bucket:
+    """One client per address and process: it keeps connections and credentials."""
+    return Bucket(address)
+
+
+def _limits() -> ClientConfig:
+    """Waiting has an end. Options that are given hide those of the environment, so this one is taken from there."""
+    plain = any(os.environ.get(name, "").lower() in {"1", "true"} for name in PLAIN_HTTP)
+    return {"connect_timeout": "5s", "timeout": "60s", "allow_http": plain}
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the library raises, as the errors that a file system would raise, without what may be a signature."""
+    try:
+        yield
+    except (AlreadyExistsError, PreconditionError) as error:
+        raise FileExistsError(_sentence(error)) from None
+    except FileNotFoundError as error:
+        raise FileNotFoundError(_sentence(error)) from None
+    except (BaseError, OSError, ValueError) as error:
+        raise StoreError(_sentence(error)) from None
+
+
+def _sentence(error: Exception) -> str:
+    """Without the library's own notes, what is behind a question mark, and the markup of the answer."""
+    text = re.split(r"\n\s*Debug source:", str(error), maxsplit=1)[0]
+    text = re.sub(r"(https?://[^\s?]+)\?\S+", r"\1?…", text)
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())[:MOST_SAID]

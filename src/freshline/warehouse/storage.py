@@ -1,0 +1,72 @@
+"""What Freshline asks of the place where a warehouse is: a directory here, or a part of a bucket elsewhere (ADR 0014).
+
+Names are relative to that place, with slashes. Whatever goes wrong is an `OSError`. No file of ours is written twice
+but by `replace`, and nothing here needs renames, links or directories: object stores have none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import duckdb
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+class Storage(Protocol):
+    """The files of one warehouse. As a text it is the address of the warehouse."""
+
+    def at(self, name: str) -> str:
+        """The whole address, as Spark and `deltalake` take it."""
+
+    def prove(self) -> None:
+        """Raise if a promise of the protocol is not kept here."""
+
+    def read(self, name: str) -> bytes:
+        """What is in a file; `FileNotFoundError` if it is not there."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file that is not there: durable and whole, or not at all. False: somebody was first."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file, whether it is there or not: durable, and whole for whoever reads it meanwhile."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete files, one after the other; what is gone already is fine."""
+
+    def clear(self, directory: str) -> None:
+        """Delete everything below, as far as that is possible."""
+
+    def sizes(self, directory: str) -> dict[str, int]:
+        """Every file below, however deep."""
+
+    def children(self, directory: str) -> list[str]:
+        """The last parts of the names right below, in order; none if it is not there."""
+
+    def age(self, name: str) -> float:
+        """Seconds since anything in it was made; 0 if that cannot be told."""
+
+    def secure(self, directory: str) -> None:
+        """Have all that others wrote below, and its name, durable."""
+
+    def flushing(self, directory: str) -> AbstractContextManager[None]:
+        """While others write there, have what is there already become durable. `WarehouseError`: it cannot be."""
+
+    def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let DuckDB read here."""
+
+
+def storage_at(where: str | Path) -> Storage:
+    """The storage at a path or an address."""
+    if isinstance(where, str) and _ADDRESS.match(where):
+        from freshline.warehouse.bucket import bucket_at  # noqa: PLC0415 - its library is of use only there
+
+        return bucket_at(where)
+    from freshline.warehouse.directory import Directory  # noqa: PLC0415 - it is one of two
+
+    return Directory(Path(where))
