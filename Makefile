@@ -46,7 +46,7 @@ schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
 
 lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) --output-file requirements/runtime.lock
-	$(COMPILE) $(ARGS) --group dev --extra connect --extra demo --extra redis --output-file requirements/dev.lock
+	$(COMPILE) $(ARGS) --group dev --extra connect --extra demo --extra hdfs --extra redis --output-file requirements/dev.lock
 
 bench: $(STAMP)  ## Measurements against plain baselines, into docs/performance.md (under 20 minutes on 2 idle cores)
 	$(PYTHON) -m bench all

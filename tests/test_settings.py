@@ -185,7 +185,14 @@ def test_an_address_of_spark_connect_that_is_wrong_is_refused_unshown(address: s
 @pytest.mark.parametrize(
     "value",
     [
-        "hdfs://canary/canary",
+        "hdfs://canary@host/canary",
+        "hdfs://host:canary/canary",
+        "hdfs:///canary",
+        "s3a://bucket/../canary",
+        "s3a://[canary",
+        "s3a://bu cket/canary",
+        "abfss://@account/canary",
+        "abfss://canary@b@c/canary",
         "http://canary/canary",
         "https://canary.s3.amazonaws.com/canary",
         "dbfs:/canary/canary",
@@ -234,6 +241,9 @@ def test_a_warehouse_is_a_directory(value: str) -> None:
         "gs://bucket/x",
         "abfss://container@account.dfs.core.windows.net/x",
         "abfs://container@account.dfs.core.windows.net",
+        "hdfs://host:8020/a",
+        "hdfs://nameservice/a/b",
+        "viewfs://cluster/a",
     ],
 )
 def test_a_warehouse_is_a_part_of_a_bucket(value: str) -> None:

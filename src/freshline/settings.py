@@ -16,13 +16,15 @@ Network = IPv4Network | IPv6Network
 INLINE = "inline"
 WAREHOUSE_FORM = (
     "a directory that this machine and those of Spark see under the same path, such as /mnt/warehouse, or an address "
-    "such as s3a://bucket/path, gs://bucket/path or abfss://container@account.dfs.core.windows.net/path, without a "
-    "key or password: those come from the environment"
+    "such as s3a://bucket/path, gs://bucket/path, abfss://container@account.dfs.core.windows.net/path or "
+    "hdfs://host:port/path, without a key or password: those come from the environment"
 )
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # more than one letter: that may be a drive
 # What Hadoop's file systems, `deltalake` and we reach; there is no room for a password, a query or `..`.
-_BUCKET = re.compile(
-    r"(?:(?:s3a?|gs)://{name}|abfss?://{name}@{name})(?:/{name})*/?".format(name=r"\w[\w.=-]*"), re.ASCII
+_NAME = r"\w[\w.=-]*"
+_PLACE = re.compile(
+    rf"(?:(?:s3a?|gs)://{_NAME}|abfss?://{_NAME}@{_NAME}|hdfs://{_NAME}(?::\d+)?|viewfs://{_NAME})(?:/{_NAME})*/?",
+    re.ASCII,
 )
 API_FORM = "http://host[:port] or https://host[:port], without a user; the token is FRESHLINE_API_TOKEN"
 REMOTE_FORM = "sc://host[:port][/;name=value;...], with names such as token, user_id and use_ssl"
@@ -166,7 +168,7 @@ def _warehouse(value: str | None) -> str | None:
         return str(Path(value).expanduser().resolve())
     if local := re.fullmatch(r"file:(?://)?(/[^/].*)", value, re.IGNORECASE):
         return str(Path(unquote(local[1])).resolve())
-    if not _BUCKET.fullmatch(value):
+    if not _PLACE.fullmatch(value):
         raise UsageError(f"FRESHLINE_WAREHOUSE is an address, '{found[1]}:…'; allowed is {WAREHOUSE_FORM}")
     return value.rstrip("/")
 

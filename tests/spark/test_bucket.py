@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from freshline.cli.show import query
-from freshline.errors import EngineError, FreshlineError, WarehouseError
+from freshline.errors import EngineError, FreshlineError, UsageError, WarehouseError
 from freshline.services.scribe import Scribe
 from freshline.services.vacuum import Vacuum
 from freshline.spark.engine import Engine
@@ -108,6 +108,17 @@ def test_every_mode_is_read_by_everybody(mill: Mill) -> None:
     assert len(mill.rows("added")) == 12
     assert shown(mill, "split", sql="SELECT DISTINCT part FROM split") == [["a/b 0"], ["a/b 1"]]
     assert all(one.healthy for one in Warehouse(mill.lab.store).examine(5))
+
+
+def test_a_query_reads_one_version_and_nothing_else(mill: Mill) -> None:
+    """Neither other tables of the bucket nor files of this machine."""
+    mill.lab.apply(flow("plain", "SELECT 1 AS n"), flow("other", "SELECT 2 AS n"))
+    mill.run("plain")
+    mill.run("other")
+    address = mill.lab.storage.at(mill.snapshot("other")["location"]["paths"][0])
+    for path in (f"{address}/*.parquet", f"{mill.lab.storage.at('plain')}/*", "/etc/hostname"):
+        with pytest.raises(UsageError, match="file system operations are disabled by configuration"):
+            shown(mill, "plain", sql=f"FROM read_text('{path}')")
 
 
 def test_increments_are_read_once(mill: Mill) -> None:

@@ -1,4 +1,4 @@
-"""What every storage promises: a directory and an object store keep the same contract (ADR 0014).
+"""What every storage promises: a directory, an object store and HDFS keep the same contract (ADR 0014).
 
 FRESHLINE_TEST_BUCKET=s3a://bucket/path, with credentials in the environment, has a real bucket keep it too.
 """
@@ -16,25 +16,31 @@ import duckdb
 import pytest
 
 from freshline.errors import WarehouseError
-from freshline.warehouse import files
+from freshline.warehouse import files, hdfs
 from freshline.warehouse.bucket import Bucket
 from freshline.warehouse.delta import DeltaLog, LogConflictError
 from freshline.warehouse.directory import Directory
-from freshline.warehouse.storage import Storage
+from freshline.warehouse.hdfs import Hdfs
+from freshline.warehouse.storage import Storage, storage_at
+from tests.hdfs import NameNode
 from tests.objects import serving
 
 WRITERS = 8
 REAL = os.environ.get("FRESHLINE_TEST_BUCKET")
 
 
-@pytest.fixture(params=["directory", "objects", *(["bucket"] if REAL else [])])
+@pytest.fixture(params=["directory", "objects", "hdfs", *(["bucket"] if REAL else [])])
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """One of each kind, and empty."""
     if request.param == "directory":
         yield Directory(tmp_path / "warehouse")
         return
+    if request.param == "hdfs":
+        monkeypatch.setattr(hdfs, "connect", lambda _place: NameNode(tmp_path))
+        yield Hdfs("hdfs://host:8020/warehouse")
+        return
     if request.param == "bucket":
-        real = Bucket(f"{REAL}/{uuid4()}")
+        real = storage_at(f"{REAL}/{uuid4()}")
         yield real
         real.clear("")
         return

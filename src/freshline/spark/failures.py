@@ -15,7 +15,7 @@ MAX_SENTENCE = 1_500
 SHOWN = 160  # characters of a line of SQL
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 NO_CLIENT = re.compile(r"Class org\.apache\.hadoop\.fs\.\S*FileSystem not found|No FileSystem for scheme \S+")
-CLIENTS = "put the store's Hadoop client, such as hadoop-aws, on Spark's class path: docs/spark.md, 'Object stores'"
+CLIENTS = "put the store's Hadoop client, such as hadoop-aws, on Spark's class path: docs/tables.md, 'Where tables are'"
 
 
 def explain(error: BaseException) -> str | None:

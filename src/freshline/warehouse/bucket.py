@@ -13,14 +13,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from datetime import timedelta
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
-from freshline.errors import WarehouseError
+from freshline.warehouse.proof import StoreError, proved
+from freshline.warehouse.scanning import Fact, Scanned
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,15 +29,6 @@ if TYPE_CHECKING:
 PATIENCE: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 PLAIN_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
 MOST_SAID = 500  # characters of an error
-PROBE = ".freshline-probe-"
-PUT_ONCE = (
-    "it writes over a file that it was asked to create, so that two writers would not notice each other; "
-    "Freshline needs a store that honours `If-None-Match: *`, as S3, Google Cloud Storage, Azure, MinIO and R2 do"
-)
-
-
-class StoreError(WarehouseError, OSError):
-    """The object store refuses, or does not answer."""
 
 
 class Bucket:
@@ -57,14 +48,7 @@ class Bucket:
 
     def prove(self) -> None:
         """A store that does not know the condition ignores it: a file that is there would be lost without a word."""
-        name = f"{PROBE}{uuid4()}"
-        try:
-            self.create(name, b"")
-            if self.create(name, b""):
-                raise StoreError(PUT_ONCE)
-        finally:
-            with suppress(OSError):
-                self.remove([name])
+        proved(self)
 
     def read(self, name: str) -> bytes:
         """All of an object."""
@@ -94,13 +78,12 @@ class Bucket:
     def clear(self, directory: str) -> None:
         """Many in a request."""
         with suppress(OSError), _told():
-            if names := [one["path"] for one in self._objects(directory)]:
+            if names := [fact.name for fact in self._objects(directory)]:
                 obstore.delete(self._store, names)
 
     def sizes(self, directory: str) -> dict[str, int]:
         """Of all objects, but those by which Hadoop marks directories: they are empty and no file of ours is."""
-        with _told():
-            return {one["path"]: one["size"] for one in self._objects(directory) if one["size"]}
+        return {fact.name: fact.size for fact in self.facts(directory)}
 
     def children(self, directory: str) -> list[str]:
         """By the slashes in the names of objects."""
@@ -112,7 +95,7 @@ class Bucket:
     def age(self, name: str) -> float:
         """By the newest object below."""
         with suppress(OSError), _told():
-            times = [one["last_modified"].timestamp() for one in self._objects(name)]
+            times = [fact.made.timestamp() for fact in self._objects(name)]
             return time.time() - max(times) if times else 0.0
         return 0.0
 
@@ -125,12 +108,21 @@ class Bucket:
 
     def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Under our address DuckDB reads through us."""
-        from freshline.warehouse.scanning import Scanned  # noqa: PLC0415 - only `show` and other machines need it
+        connection.register_filesystem(Scanned(self._address, self))
 
-        connection.register_filesystem(Scanned(self._address, self._store))
+    def facts(self, directory: str) -> Iterator[Fact]:
+        """Of all files below."""
+        with _told():
+            yield from (fact for fact in self._objects(directory) if fact.size)
 
-    def _objects(self, directory: str) -> Iterator[Any]:
-        return chain.from_iterable(obstore.list(self._store, directory or None))
+    def part(self, name: str, start: int, end: int) -> bytes:
+        """Some bytes of an object."""
+        with _told():
+            return bytes(obstore.get_range(self._store, name, start=start, end=end))
+
+    def _objects(self, directory: str) -> Iterator[Fact]:
+        for one in chain.from_iterable(obstore.list(self._store, directory or None)):
+            yield Fact(one["path"], one["size"], one["last_modified"])
 
 
 @cache

@@ -1,33 +1,47 @@
-"""Lets DuckDB read a warehouse in an object store: through our client, and only the parts of files that it asks for.
+"""Lets DuckDB read a warehouse that is elsewhere: through our client, and only the parts of files that it asks for.
 
 DuckDB's own way would be an extension that it downloads; `show` allows it none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
-import obstore
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
-from obstore.store import ObjectStore
-
-if TYPE_CHECKING:
-    from obstore import ObjectMeta
 
 Info = dict[str, Any]
 
 
+class Fact(NamedTuple):
+    """What is known of a file."""
+
+    name: str
+    size: int
+    made: datetime
+
+
+class Source(Protocol):
+    """Where the files are."""
+
+    def facts(self, directory: str) -> Iterable[Fact]:
+        """Of all files below, or of the one of that name."""
+
+    def part(self, name: str, start: int, end: int) -> bytes:
+        """Some bytes of a file."""
+
+
 class Scanned(AbstractFileSystem):  # type: ignore[misc]  # it has no types
-    """The objects below one address, for reading."""
+    """The files below one address, for reading."""
 
     cachable = False  # instances that are equal are not the same: each belongs to its connection
 
-    def __init__(self, address: str, store: ObjectStore) -> None:
+    def __init__(self, address: str, source: Source) -> None:
         super().__init__()
         self.protocol, _, place = address.partition("://")
         self._place = f"{place}/"
-        self._store = store
+        self._source = source
         self._known: dict[str, Info] = {}  # they do not change
 
     def _strip_protocol(self, path: str) -> str:
@@ -36,16 +50,19 @@ class Scanned(AbstractFileSystem):  # type: ignore[misc]  # it has no types
     def _name(self, path: str) -> str:
         return self._strip_protocol(path).removeprefix(self._place)
 
-    def _told(self, found: ObjectMeta) -> Info:
-        path, size, made = found["path"], found["size"], found["last_modified"]
-        return self._known.setdefault(
-            path, {"name": f"{self._place}{path}", "size": size, "type": "file", "created": made}
-        )
+    def _told(self, fact: Fact) -> Info:
+        told = {"name": f"{self._place}{fact.name}", "size": fact.size, "type": "file", "created": fact.made}
+        return self._known.setdefault(fact.name, told)
 
     def info(self, path: str, **_: Any) -> Info:
-        """Size and time of one object."""
+        """Size and time of one file."""
         name = self._name(path)
-        return self._known.get(name) or self._told(obstore.head(self._store, name))
+        if name not in self._known:
+            directory = name.rpartition("/")[0]
+            self.find(f"{self._place}{directory}")
+        if name not in self._known:
+            raise FileNotFoundError(path)
+        return self._known[name]
 
     def modified(self, path: str) -> datetime:
         """When it was written."""
@@ -53,17 +70,16 @@ class Scanned(AbstractFileSystem):  # type: ignore[misc]  # it has no types
         return made
 
     def find(self, path: str, **wanted: Any) -> Any:
-        """All objects below; what is matched against a pattern."""
-        pages = obstore.list(self._store, self._name(path))
-        found = {one["name"]: one for page in pages for one in map(self._told, page)}
+        """All files below; what is matched against a pattern."""
+        found = {one["name"]: one for one in map(self._told, self._source.facts(self._name(path)))}
         return found if wanted.get("detail") else sorted(found)
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> _Range:
         return _Range(self, path, mode, cache_type="readahead")
 
     def between(self, path: str, start: int, end: int) -> bytes:
-        """A part of one object."""
-        return bytes(obstore.get_range(self._store, self._name(path), start=start, end=end))
+        """A part of one file."""
+        return self._source.part(self._name(path), start, end)
 
 
 class _Range(AbstractBufferedFile):  # type: ignore[misc]  # as above

@@ -1,4 +1,4 @@
-"""What Freshline asks of the place where a warehouse is: a directory here, or a part of a bucket elsewhere (ADR 0014).
+"""What Freshline asks of the place where a warehouse is: a directory, a part of a bucket, or HDFS (ADR 0014).
 
 Names are relative to that place, with slashes. Whatever goes wrong is an `OSError`. No file of ours is written twice
 but by `replace`, and nothing here needs renames, links or directories: object stores have none of them.
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import duckdb
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+HADOOP = frozenset({"hdfs", "viewfs"})
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 class Storage(Protocol):
@@ -63,10 +64,15 @@ class Storage(Protocol):
 
 def storage_at(where: str | Path) -> Storage:
     """The storage at a path or an address."""
-    if isinstance(where, str) and _ADDRESS.match(where):
-        from freshline.warehouse.bucket import bucket_at  # noqa: PLC0415 - its library is of use only there
+    found = _ADDRESS.match(where) if isinstance(where, str) else None
+    if found is None:
+        from freshline.warehouse.directory import Directory  # noqa: PLC0415 - each imports what only it needs
 
-        return bucket_at(where)
-    from freshline.warehouse.directory import Directory  # noqa: PLC0415 - it is one of two
+        return Directory(Path(where))
+    if found[1] in HADOOP:
+        from freshline.warehouse.hdfs import hdfs_at  # noqa: PLC0415 - as above
 
-    return Directory(Path(where))
+        return hdfs_at(str(where))
+    from freshline.warehouse.bucket import bucket_at  # noqa: PLC0415 - as above
+
+    return bucket_at(str(where))
