@@ -59,11 +59,7 @@ class NameNode:
         if overwrite:
             made.replace(target)
             return
-        try:
-            os.link(made, target)
-        except FileExistsError:
-            text = f'RPCError("org.apache.hadoop.fs.FileAlreadyExistsException", "{dst} already exists")'
-            raise RuntimeError(text) from None
+        os.link(made, target)
         made.unlink()
 
     def delete(self, path: str, recursive: bool = False) -> bool:

@@ -157,7 +157,7 @@ def test_a_source_file(freshline: Freshline, rows: Rows) -> None:
     ("location", "message"),
     [
         ({"format": "avro", "path": "/x"}, "'avro' cannot be shown"),
-        ({"format": "parquet", "path": "s3://bucket/x"}, "does not use the network"),
+        ({"format": "parquet", "path": "s3://bucket/x"}, "reads elsewhere only what is in the warehouse"),
         ({"format": "parquet", "path": "/nowhere/x.parquet"}, "cannot be read"),
     ],
 )

@@ -87,6 +87,21 @@ def test_what_is_behind_a_question_mark_is_not_told() -> None:
     assert said == "GET https://a.example/c/x?… failed"
 
 
+def test_of_an_answer_only_its_code_and_message_are_told() -> None:
+    """S3 repeats a token that it does not know."""
+    answer = "<?xml?><Error><Code>InvalidToken</Code><Message>is invalid.</Message><Token-0>canary</Token-0></Error>"
+    assert bucket._sentence(OSError(f"GET failed: {answer}")) == "GET failed: InvalidToken is invalid."
+
+
+def test_a_bucket_of_others_is_not_written_to(objects: ObjectStore, storage: Bucket) -> None:
+    """Whose it is, is read before anything is tried (R12.3)."""
+    files.check_warehouse(storage, "theirs")
+    objects.seen.clear()
+    with pytest.raises(WarehouseError, match="belongs to another database"):
+        files.check_warehouse(storage, "ours")
+    assert [request.method for request in objects.seen] == ["GET"]
+
+
 def test_marks_of_directories_are_no_files(objects: ObjectStore, storage: Bucket) -> None:
     """Hadoop leaves empty objects where it made a directory."""
     storage.create("a/data/x/part-1.parquet", b"12345")

@@ -210,7 +210,7 @@ def test_a_long_repair_is_no_idle_transaction(table: Table) -> None:
 
     table.lab.store.log_table(look)
     table.lab.store.relog_table("b", look)
-    assert limits == ["1min", "1min"]
+    assert limits == ["10min", "10min"]
 
 
 def appended(table: Table) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -138,17 +139,29 @@ def _connect(storage: Storage, snapshot: Json, view: str) -> duckdb.DuckDBPyConn
         ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
     storage.attach(connection)
-    files = [path for path in paths if Path(path).is_file()]
+    files = [path for path in paths if _is_file(path)]
     connection.execute(f"SET allowed_directories = {_list(f'{path}/' for path in paths if path not in files)}")
     connection.execute(f"SET allowed_paths = {_list(files)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
         connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, paths)}')
-    except duckdb.Error as error:
+    except (duckdb.Error, WarehouseError) as error:
         connection.close()
-        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {error}") from None
+        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {_said(error) or error}") from None
     return connection
+
+
+def _is_file(path: str) -> bool:
+    return "://" not in path and Path(path).is_file()
+
+
+def _said(error: Exception) -> str | None:
+    """What a store said while DuckDB read from it, without the traceback that DuckDB puts around it."""
+    if "Traceback (most recent call last)" not in str(error):
+        return None
+    lines = re.findall(r"^\w*Error: (.*)$", str(error), re.MULTILINE)
+    return lines[-1] if lines else None
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Json, paths: list[str]) -> str:
@@ -181,7 +194,7 @@ def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, b
 
 
 def _files(kind: str, paths: list[str], *options: str) -> str:
-    globs = _list(path if Path(path).is_file() else f"{path}/**/*.{kind}" for path in paths)
+    globs = _list(path if _is_file(path) else f"{path}/**/*.{kind}" for path in paths)
     return f"{READERS[kind]}({', '.join([globs, 'union_by_name = true', *options])})"
 
 
@@ -231,7 +244,9 @@ def _paths(storage: Storage, location: Json) -> list[str]:
     if "paths" in location:
         return [storage.at(path) for path in location["paths"]]
     if "://" in location["path"]:
-        raise UsageError(f"{location['path']} is not on this machine; `show` does not use the network")
+        raise UsageError(
+            f"{location['path']} is not on this machine; `show` reads elsewhere only what is in the warehouse"
+        )
     return [str(Path(location["path"]).resolve())]
 
 
@@ -246,6 +261,8 @@ def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Ans
         result = connection.execute(text)
         rows = result.fetchmany(limit + 1)
     except duckdb.Error as error:
+        if told := _said(error):
+            raise WarehouseError(f"the data cannot be read: {told}") from None
         raise UsageError(f"the query failed: {error}") from None
     columns = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
     return Answer(columns, [[_plain(value) for value in row] for row in rows[:limit]], len(rows) > limit)

@@ -25,7 +25,7 @@ from freshline.store.database import LostConnectionError, UnreachableError
 from freshline.store.facade import Store
 from freshline.store.publication import told_checks
 from freshline.warehouse import files
-from freshline.warehouse.storage import Storage
+from freshline.warehouse.storage import Storage, StoreError
 
 log = structlog.get_logger("freshline.runs")
 RETRY_S = 0.5
@@ -83,6 +83,8 @@ class Execution:
             for output in outputs:
                 if output.location:
                     files.verify_staged(self.storage, output.location)
+        except StoreError:  # nothing is known
+            raise
         except FreshlineError:
             return False
         return True

@@ -40,7 +40,7 @@ from freshline.settings import Settings
 from freshline.store.executing import Claimant
 from freshline.store.facade import Store
 from freshline.warehouse import files
-from freshline.warehouse.storage import storage_at
+from freshline.warehouse.storage import StoreError, storage_at
 
 log = structlog.get_logger("freshline.runs")
 ENGINE_RETRY_S = 15.0
@@ -267,7 +267,8 @@ class SlotService(Service):
 
     def _broke(self, lease: Lease, error: FreshlineError, step: str | None) -> None:
         """The run failed, unless the warehouse got lost under it: then it goes back as with a lost engine (R7.1)."""
-        away = self._away() if _needs_warehouse(lease.run, error, step) else None
+        unsaid = error if isinstance(error, StoreError) else None  # it may answer again by now
+        away = unsaid or (self._away() if _needs_warehouse(lease.run, error, step) else None)
         if away is None:
             self._failed(lease, error, step)
             return

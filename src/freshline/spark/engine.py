@@ -21,7 +21,7 @@ from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark.connect import Remote, answers
-from freshline.spark.failures import explain, failed
+from freshline.spark.failures import explain, failed, no_client
 from freshline.spark.progress import Meter, Say, metered
 from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
@@ -195,6 +195,8 @@ class Engine:
             table = load(self._session, self._storage, pinned, since=pinned.since if new else None)
             _ = table.schema  # Connect asks the server only now; a mistake is told here, where the asset is known
         except Exception as error:  # noqa: BLE001 - formats raise what they like
+            if unable := no_client(error, str(self._storage)):
+                raise unable from None
             raise JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}") from None
         return table
 
@@ -242,6 +244,8 @@ class Engine:
         except FreshlineError:
             raise
         except Exception as error:  # noqa: BLE001 - lazy user code fails here
+            if unable := no_client(error, str(self._storage)):
+                raise unable from None
             raise failed(error, self._views, self._queries.get(produced.asset_id)) from None
 
     def is_table(self, value: Any) -> bool:

@@ -14,7 +14,12 @@ from freshline.warehouse.files import full_disk
 MAX_SENTENCE = 1_500
 SHOWN = 160  # characters of a line of SQL
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
-NO_CLIENT = re.compile(r"Class org\.apache\.hadoop\.fs\.\S*FileSystem not found|No FileSystem for scheme \S+")
+CLASSES = {
+    "s3a": "S3AFileSystem",
+    "gs": "GoogleHadoopFileSystem",
+    "abfs": "AzureBlobFileSystem",
+    "abfss": "SecureAzureBlobFileSystem",
+}
 CLIENTS = "put the store's Hadoop client, such as hadoop-aws, on Spark's class path: docs/tables.md, 'Where tables are'"
 
 
@@ -31,8 +36,8 @@ def explain(error: BaseException) -> str | None:
 
 def failed(error: Exception, views: Mapping[str, str], query: Query | None = None) -> FreshlineError:
     """The error to tell for a query or a write that failed. `views`: names that the SQL may use, by asset."""
-    if unable := full_disk(error) or _no_client(error):
-        return unable
+    if full := full_disk(error):
+        return full
     if isinstance(error, AnalysisException) and error.getCondition() == NOT_FOUND:
         told = _not_found(error, views)
     else:
@@ -40,10 +45,13 @@ def failed(error: Exception, views: Mapping[str, str], query: Query | None = Non
     return told if query is None else _placed(told, error, query)
 
 
-def _no_client(error: Exception) -> EngineError | None:
+def no_client(error: Exception, address: str) -> EngineError | None:
     """The error to tell when Spark cannot reach such a store as the warehouse is in: no fault of the workflow."""
-    found = NO_CLIENT.search(explain(error) or "")
-    return EngineError(f"Spark has no client for the warehouse: {found[0]}", hint=CLIENTS) if found else None
+    scheme, text = address.partition("://")[0], explain(error) or ""
+    said = (f'No FileSystem for scheme "{scheme}"', f"{CLASSES.get(scheme)} not found")
+    if not any(one in text for one in said):
+        return None
+    return EngineError(f"Spark has no client for the warehouse: {text}", hint=CLIENTS)
 
 
 def _placed(told: JobError, error: Exception, query: Query) -> JobError:

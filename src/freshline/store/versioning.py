@@ -25,6 +25,8 @@ CATALOGUE = load("catalogue")
 RUNS = load("runs")
 # Longer than any transaction: a decision that read a head before it was marked has said by then what it is pinned to.
 GRACE_MS = 600_000
+# A log of thousands of versions in an object store is minutes of requests, which say nothing to the database.
+LONG = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 EVERY_TABLE = "*"
 Row = Mapping[str, Any]
 
@@ -86,6 +88,7 @@ class Versioning:
             if row is None:
                 return False
             where = {"asset": row["asset_id"], "partition": row["partition_key"]}
+            connection.execute(LONG)
             if _locked(connection, where):
                 _log(connection, where, row["table_version"], write)
             else:
@@ -97,6 +100,7 @@ class Versioning:
         where = {"asset": asset_id, "partition": partition_key}
         with self.database.transaction("relog_table", unhurried=True) as connection:
             connection.execute("SET LOCAL lock_timeout = '30s'")
+            connection.execute(LONG)
             connection.execute(SQL["lock_log"], where)
             number = _newest(connection, where)  # read when the log is ours: what is published from now on waits
             with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):

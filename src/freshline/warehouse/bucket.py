@@ -1,11 +1,10 @@
-"""A warehouse in an object store: S3 and what speaks like it, Google Cloud Storage, Azure (ADR 0014).
+"""A warehouse in an object store: S3 and what speaks like it, Google Cloud Storage, Azure (ADR 0015).
 
 Credentials and endpoints come from the environment, by the names that `deltalake` knows too: AWS_*, GOOGLE_*, AZURE_*.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -19,16 +18,15 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
-from freshline.warehouse.proof import StoreError, proved
+from freshline.warehouse.proof import proved
 from freshline.warehouse.scanning import Fact, Scanned
+from freshline.warehouse.storage import MOST_SAID, StoreError
 
 if TYPE_CHECKING:
     import duckdb
-    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import RetryConfig
 
 PATIENCE: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
-PLAIN_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
-MOST_SAID = 500  # characters of an error
 
 
 class Bucket:
@@ -37,7 +35,7 @@ class Bucket:
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
         with _told():
-            self._store = from_url(self._address, retry_config=PATIENCE, client_options=_limits())
+            self._store = from_url(self._address, retry_config=PATIENCE)
 
     def __str__(self) -> str:
         return self._address
@@ -89,14 +87,14 @@ class Bucket:
         """By the slashes in the names of objects."""
         with _told():
             found = obstore.list_with_delimiter(self._store, directory or None)
-        names = chain(found["common_prefixes"], (one["path"] for one in found["objects"]))
-        return sorted({name.rsplit("/", 1)[-1] for name in names} - {""})
+        names = chain(found["common_prefixes"], (one["path"] for one in found["objects"] if one["path"] != directory))
+        return sorted(name.rsplit("/", 1)[-1] for name in names)
 
     def age(self, name: str) -> float:
-        """By the newest object below."""
+        """By the newest object below, or the one of that name. Hadoop's marks alone are nothing that has an age."""
         with suppress(OSError), _told():
-            times = [fact.made.timestamp() for fact in self._objects(name)]
-            return time.time() - max(times) if times else 0.0
+            times = [fact.made for fact in self.facts(name)] or [obstore.head(self._store, name)["last_modified"]]
+            return time.time() - max(times).timestamp()
         return 0.0
 
     def secure(self, directory: str) -> None:
@@ -131,12 +129,6 @@ def bucket_at(address: str) -> Bucket:
     return Bucket(address)
 
 
-def _limits() -> ClientConfig:
-    """Waiting has an end. Options that are given hide those of the environment, so this one is taken from there."""
-    plain = any(os.environ.get(name, "").lower() in {"1", "true"} for name in PLAIN_HTTP)
-    return {"connect_timeout": "5s", "timeout": "60s", "allow_http": plain}
-
-
 @contextmanager
 def _told() -> Iterator[None]:
     """What the library raises, as the errors that a file system would raise, without what may be a signature."""
@@ -151,7 +143,8 @@ def _told() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """Without the library's own notes, what is behind a question mark, and the markup of the answer."""
+    """Without the library's own notes, and of addresses and of the answer only what carries no secret."""
     text = re.split(r"\n\s*Debug source:", str(error), maxsplit=1)[0]
-    text = re.sub(r"(https?://[^\s?]+)\?\S+", r"\1?…", text)
-    return " ".join(re.sub(r"<[^>]*>", " ", text).split())[:MOST_SAID]
+    said = re.findall(r"<(?:Code|Message)>([^<]*)<", text)
+    plain = re.sub(r"(https?://[^\s?]+)\?\S+", r"\1?…", text.split("<", 1)[0])
+    return " ".join(" ".join([plain, *said]).split())[:MOST_SAID]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,7 @@ LOG = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 UNFINISHED = ".freshline-relog"  # the log is being put right, or whoever did so was killed
 CHECKPOINT_EVERY = 100
+READERS = 8
 NOTHING = "NONE"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _SIMPLE = frozenset(
@@ -213,9 +215,15 @@ class DeltaLog:
     def text(self, number: int) -> str | None:
         """What the commit of a version says; None: there is none."""
         try:
-            return self.storage.read(self.path(number)).decode()
+            return self.storage.read(self.path(number)).decode(errors="replace")
         except FileNotFoundError:
             return None
+
+    def texts(self) -> dict[int, str]:
+        """All commits. Several are read at a time: a store takes its time for each."""
+        with ThreadPoolExecutor(READERS) as pool:
+            found = pool.map(lambda number: (number, self.text(number)), self.numbers())
+            return {number: text for number, text in found if text is not None}
 
     def is_empty(self, number: int) -> bool:
         """Whether the commit of a version only holds its place."""
@@ -246,7 +254,7 @@ class DeltaLog:
         """The version up to which the last checkpoint sums up; -1: there is none."""
         try:
             return int(json.loads(self.storage.read(f"{self.directory}/{LAST_CHECKPOINT}"))["version"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             return -1
 
 

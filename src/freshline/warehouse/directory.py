@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from freshline.warehouse.flushing import files_under, flushed, sync
+from freshline.warehouse.storage import BEGUN
 
 if TYPE_CHECKING:
     import duckdb
 
-BEGUN = ".freshline-"  # a file in the making
 READABLE = 0o644
 
 
@@ -44,7 +44,6 @@ class Directory:
     def create(self, name: str, data: bytes) -> bool:
         """A link fails where there is a file already."""
         target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         made = _made(target, data)
         try:
             os.link(made, target)
@@ -52,13 +51,12 @@ class Directory:
             return False
         finally:
             made.unlink(missing_ok=True)
-        sync(target.parent)
+            sync(target.parent)  # also of one whose writer was killed before it did so
         return True
 
     def replace(self, name: str, data: bytes) -> None:
         """A rename puts it in place."""
         target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         made = _made(target, data)
         try:
             made.replace(target)
@@ -120,6 +118,7 @@ class Directory:
 
 def _made(target: Path, data: bytes) -> Path:
     """The file under a name of its own, on the disk."""
+    _make(target.parent)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=BEGUN)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -132,6 +131,14 @@ def _made(target: Path, data: bytes) -> Path:
             Path(name).unlink()
         raise
     return Path(name)
+
+
+def _make(directory: Path) -> None:
+    """Have a directory, and durably those above it that were not there."""
+    new = [one for one in (directory, *directory.parents) if not one.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for one in new:
+        sync(one.parent)
 
 
 def _folders(directory: Path) -> Iterator[Path]:

@@ -17,7 +17,7 @@ from freshline.store.facade import Store
 from freshline.store.health import Check, Finding, Severity
 from freshline.store.queries import load
 from freshline.warehouse import files
-from freshline.warehouse.storage import storage_at
+from freshline.warehouse.storage import StoreError, storage_at
 
 SQL = load("doctor")
 BATCH = 500
@@ -122,12 +122,18 @@ class Warehouse:
         asset, version = "", -1
         while rows := self._page(asset, version):
             for row in rows:
-                differs = files.difference(self._storage, row["location"])
+                differs = self._difference(row["location"])
                 if differs and self._is_head(row):
                     where = self._storage.at(row["location"]["paths"][-1])
                     which = f"asset '{row['asset']}' version {row['sequence']}"
                     yield f"{which}: {where} is not what was written: {differs}"
             asset, version = rows[-1]["asset"], rows[-1]["version"]
+
+    def _difference(self, location: dict[str, Any]) -> str:
+        try:
+            return files.difference(self._storage, location)
+        except StoreError as error:
+            return str(error)
 
     def _page(self, asset: str = "", version: int = -1) -> list[dict[str, Any]]:
         with self._database.reading() as connection:
@@ -158,6 +164,8 @@ class Warehouse:
             "assets": sorted({path.split("/", 1)[0] for path in runs}),
             "paths": list(runs),
         }
+        if not runs:
+            return
         with self._database.reading() as connection:
             kept = connection.execute(SQL["kept_directories"], where).fetchall()
         needed, named = {row["run"] for row in kept}, {row["path"] for row in kept}

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from freshline.errors import WarehouseError
-from freshline.warehouse.storage import Storage
+from freshline.warehouse.storage import Storage, StoreError
 
 ID_FILE = "freshline-warehouse.json"
 SHOWN = 3  # names in a message about files that differ
@@ -24,9 +24,10 @@ SHOWN = 3  # names in a message about files that differ
 def check_warehouse(storage: Storage, expected_id: str, *, make: bool = True) -> None:
     """Create the warehouse with this id, or see that it has it; without `make` it has to be there."""
     try:
-        if make:
+        found = read_id(storage)
+        if make and found in {None, expected_id}:
             storage.prove()
-        found = read_id(storage) or (_make(storage, expected_id) if make else None)
+            found = found or _make(storage, expected_id)
     except OSError as error:
         raise WarehouseError(f"the warehouse {storage} cannot be used: {error.strerror or error}") from None
     if found is None:  # an empty directory may be a place where something was mounted
@@ -108,11 +109,16 @@ def verify_staged(storage: Storage, location: Mapping[str, Any]) -> None:
 
 
 def difference(storage: Storage, location: Mapping[str, Any]) -> str:
-    """How a directory of ours differs from what was recorded when it was written; nothing if it does not."""
+    """How a directory of ours differs from what was recorded when it was written; nothing if it does not.
+
+    `StoreError`: a store of others does not say.
+    """
     if "files" not in location:  # data that a job wrote elsewhere
         return ""
     try:
         there = {name: size for path in location["paths"] for name, size in storage.sizes(path).items()}
+    except StoreError:  # nothing is known: that is not the same as damage
+        raise
     except OSError as error:
         return str(error)
     root = f"{location['paths'][-1]}/"

@@ -1,4 +1,4 @@
-"""A warehouse in HDFS, through the client that is also inside `deltalake` (ADR 0014).
+"""A warehouse in HDFS, through the client that is also inside `deltalake` (ADR 0015).
 
 Where the NameNodes are and how to log in comes from HADOOP_CONF_DIR, as for Spark. No test of ours has met a NameNode,
 so a worker tries at its start what it relies on.
@@ -17,15 +17,13 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from freshline.errors import WarehouseError
-from freshline.warehouse.proof import StoreError, proved
+from freshline.warehouse.proof import proved
 from freshline.warehouse.scanning import Fact, Scanned
+from freshline.warehouse.storage import BEGUN, MOST_SAID, StoreError
 
 if TYPE_CHECKING:
     import duckdb
     from hdfs_native import Client
-
-BEGUN = ".freshline-"  # a file in the making
-MOST_SAID = 500  # characters of an error
 
 
 class Hdfs:
@@ -160,9 +158,4 @@ def _told() -> Iterator[None]:
     except (FileExistsError, FileNotFoundError, StoreError):
         raise
     except (OSError, RuntimeError) as error:
-        text = " ".join(str(error).split())[:MOST_SAID]
-        if "FileAlreadyExistsException" in text:
-            raise FileExistsError(text) from None
-        if "FileNotFoundException" in text:
-            raise FileNotFoundError(text) from None
-        raise StoreError(text) from None
+        raise StoreError(" ".join(str(error).split())[:MOST_SAID]) from None

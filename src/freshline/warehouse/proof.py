@@ -5,18 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from uuid import uuid4
 
-from freshline.errors import WarehouseError
-from freshline.warehouse.storage import Storage
+from freshline.warehouse.storage import Storage, StoreError
 
 PUT_ONCE = (
     "it writes over a file that it was asked to create, so that two writers would not notice each other; "
     "Freshline needs a store that honours `If-None-Match: *`, as S3, Google Cloud Storage, Azure, MinIO and R2 do"
 )
 UNEQUAL = "it does not tell what was written to it a moment ago"
-
-
-class StoreError(WarehouseError, OSError):
-    """The store refuses, does not answer, or does not keep what Freshline relies on."""
 
 
 def proved(storage: Storage) -> None:

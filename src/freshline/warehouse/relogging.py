@@ -21,6 +21,7 @@ from typing import Any
 
 from freshline.warehouse.delta import APP, LAST_CHECKPOINT, UNFINISHED, Action, DeltaLog, written
 from freshline.warehouse.directory import Directory
+from freshline.warehouse.storage import BEGUN, StoreError
 
 CHECKPOINT = ".checkpoint."
 LISTED_S = 0.5  # who has listed the log before there was the checkpoint has read by then what it listed
@@ -72,19 +73,22 @@ class _State:
 
 def _right(log: DeltaLog, wanted: Mapping[int, list[Action]], told: Collection[int]) -> bool:
     """Whether the log tells these versions as they are, and its last one so that the next commit fits."""
-    numbers = log.numbers()
+    texts = log.texts()
+    numbers = sorted(texts)
     if log.is_unfinished() or not numbers or numbers != list(range(len(numbers))):
         return False
     checkpoints = {number for name, number in log.files().items() if CHECKPOINT in name}
     found, right = _State(), _State()
     try:
         for number in numbers:
-            found.play([json.loads(line) for line in (log.text(number) or "").splitlines()])
+            found.play([json.loads(line) for line in texts[number].splitlines()])
             right.play(wanted[number])
             if (number in told or number == numbers[-1]) and found != right:
                 return False
             if (number in checkpoints or number == numbers[-1]) and _read(log, number) != set(found.files):
                 return False
+    except StoreError:
+        raise
     except Exception:  # noqa: BLE001 - whatever keeps us from reading it keeps others from it
         return False
     return max(checkpoints, default=0) <= numbers[-1]
@@ -102,18 +106,24 @@ def _read(log: DeltaLog, number: int) -> set[str]:
 
 
 def _replace(log: DeltaLog, wanted: Mapping[int, str]) -> None:
-    last, there = max(wanted), log.files()
-    wrong = [number for number, text in wanted.items() if log.text(number) != text]
+    last, there, texts = max(wanted), log.files(), log.texts()
+    wrong = [number for number, text in wanted.items() if texts.get(number) != text]
     log.storage.replace(f"{log.directory}/{UNFINISHED}", b"")
     _sum_up(log, wanted, last)
     if there:
         time.sleep(LISTED_S)
     kept = {f"{last:020}{CHECKPOINT}parquet", *(f"{number:020}.json" for number in wanted)}
-    log.storage.remove(log.path(number) for number in wrong if number < last)
+    log.storage.remove(log.path(number) for number in wrong if number < last and number in texts)
     log.storage.remove(f"{log.directory}/{name}" for name in sorted(there.keys() - kept))
     for number in sorted(wrong, reverse=True):
         log.storage.replace(log.path(number), wanted[number].encode())
-    log.storage.remove([f"{log.directory}/{UNFINISHED}"])
+    _tidy(log)
+
+
+def _tidy(log: DeltaLog) -> None:
+    """Remove what somebody has begun who was killed, and last our own mark."""
+    begun = {name for name in log.storage.children(log.directory) if name.startswith(BEGUN)} - {UNFINISHED}
+    log.storage.remove(f"{log.directory}/{name}" for name in (*sorted(begun), UNFINISHED))
 
 
 def _sum_up(log: DeltaLog, wanted: Mapping[int, str], last: int) -> None:

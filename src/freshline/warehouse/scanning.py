@@ -26,7 +26,7 @@ class Source(Protocol):
     """Where the files are."""
 
     def facts(self, directory: str) -> Iterable[Fact]:
-        """Of all files below, or of the one of that name."""
+        """Of all files below."""
 
     def part(self, name: str, start: int, end: int) -> bytes:
         """Some bytes of a file."""

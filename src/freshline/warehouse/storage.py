@@ -1,4 +1,4 @@
-"""What Freshline asks of the place where a warehouse is: a directory, a part of a bucket, or HDFS (ADR 0014).
+"""What Freshline asks of the place where a warehouse is: a directory, a part of a bucket, or HDFS (ADR 0015).
 
 Names are relative to that place, with slashes. Whatever goes wrong is an `OSError`. No file of ours is written twice
 but by `replace`, and nothing here needs renames, links or directories: object stores have none of them.
@@ -12,11 +12,19 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from freshline.errors import WarehouseError
+
 if TYPE_CHECKING:
     import duckdb
 
 HADOOP = frozenset({"hdfs", "viewfs"})
+BEGUN = ".freshline-"  # how the name of a file in the making begins
+MOST_SAID = 500  # characters of an error
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+
+
+class StoreError(WarehouseError, OSError):
+    """A store of others refuses, does not answer, or does not keep what Freshline relies on."""
 
 
 class Storage(Protocol):
