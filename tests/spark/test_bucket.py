@@ -20,6 +20,7 @@ from freshline.errors import EngineError, FreshlineError, JobError, UsageError, 
 from freshline.services.scribe import Scribe
 from freshline.services.vacuum import Vacuum
 from freshline.spark.engine import Engine
+from freshline.spark.shipping import check_arrived
 from freshline.store import versioning
 from freshline.store.reader import Reader
 from freshline.warehouse.bucket import bucket_at
@@ -132,6 +133,16 @@ def test_increments_are_read_once(mill: Mill) -> None:
         mill.run("plain", parameters={"n": n})
         mill.work()
     assert mill.rows("copy") == [(1,), (2,), (3,)]
+
+
+def test_rows_that_other_machines_wrote_are_counted(mill: Mill) -> None:
+    """On a cluster; here too they may be missing, if the machines do not mean the same store."""
+    mill.lab.apply(flow("plain", "SELECT id FROM range(0, 40, 1, 4)"))
+    mill.run("plain")
+    location = mill.snapshot("plain")["location"]
+    check_arrived(mill.lab.storage, location, 40)
+    with pytest.raises(WarehouseError, match=r"Spark wrote 41 rows to s3a://bucket/.*, but this machine sees 40"):
+        check_arrived(mill.lab.storage, location, 41)
 
 
 def test_a_lost_log_is_written_anew(mill: Mill, objects: ObjectStore) -> None:
