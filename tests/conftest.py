@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the whole session, and a fresh migrated database for each test that asks for one."""
+"""A real PostgreSQL for the whole session; a fresh database, or an object store, for each test that asks for one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from psycopg.conninfo import make_conninfo
 
 from freshline.store import migrate
 from freshline.store.embedded import EmbeddedServer
+from freshline.warehouse.bucket import bucket_at
+from tests.objects import ObjectStore, serving
 
 TEMPLATE = "freshline_template"
 SLOW = {"process", "spark"}
@@ -70,6 +72,16 @@ def database_url(postgres: str, template_database: str) -> Iterator[str]:
 def module_database_url(postgres: str, template_database: str) -> Iterator[str]:
     """The URL of a migrated database that the tests of one module share."""
     yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
+
+
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """An object store of the test's own, and the environment by which clients find it."""
+    for store in serving(tmp_path / "objects"):
+        for name, value in store.environ.items():
+            monkeypatch.setenv(name, value)
+        yield store
+        bucket_at.cache_clear()
 
 
 def _temporary(server: str, create: str, *arguments: str) -> Iterator[str]:

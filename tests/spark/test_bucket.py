@@ -23,26 +23,15 @@ from freshline.spark.engine import Engine
 from freshline.spark.shipping import check_arrived
 from freshline.store import versioning
 from freshline.store.reader import Reader
-from freshline.warehouse.bucket import bucket_at
 from freshline.warehouse.delta import LOG
 from freshline.warehouse.examination import Warehouse
 from freshline.warehouse.storage import StoreError
 from freshline.warehouse.tablelog import TableLog
 from tests.lab import laboratory
-from tests.objects import SECRET, Answer, ObjectStore, overlay, serving
+from tests.objects import SECRET, Answer, ObjectStore, overlay
 from tests.spark.mill import Mill, flow, job
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """An object store of the test's own."""
-    for store in serving(tmp_path / "objects"):
-        for name, value in store.environ.items():
-            monkeypatch.setenv(name, value)
-        yield store
-        bucket_at.cache_clear()
 
 
 @pytest.fixture

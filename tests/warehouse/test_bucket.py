@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from freshline.errors import WarehouseError
 from freshline.warehouse import bucket, files
 from freshline.warehouse.bucket import Bucket, bucket_at
 from freshline.warehouse.delta import DeltaLog
-from tests.objects import SECRET, Answer, ObjectStore, Request, serving
+from tests.objects import SECRET, Answer, ObjectStore, Request
 
 COMMIT = [{"commitInfo": {"operation": "WRITE"}}]
-
-
-@pytest.fixture
-def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """An object store of the test's own."""
-    for store in serving(tmp_path / "objects"):
-        for name, value in store.environ.items():
-            monkeypatch.setenv(name, value)
-        yield store
 
 
 @pytest.fixture

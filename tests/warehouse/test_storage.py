@@ -23,7 +23,7 @@ from freshline.warehouse.directory import Directory
 from freshline.warehouse.hdfs import Hdfs
 from freshline.warehouse.storage import Storage, storage_at
 from tests.hdfs import NameNode
-from tests.objects import serving
+from tests.objects import ObjectStore
 
 WRITERS = 8
 REAL = os.environ.get("FRESHLINE_TEST_BUCKET")
@@ -44,10 +44,8 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         yield real
         real.clear("")
         return
-    for store in serving(tmp_path / "objects"):
-        for name, value in store.environ.items():
-            monkeypatch.setenv(name, value)
-        yield Bucket(store.address)
+    objects: ObjectStore = request.getfixturevalue("objects")
+    yield Bucket(objects.address)
 
 
 def test_a_file_is_created_once(storage: Storage) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from itertools import chain
@@ -18,35 +18,23 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
-from freshline.warehouse.proof import proved
-from freshline.warehouse.scanning import Fact, Scanned
+from freshline.warehouse.elsewhere import Elsewhere
+from freshline.warehouse.scanning import Fact
 from freshline.warehouse.storage import MOST_SAID, StoreError
 
 if TYPE_CHECKING:
-    import duckdb
     from obstore.store import RetryConfig
 
 PATIENCE: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 
 
-class Bucket:
+class Bucket(Elsewhere):
     """`Storage` under one address of an object store."""
 
     def __init__(self, address: str) -> None:
-        self._address = address.rstrip("/")
+        super().__init__(address)
         with _told():
             self._store = from_url(self._address, retry_config=PATIENCE)
-
-    def __str__(self) -> str:
-        return self._address
-
-    def at(self, name: str) -> str:
-        """The address."""
-        return f"{self._address}/{name}"
-
-    def prove(self) -> None:
-        """A store that does not know the condition ignores it: a file that is there would be lost without a word."""
-        proved(self)
 
     def read(self, name: str) -> bytes:
         """All of an object."""
@@ -79,10 +67,6 @@ class Bucket:
             if names := [fact.name for fact in self._objects(directory)]:
                 obstore.delete(self._store, names)
 
-    def sizes(self, directory: str) -> dict[str, int]:
-        """Of all objects, but those by which Hadoop marks directories: they are empty and no file of ours is."""
-        return {fact.name: fact.size for fact in self.facts(directory)}
-
     def children(self, directory: str) -> list[str]:
         """By the slashes in the names of objects."""
         with _told():
@@ -97,19 +81,8 @@ class Bucket:
             return time.time() - max(times).timestamp()
         return 0.0
 
-    def secure(self, directory: str) -> None:
-        """What an object store has answered for is durable."""
-
-    def flushing(self, directory: str) -> AbstractContextManager[None]:  # noqa: ARG002 - as the protocol has it
-        """As above."""
-        return nullcontext()
-
-    def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Under our address DuckDB reads through us."""
-        connection.register_filesystem(Scanned(self._address, self))
-
     def facts(self, directory: str) -> Iterator[Fact]:
-        """Of all files below."""
+        """Of all objects, but those by which Hadoop marks directories: they are empty, and no file of a table is."""
         with _told():
             yield from (fact for fact in self._objects(directory) if fact.size)
 

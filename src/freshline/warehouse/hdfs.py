@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,35 +17,23 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from freshline.errors import WarehouseError
-from freshline.warehouse.proof import proved
-from freshline.warehouse.scanning import Fact, Scanned
+from freshline.warehouse.elsewhere import Elsewhere
+from freshline.warehouse.scanning import Fact
 from freshline.warehouse.storage import BEGUN, MOST_SAID, StoreError
 
 if TYPE_CHECKING:
-    import duckdb
     from hdfs_native import Client
 
 
-class Hdfs:
+class Hdfs(Elsewhere):
     """`Storage` under one address of HDFS."""
 
     def __init__(self, address: str) -> None:
-        self._address = address.rstrip("/")
+        super().__init__(address)
         place = urlsplit(self._address)
         self._root = place.path
         with _told():
             self._client = connect(f"{place.scheme}://{place.netloc}")
-
-    def __str__(self) -> str:
-        return self._address
-
-    def at(self, name: str) -> str:
-        """The address."""
-        return f"{self._address}/{name}"
-
-    def prove(self) -> None:
-        """On the cluster of the user."""
-        proved(self)
 
     def read(self, name: str) -> bytes:
         """All of a file."""
@@ -75,10 +63,6 @@ class Hdfs:
         with suppress(OSError), _told():
             self._client.delete(self._path(directory), recursive=True)
 
-    def sizes(self, directory: str) -> dict[str, int]:
-        """As the NameNode tells them."""
-        return {fact.name: fact.size for fact in self.facts(directory)}
-
     def children(self, directory: str) -> list[str]:
         """Files and directories."""
         with suppress(FileNotFoundError), _told():
@@ -91,17 +75,6 @@ class Hdfs:
             own = self._client.get_file_info(self._path(name)).modification_time / 1000
             return time.time() - max([own, *(fact.made.timestamp() for fact in self.facts(name))])
         return 0.0
-
-    def secure(self, directory: str) -> None:
-        """Files that were closed are on several machines."""
-
-    def flushing(self, directory: str) -> AbstractContextManager[None]:  # noqa: ARG002 - as the protocol has it
-        """As above."""
-        return nullcontext()
-
-    def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Under our address DuckDB reads through us."""
-        connection.register_filesystem(Scanned(self._address, self))
 
     def facts(self, directory: str) -> Iterator[Fact]:
         """Of all files below."""

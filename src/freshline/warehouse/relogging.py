@@ -31,10 +31,11 @@ def relog(log: DeltaLog, wanted: Mapping[int, list[Action]], told: Collection[in
     """Have the log say what `wanted` says, from version 0 on. `told`: the versions that it must tell as they are."""
     last = max(wanted)
     _cut(log, last)
-    if not _right(log, wanted, told):
-        _replace(log, {number: written(actions) for number, actions in wanted.items()})
+    texts = log.texts()
+    if not _right(log, texts, wanted, told):
+        _replace(log, texts, {number: written(actions) for number, actions in wanted.items()})
         return
-    for number in range(len(log.numbers()), last + 1):
+    for number in range(len(texts), last + 1):
         log.write(number, wanted[number])
 
 
@@ -71,9 +72,8 @@ class _State:
                     self.sequence = version
 
 
-def _right(log: DeltaLog, wanted: Mapping[int, list[Action]], told: Collection[int]) -> bool:
+def _right(log: DeltaLog, texts: Mapping[int, str], wanted: Mapping[int, list[Action]], told: Collection[int]) -> bool:
     """Whether the log tells these versions as they are, and its last one so that the next commit fits."""
-    texts = log.texts()
     numbers = sorted(texts)
     if log.is_unfinished() or not numbers or numbers != list(range(len(numbers))):
         return False
@@ -105,8 +105,8 @@ def _read(log: DeltaLog, number: int) -> set[str]:
 # --- putting it right -------------------------------------------------------------------------------------------------
 
 
-def _replace(log: DeltaLog, wanted: Mapping[int, str]) -> None:
-    last, there, texts = max(wanted), log.files(), log.texts()
+def _replace(log: DeltaLog, texts: Mapping[int, str], wanted: Mapping[int, str]) -> None:
+    last, there = max(wanted), log.files()
     wrong = [number for number, text in wanted.items() if texts.get(number) != text]
     log.storage.replace(f"{log.directory}/{UNFINISHED}", b"")
     _sum_up(log, wanted, last)
