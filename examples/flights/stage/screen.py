@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
+from freshline.cli import ink
 from freshline.cli.output import coloured, table
 from freshline.cli.sentences import hold_words
 from freshline.cli.words import number, parse_time
@@ -46,7 +47,7 @@ class Screen:
 
     def table(self, columns: list[str], rows: Iterable[list[str]]) -> None:
         """A table that stays."""
-        self._console.print(table(columns, rows))
+        self._console.print(self._drawn(table(columns, rows)), soft_wrap=True)
 
     def heading(self, text: str) -> None:
         """A new part of the story."""
@@ -71,10 +72,15 @@ class Screen:
             _row(one, levels, now) for one in sorted(made, key=lambda one: (levels[one["assetId"]], one["assetId"]))
         ]
         shown = table(["ASSET", "STATE", "VERSION", "ROWS", "AGE", ""], rows)
-        self._live.update(Padding(shown, (1, 0, 0, 0)), refresh=True)
+        self._live.update(Padding(self._drawn(shown), (1, 0, 0, 0)), refresh=True)
+
+    def _drawn(self, shown: ink.Table) -> Group:
+        """Return a table of the command line as rich prints it."""
+        width = self._console.width if self._console.is_terminal else None
+        return Group(*(Text.from_ansi(line.painted) for line in shown.lines(width)))
 
 
-def _row(one: Json, levels: dict[str, int], now: datetime) -> list[str | Text]:
+def _row(one: Json, levels: dict[str, int], now: datetime) -> list[str | ink.Text]:
     age = f"{(now - parse_time(one['producedAt'])).total_seconds():.0f} s" if one["producedAt"] else "-"
     name = "  " * (levels[one["assetId"]] - 1) + one["assetId"]
     return [name, coloured(one["state"]), number(one["version"]), number(one["rows"]), age, hold_words(one["hold"])]
