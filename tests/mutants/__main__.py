@@ -1,18 +1,19 @@
-"""Planted bugs: each patch beside this file breaks a promise on purpose, and the test that it names must fail.
+"""Planted bugs. Each record breaks a promise on purpose, and the tests that it names must fail.
 
-A patch is a `git diff` after lines like `# caught-by: tests/x.py::test_y` (one or more) and `# breaks: promise 2 ...`.
-Usage: python -m tests.mutants [--passed] [NAME...]. Exit code 1: a mutant survived, or a patch or its test is broken.
+The records are in the TOML files beside this one, grouped by area. A record has a name, the promise that it breaks,
+the tests that must catch it, and one or more edits: a file, lines to find (exactly once) and their replacement.
+Usage: python -m tests.mutants [--passed] [NAME...]. Exit code 1: a mutant survived, or a record or its test is broken.
 `--passed`: the tests are known to pass without a mutant, as `make full` has just seen.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,19 +29,32 @@ PASSED = "--passed"
 TESTS_FAILED = 1  # pytest's exit code; 2 and above mean that the test could not be run, which proves nothing
 
 
+class RecordError(Exception):
+    """A record no longer fits the code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One replacement of whole lines in one file."""
+
+    file: str
+    find: str
+    replace: str
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One patch: the promise that it breaks and the tests that must notice."""
+    """One planted bug: the promise that it breaks, its edits, and the tests that must catch it."""
 
     name: str
-    patch: Path
     breaks: str
     caught_by: tuple[str, ...]
+    edits: tuple[Edit, ...]
 
 
 def load(names: Sequence[str] = ()) -> list[Mutant]:
-    """The mutants of this folder, or those that are named."""
-    found = [_read(patch) for patch in sorted(FOLDER.glob("*.patch"))]
+    """Return the named mutants, or all of them."""
+    found = [mutant for file in sorted(FOLDER.glob("*.toml")) for mutant in _read(file)]
     unknown = set(names) - {mutant.name for mutant in found}
     if unknown:
         sys.exit(f"unknown mutants: {', '.join(sorted(unknown))}; known are {', '.join(m.name for m in found)}")
@@ -49,7 +63,7 @@ def load(names: Sequence[str] = ()) -> list[Mutant]:
 
 @contextmanager
 def copy_of_the_project() -> Iterator[Path]:
-    """A copy of every file that git knows or would add."""
+    """Yield a copy of every file that git tracks or would add."""
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -65,26 +79,37 @@ def copy_of_the_project() -> Iterator[Path]:
         yield Path(directory)
 
 
-def apply(mutant: Mutant, project: Path, *options: str) -> str | None:
-    """Plant the bug; a text says why that was not possible. With `--check` it is only tried."""
-    command = ["git", "apply", *options, str(mutant.patch)]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    return f"the patch does not apply: {done.stderr.strip()}" if done.returncode else None
+def edited(mutant: Mutant, project: Path) -> dict[Path, str]:
+    """Return the new text of each file that the mutant changes."""
+    texts: dict[Path, str] = {}
+    for edit in mutant.edits:
+        target = project / edit.file
+        if not target.is_file():
+            raise RecordError(f"{edit.file} does not exist")
+        text = "\n" + texts.get(target, target.read_text(encoding="utf-8"))
+        count = text.count("\n" + edit.find)
+        if count != 1:
+            raise RecordError(f"{edit.file} has these lines {count} times, not once:\n{edit.find}")
+        texts[target] = text.replace("\n" + edit.find, "\n" + edit.replace).removeprefix("\n")
+    return texts
 
 
 def run(tests: Sequence[str], copy: Path) -> int:
-    """Pytest's exit code for `tests` on the copy."""
+    """Run `tests` on the copy and return pytest's exit code."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode
 
 
 def verdict(mutant: Mutant) -> str:
-    """`caught`, or what is wrong."""
+    """Return `caught`, or what is wrong."""
     with copy_of_the_project() as copy:
-        problem = apply(mutant, copy)
-        if problem:
-            return problem
+        try:
+            texts = edited(mutant, copy)
+        except RecordError as error:
+            return str(error)
+        for file, text in texts.items():
+            file.write_text(text, encoding="utf-8")
         # Each named test has to notice by itself: one that fails must not hide one that does not.
         for test in mutant.caught_by:
             code = run([test], copy)
@@ -97,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run all mutants and print a table."""
     mutants = load([name for name in arguments if name != PASSED])
     if not mutants:
-        sys.exit(f"there are no patches in {FOLDER}")
+        sys.exit(f"there are no records in {FOLDER}")
     if PASSED not in arguments:
         _pass_without(mutants)
     table = Table("mutant", "breaks", "result", title="Planted bugs")
@@ -118,13 +143,10 @@ def _pass_without(mutants: Sequence[Mutant]) -> None:
             sys.exit(f"without any mutant these tests must pass, and they do not: {' '.join(tests)}")
 
 
-def _read(patch: Path) -> Mutant:
-    text = patch.read_text(encoding="utf-8")
-    breaks = re.search(r"^# breaks: *(.+)$", text, re.MULTILINE)
-    caught_by = tuple(re.findall(r"^# caught-by: *(\S+)$", text, re.MULTILINE))
-    if breaks is None or not caught_by:
-        sys.exit(f"{patch.name} needs the lines '# breaks: promise ...' and '# caught-by: tests/...::test_...'")
-    return Mutant(patch.stem, patch, breaks[1].strip(), caught_by)
+def _read(file: Path) -> Iterator[Mutant]:
+    for record in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]:
+        edits = tuple(Edit(**edit) for edit in record["edit"])
+        yield Mutant(record["name"], record["breaks"], tuple(record["caught_by"]), edits)
 
 
 if __name__ == "__main__":
