@@ -42,7 +42,7 @@ docs: $(STAMP)  ## Write the generated pages anew, and check the links inside RE
 	$(PYTHON) scripts/docs.py
 
 schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
-	$(PYTHON) -m freshline.store.dump
+	$(PYTHON) -m freshline.store.db.dump
 
 lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) --output-file requirements/runtime.lock
@@ -60,4 +60,4 @@ SEEDS ?= 1000
 SEED ?= 0
 sim: $(STAMP)  ## Random histories with faults on the real store: SEEDS=1000 from SEED=0
 	FRESHLINE_SIM_SEEDS=$(SEEDS) FRESHLINE_SIM_FIRST=$(SEED) $(PYTHON) -m pytest -q -x --show-capture=no \
-		tests/sim/test_simulation.py::test_many_histories_are_safe_and_converge
+		tests/random_histories/test_simulation.py::test_many_histories_are_safe_and_converge

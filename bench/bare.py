@@ -76,7 +76,7 @@ def serve(home: Path, *, plain: bool) -> None:
 
 
 def _writing(table: DataFrame) -> dict[str, str]:
-    from freshline.definitions.schema import Table  # noqa: PLC0415 - Spark's own way does without
+    from freshline.definitions.schema.workflow import Table  # noqa: PLC0415 - Spark's own way does without
     from freshline.spark.parquet import writing  # noqa: PLC0415 - the same
 
     return writing(Table(), table.schema)

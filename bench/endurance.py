@@ -14,8 +14,8 @@ from bench.catalogue import event, places
 from bench.measure import Claim, Options, Pairs, Result, percentile, phase
 from bench.play import Player
 from bench.server import opened, started
-from freshline.store.facade import Store
-from freshline.store.history import BEGINNING, START, Place, Places
+from freshline.store.retention.prune import BEGINNING, START, Place, Places
+from freshline.store.store import Store
 
 GOAL = 1.3
 ASSETS = 1_000

@@ -150,7 +150,7 @@ def _constants() -> dict[str, Any]:
 def sample_policy(slug: str, inputs: Sequence[str]) -> Policy:
     """The policy of a workflow whose only word is `onUpstreamUpdate`."""
     from freshline.definitions.policy import compile_policy  # noqa: PLC0415 - pydantic, needed once
-    from freshline.definitions.schema import Workflow  # noqa: PLC0415
+    from freshline.definitions.schema.workflow import Workflow  # noqa: PLC0415
 
     return compile_policy(Workflow.model_validate(definition(slug, inputs)))
 

@@ -17,9 +17,9 @@ from bench.baseline import Rows
 from bench.measure import Claim, Options, Pairs, Result, percentile
 from bench.play import Player, outputs, phases, queued_to_published
 from bench.server import Project, listening, opened, started, worker
-from freshline.runs.code import Code
-from freshline.store.facade import Store
-from freshline.store.ids import new_id
+from freshline.store.db.ids import new_id
+from freshline.store.store import Store
+from freshline.worker.code_version import Code
 
 GOAL = 4.0
 WARM = 5

@@ -12,7 +12,7 @@ from bench import graph
 from bench.measure import Claim, Options, Pairs, Result, percentile
 from bench.play import Player
 from bench.server import Ear, listening, materializers, opened, started
-from freshline.store.facade import Store
+from freshline.store.store import Store
 
 P50, P99 = 3.0, 10.0
 SOURCES = 20

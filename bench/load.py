@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from bench import baseline
 from bench.baseline import Rows
 from bench.server import IDLE, Server, listening, materializers, opened
-from freshline.model.words import EventType
-from freshline.store import publication
-from freshline.store.facade import Store
-from freshline.store.ids import new_id
+from freshline.model.enums import EventType
+from freshline.store.db.ids import new_id
+from freshline.store.runs import publish
+from freshline.store.store import Store
 
 WARM = 20  # sources that are reported before the clock starts
 CHUNK = 10_000  # of one transaction: nobody may begin with the first while the last are written
@@ -74,10 +74,10 @@ def _report(store: Store, assets: Sequence[str], version: str) -> None:
                 "produced_at": head["now"],
                 "event_id": new_id(),
             }
-            data = publication.produced_data(row, None, None, None)
-            event = publication.asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, "changed")
-            published.append(publication.Published(row, event, (), None))
-        publication.append(connection, published)
+            data = publish.produced_data(row, None, None, None)
+            event = publish.asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, "changed")
+            published.append(publish.Published(row, event, (), None))
+        publish.append(connection, published)
 
 
 def _without_reports(rows: Sequence[Rows]) -> list[Rows]:

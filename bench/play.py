@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.server import Ear
-from freshline.definitions.schema import Workflow
+from freshline.definitions.schema.workflow import Workflow
 from freshline.definitions.steps import produced
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.reconciler import Reconciler
-from freshline.store.executing import Claimant
-from freshline.store.facade import Store
-from freshline.store.ids import new_id
+from freshline.store.db.ids import new_id
+from freshline.store.runs.steps import Claimant
+from freshline.store.store import Store
 
 ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
 # Of the runs that were measured, not of those that warmed up: where the time went, by the database's clock.

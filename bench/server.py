@@ -19,11 +19,11 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from freshline.embedded_postgres.server import EmbeddedServer
 from freshline.settings import Settings
-from freshline.store import migrate
-from freshline.store.database import CHANNEL, Database
-from freshline.store.embedded import EmbeddedServer
-from freshline.store.facade import Store
+from freshline.store.db import migrate
+from freshline.store.db.database import CHANNEL, Database
+from freshline.store.store import Store
 
 PROGRAM = str(Path(sys.executable).with_name("freshline"))  # as users call it
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from bench.bare import Bare
 from bench.measure import phase
 from bench.play import queued_to_published
 from bench.server import Ear, Project, listening, opened, started, worker
-from freshline.store.facade import Store
+from freshline.store.store import Store
 
 DEFINITION = """
 slug: {slug}

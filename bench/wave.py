@@ -12,7 +12,7 @@ from bench import graph
 from bench.measure import Claim, Options, Pairs, Result, phase
 from bench.play import Player, outputs
 from bench.server import Project, Server, listening, materializers, opened, started, worker
-from freshline.runs.code import Code
+from freshline.worker.code_version import Code
 
 FRESH = """
 SELECT (SELECT count(*) FROM heads WHERE data_version = 'v1') = 0

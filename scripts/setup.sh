@@ -159,7 +159,7 @@ if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_ve
 # Spark's JVM starts in about half the time with it, and works without it.
 prepare_spark() {
     say "preparing Spark's start (once; about half a minute)"
-    .venv/bin/python -m freshline.spark.archive >/dev/null 2>&1 || say "that did not work; Spark starts as ever"
+    .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || say "that did not work; Spark starts as ever"
 }
 
 install_packages

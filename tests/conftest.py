@@ -13,10 +13,10 @@ import structlog
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from freshline.store import migrate
-from freshline.store.embedded import EmbeddedServer
-from freshline.warehouse.bucket import bucket_at
-from tests.objects import ObjectStore, serving
+from freshline.embedded_postgres.server import EmbeddedServer
+from freshline.storage.object_store import bucket_at
+from freshline.store.db import migrate
+from tests.object_store_server import ObjectStore, serving
 
 TEMPLATE = "freshline_template"
 SLOW = {"process", "spark"}

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from freshline.store.ids import new_id
+from freshline.store.db.ids import new_id
 
 _began = [datetime.now(UTC)]
 

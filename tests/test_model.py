@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshline.model.enums import ACTIVE, BLOCKING_HOLDS, TRANSITIONS, Outcome, Reason, RunStatus, TriggerType, When
 from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
-from freshline.model.words import ACTIVE, BLOCKING_HOLDS, TRANSITIONS, Outcome, Reason, RunStatus, TriggerType, When
 
 # Design 6, as it is promised to users.
 RUN = {"missing", "retry", "definition-changed", "upstream-update", "expired"}

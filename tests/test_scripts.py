@@ -34,8 +34,8 @@ def test_a_broken_link_is_found_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mutant", mutants.load(), ids=lambda mutant: mutant.name)
 def test_every_mutant_applies_and_names_tests_that_exist(mutant: mutants.Mutant) -> None:
     """A planted bug that no longer fits the code would prove nothing; whether it is caught, `make mutants` shows."""
-    for file, text in mutants.edited(mutant, docs.ROOT).items():
-        assert text != file.read_text(encoding="utf-8")
+    for target, text in mutants.edited(mutant, docs.ROOT).items():
+        assert text != target.read_text(encoding="utf-8")
     for test in mutant.caught_by:
         file, _, name = test.partition("::")
         assert f"def {name.split('[')[0].split('::')[-1]}(" in (docs.ROOT / file).read_text(encoding="utf-8")

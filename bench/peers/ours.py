@@ -14,9 +14,9 @@ from bench.graph import Layout
 from bench.peers import system
 from bench.peers.system import Queries, System
 from bench.server import Project, Server, materializers, opened, worker
-from freshline.runs.code import Code
-from freshline.store.facade import Store
-from freshline.store.ids import new_id
+from freshline.store.db.ids import new_id
+from freshline.store.store import Store
+from freshline.worker.code_version import Code
 
 DEFINITIONS = Path(__file__).with_name("definitions")
 QUERIES = Queries(

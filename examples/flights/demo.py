@@ -25,12 +25,12 @@ from stage.happenings import Happenings
 from stage.screen import Screen
 from stage.waves import Wave, levels, outcomes, summary_rows, summary_sentences
 
-from freshline.cli import logs
-from freshline.cli.words import parse_time
+from freshline.cli import logging_setup
+from freshline.cli.render.format import parse_time
 from freshline.errors import FreshlineError
 from freshline.settings import load
-from freshline.store.facade import Store
-from freshline.store.opening import open_store
+from freshline.store.db.opening import open_store
+from freshline.store.store import Store
 
 HERE = Path(__file__).resolve().parent
 PROJECT = ("freshline.toml", "README.md", "sources", "workflows", "elsewhere.py", "deliveries.py")
@@ -138,7 +138,7 @@ class Demo:
 def perform(project: Path, screen: Screen, deadline_s: float) -> None:
     """Start everything, play, tell, and stop everything, whatever happens."""
     settings = replace(load(environment(project), project=project), log_level="warning")
-    logs.configure(settings)
+    logging_setup.configure(settings)
     with open_store(settings, name="freshline-demo") as store, Children(project) as children:
         screen.heading("$ freshline apply --yes --strict")
         call(project, "apply", "--yes", "--strict")

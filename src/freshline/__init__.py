@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from freshline.definitions.decorators import AssetFunction, asset
-    from freshline.definitions.schema import AutoMaterialize, Check, Freshness, Retry, Source, Step, Table, Workflow
-    from freshline.definitions.words import (
+    from freshline.definitions.dsl import (
         accepted,
         automatic,
         between,
@@ -24,6 +23,16 @@ if TYPE_CHECKING:
         on_upstream_update,
         ttl,
         unique,
+    )
+    from freshline.definitions.schema.workflow import (
+        AutoMaterialize,
+        Check,
+        Freshness,
+        Retry,
+        Source,
+        Step,
+        Table,
+        Workflow,
     )
     from freshline.errors import FreshlineError
 
@@ -55,7 +64,7 @@ __all__ = [
     "unique",
 ]
 
-_HOMES = ("decorators", "words", "schema")
+_HOMES = ("decorators", "dsl", "schema.workflow")
 
 
 def __getattr__(name: str) -> Any:

@@ -20,10 +20,10 @@ from typing import Any
 from freshline.decide import Decision
 from freshline.decide.causes import find_cause
 from freshline.errors import UsageError
-from freshline.model.words import AssetState, Outcome, Reason, RunStatus
+from freshline.model.enums import AssetState, Outcome, Reason, RunStatus
 from freshline.settings import Settings
-from freshline.world import Catalogue, Member, Run, World
-from freshline.world.loading import Given, load_workflows
+from freshline.simulation import Catalogue, Member, Run, World
+from freshline.simulation.loading import Given, load_workflows
 
 __all__ = ["MONDAY", "Chain", "ExpectationError", "given"]
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from freshline.store.database import Database
-from freshline.store.reader import Reader
-from tests.objects import ObjectStore, overlay, serving
+from freshline.store.db.database import Database
+from freshline.store.read.reader import Reader
+from tests.object_store_server import ObjectStore, overlay, serving
 from tests.waiting import wait_until
 
 JOBS = '''

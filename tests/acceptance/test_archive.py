@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from freshline.spark.archive import archive_path
 from freshline.spark.java import check_java
+from freshline.spark.jvm_cds import archive_path
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.test_spark import spark_of
 from tests.waiting import wait_until

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.acceptance.deployment import Deployment, in_bucket
-from tests.acceptance.town import APPEND, OVERWRITE, ROWS, Town, founded, let_go, reach, survives
-from tests.objects import SECRET, Answer, ObjectStore
+from tests.acceptance.kill_deployment import APPEND, OVERWRITE, ROWS, Town, founded, let_go, reach, survives
+from tests.object_store_server import SECRET, Answer, ObjectStore
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from freshline.settings import load
-from freshline.store.facade import Store
+from freshline.store.store import Store
 from tests.acceptance.deployment import Deployment
 from tests.docs.pages import CHECKS, session
 from tests.waiting import wait_until

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from tests.acceptance.deployment import Deployment
-from tests.acceptance.town import APPEND, OVERWRITE, Town, founded, survives
+from tests.acceptance.kill_deployment import APPEND, OVERWRITE, Town, founded, survives
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.full]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from freshline.settings import load
-from freshline.store.facade import Store
+from freshline.store.store import Store
 from tests.acceptance.deployment import Deployment
 from tests.waiting import wait_until
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from freshline.api.server import Server
-from tests.lab import Lab, laboratory, workflow
+from tests.store_harness import Lab, laboratory, workflow
 
 HOUR = 3_600_000
 WORLD = (

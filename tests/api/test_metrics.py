@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from freshline.api import metrics
 from tests.api.conftest import HOUR, Api
 from tests.docs.pages import ROOT, Page, code, codes
-from tests.lab import workflow
-from tests.store.scenes import tables
+from tests.store.transaction_cases import tables
+from tests.store_harness import workflow
 
 RULES = ROOT / "deploy" / "prometheus" / "freshline.rules.yaml"
 

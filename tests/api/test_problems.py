@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from freshline.api import gate
-from freshline.api.gate import MOST_BYTES
+from freshline.api import middleware
+from freshline.api.middleware import MOST_BYTES
 from tests.api.conftest import JSON, Api
 
 BAD: list[tuple[str, str, Any, int, str]] = [
@@ -60,7 +60,7 @@ def test_a_body_that_is_no_json_is_told(shared: Api) -> None:
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(shared: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sends slowly is told so, and holds no thread meanwhile."""
-    monkeypatch.setattr(gate, "BODY_S", 0.2)
+    monkeypatch.setattr(middleware, "BODY_S", 0.2)
     head = b"POST /api/v1/assets/a/produced HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     with socket.create_connection(shared.server.address, timeout=30) as slow:
         slow.sendall(head)

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from freshline.errors import ConflictError
-from freshline.store.look import Look
-from freshline.store.webhooks import Webhook
+from freshline.store.read.look import Look
+from freshline.store.webhooks.subscriptions import Webhook
 from tests.api.conftest import HOUR, Api, serving
 from tests.api.documents import operations, undocumented
 

@@ -16,7 +16,7 @@ from schemathesis.core.result import Ok
 from freshline.api.app import document
 from tests.api.conftest import WORLD, Api, serving
 from tests.api.documents import operations
-from tests.lab import laboratory
+from tests.store_harness import laboratory
 
 SCHEMA = schemathesis.openapi.from_dict(document())
 # To the document a cursor or a name is any text; what it names is looked up, and then it may be no id of that kind.

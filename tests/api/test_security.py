@@ -16,7 +16,7 @@ from freshline.errors import UsageError
 from tests.api.conftest import JSON, Api, serving
 from tests.api.documents import SCOPES, body, operations
 from tests.api.test_routes import names
-from tests.lab import Lab
+from tests.store_harness import Lab
 
 OPEN = {f"{PREFIX}/healthz", f"{PREFIX}/readyz"}
 

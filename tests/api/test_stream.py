@@ -13,7 +13,7 @@ import pytest
 
 from freshline.api import stream
 from tests.api.conftest import Api, serving
-from tests.lab import Lab, laboratory
+from tests.store_harness import Lab, laboratory
 
 STREAM = {"Accept": stream.MEDIA}
 

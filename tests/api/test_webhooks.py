@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from freshline.bus.signature import new_secret
-from freshline.services.deliverer import Deliverer
+from freshline.services.webhook_sender import Deliverer
+from freshline.webhooks.signature import new_secret
 from tests.api.conftest import Api, serving
-from tests.lab import laboratory
+from tests.store_harness import laboratory
 from tests.webhooks.receiver import Receiver, verify
 
 URL = "https://hooks.example/x?token=canary-4711"

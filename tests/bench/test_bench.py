@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from bench import __main__ as bench
 from bench import baseline, chart, graph, page, suite
 from bench.measure import Claim, Options, Pairs, Result
-from tests.lab import laboratory, project
+from tests.store_harness import laboratory, project
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

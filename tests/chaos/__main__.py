@@ -17,15 +17,15 @@ from pathlib import Path
 
 import structlog
 
-from freshline.definitions.project import load_project
+from freshline.definitions.loading.project import load_project
 from freshline.settings import Settings
-from freshline.store import migrate
-from freshline.store.database import Database
-from freshline.store.facade import Store
+from freshline.store.db import migrate
+from freshline.store.db.database import Database
+from freshline.store.store import Store
 from tests.chaos.callers import Callers
+from tests.chaos.chaos_workload import CALM, Clients, write_project
 from tests.chaos.fleet import Fleet, seconds_since
 from tests.chaos.history import History
-from tests.chaos.town import CALM, Clients, write_project
 from tests.waiting import wait_until
 
 SETTLE_S = 60

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import psycopg
 
-from freshline.store.cluster import Cluster
-from tests.bus.server import Server
-from tests.chaos.town import BASE_MS, MAX_MS
+from freshline.embedded_postgres.cluster import Cluster
+from tests.chaos.chaos_workload import BASE_MS, MAX_MS
 from tests.processes import children
+from tests.redis_bus.server import Server
 from tests.waiting import wait_until
 
 LEASE_MS = 3_000

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.chaos.town import BASE_MS, MAX_MS, Clients, final_versions
+from tests.chaos.chaos_workload import BASE_MS, MAX_MS, Clients, final_versions
 
 Row = dict[str, Any]
 

@@ -15,10 +15,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from freshline.store import binaries, migrate
-from freshline.store.database import SESSION
+from freshline.embedded_postgres import binaries
+from freshline.store.db import migrate
+from freshline.store.db.database import SESSION
 from tests.acceptance.deployment import Deployment
-from tests.lab import Lab, laboratory, workflow
+from tests.store_harness import Lab, laboratory, workflow
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.chaos

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from freshline.cli.main import cli
 from freshline.settings import load
-from freshline.store.facade import Store
-from freshline.store.opening import open_store
+from freshline.store.db.opening import open_store
+from freshline.store.store import Store
 from tests.rows import Rows
 
 WORKFLOWS = """

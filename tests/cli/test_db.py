@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from freshline.store import embedded
+from freshline.embedded_postgres import server as embedded
 from tests.cli.conftest import Freshline
 
 

@@ -11,15 +11,15 @@ import pytest
 
 from freshline.services.materializer import Materializer
 from freshline.settings import load
-from freshline.store.facade import Store
-from freshline.store.health import STORE_CHECKS
-from freshline.store.ids import new_id
-from freshline.warehouse import files
-from freshline.warehouse.examination import WAREHOUSE_CHECKS
-from freshline.warehouse.storage import storage_at
+from freshline.storage import layout
+from freshline.storage.base import storage_at
+from freshline.store.db.ids import new_id
+from freshline.store.doctor.checks import STORE_CHECKS
+from freshline.store.doctor.warehouse import WAREHOUSE_CHECKS
+from freshline.store.store import Store
 from tests.cli.conftest import Freshline
+from tests.store.test_doctor_warehouse import age
 from tests.waiting import wait_until
-from tests.warehouse.test_examination import age
 
 ALL = [check.id for check in (*STORE_CHECKS, *WAREHOUSE_CHECKS)]
 
@@ -85,8 +85,8 @@ def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callab
 def test_leftovers_in_the_warehouse_are_removed(applied: Freshline, store: Store) -> None:
     """A warning, exit code 1 without --fix, and gone with it."""
     warehouse = store.settings.warehouse_at
-    files.check_warehouse(storage_at(warehouse), store.warehouse_id)
-    directory = Path(warehouse, files.staging_directory("shop.clean", new_id(), 1, 1))
+    layout.check_warehouse(storage_at(warehouse), store.warehouse_id)
+    directory = Path(warehouse, layout.staging_directory("shop.clean", new_id(), 1, 1))
     directory.mkdir(parents=True)
     age(directory)
     assert applied("doctor", code=1).stdout.startswith("warning staging-leftover")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from freshline.cli import listings
+from freshline.cli.commands import listings
 from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower, entries
-from freshline.store.facade import Store
+from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 from tests.rows import Rows, auto
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from freshline.store.facade import Store
+from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 from tests.waiting import wait_until
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Freshline
-from tests.lab import Lab, laboratory, workflow
+from tests.store_harness import Lab, laboratory, workflow
 
 AUTO = {"onUpstreamUpdate": True}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from freshline.cli.dev import Watched, stamps
+from freshline.cli.commands.dev import Watched, stamps
 from freshline.cli.signals import KILLED, stop_signals
-from freshline.store.facade import Store
+from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 from tests.waiting import wait_until
 

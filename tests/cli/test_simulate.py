@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from freshline.definitions import document
-from freshline.world.load import Load, SourceLoad, WorkflowLoad
+from freshline.definitions.loading import document
+from freshline.simulation.workload import Load, SourceLoad, WorkflowLoad
 from tests.cli.conftest import Freshline
 from tests.docs.pages import Page, code, codes
-from tests.lab import Lab, laboratory, workflow
+from tests.store_harness import Lab, laboratory, workflow
 
 PAGE = Page("docs/simulate.md")
 LOAD = """

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from freshline.warehouse import files
+from freshline.storage import layout
 from tests.cli.conftest import Freshline
-from tests.lab import laboratory, workflow
-from tests.warehouse.test_tablelog import Table
+from tests.delta.test_sync import Table
+from tests.store_harness import laboratory, workflow
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def table(freshline: Freshline, database_url: str, tmp_path: Path, monkeypatch: 
     """Three versions of the asset b: 1, then 1 and 2, then 9."""
     monkeypatch.setenv("FRESHLINE_WAREHOUSE", str(tmp_path / "w"))
     with laboratory(database_url, warehouse=str(tmp_path / "w"), now=datetime(2026, 1, 5, tzinfo=UTC)) as lab:
-        files.check_warehouse(lab.storage, lab.store.warehouse_id)
+        layout.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"))
         table = Table(lab)
         table.publish(1)

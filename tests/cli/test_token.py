@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from freshline.store.facade import Store
+from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 
 

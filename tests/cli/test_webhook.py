@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from freshline.bus.signature import new_secret
-from freshline.services.deliverer import Deliverer
-from freshline.store.facade import Store
+from freshline.services.webhook_sender import Deliverer
+from freshline.store.store import Store
+from freshline.webhooks.signature import new_secret
 from tests.cli.conftest import Freshline
 from tests.webhooks.receiver import Receiver, verify
 

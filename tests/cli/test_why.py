@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from freshline.cli.sentences import sentence, vectors, when
-from freshline.model.words import Outcome, Reason
+from freshline.cli.render.decisions import sentence, vectors, when
+from freshline.model.enums import Outcome, Reason
 from tests.cli.conftest import Freshline
 from tests.rows import Rows
 

@@ -6,14 +6,14 @@ from unittest.mock import patch
 
 import pytest
 
-from freshline.cli import run as run_module
-from freshline.definitions.project import load_project
+from freshline.cli.commands import run as run_module
+from freshline.definitions.loading.project import load_project
 from freshline.model.run import StagedOutput
-from freshline.services.absorber import Absorber
+from freshline.services.inbox_consumer import Absorber
 from freshline.services.reconciler import Reconciler
-from freshline.store.executing import Claimant
-from freshline.store.facade import Store
-from freshline.store.ids import new_id
+from freshline.store.db.ids import new_id
+from freshline.store.runs.steps import Claimant
+from freshline.store.store import Store
 from tests.cli.conftest import WORKFLOWS, Freshline
 from tests.waiting import wait_until
 
@@ -133,7 +133,7 @@ class TestApply:
     @pytest.mark.parametrize(("answer", "stored"), [("y\n", 2), ("n\n", 0)])
     def test_it_asks_on_a_terminal(self, freshline: Freshline, answer: str, stored: int) -> None:
         """The answer decides."""
-        with patch("freshline.cli.project._on_a_terminal", return_value=True):
+        with patch("freshline.cli.commands.project._on_a_terminal", return_value=True):
             freshline("apply", stdin=answer)
         assert len(freshline.json("status")["workflows"]) == stored
 

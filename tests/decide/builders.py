@@ -12,6 +12,7 @@ from typing import Any
 
 from freshline.decide import Decision, decide
 from freshline.decide.causes import Cause, find_cause
+from freshline.model.enums import ExpiryReason, RunStatus, TriggerType, When
 from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
 from freshline.model.state import (
     ActiveRun,
@@ -26,7 +27,6 @@ from freshline.model.state import (
     State,
     Version,
 )
-from freshline.model.words import ExpiryReason, RunStatus, TriggerType, When
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 MINUTE, HOUR = 60_000, 3_600_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freshline.model.words import Reason
+from freshline.model.enums import Reason
 from tests.decide.builders import Scenario, clock, fresh, given, stale
 
 MISSING = fresh().output("c", head=None)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from freshline.decide import decide
 from freshline.decide.decide import MOST_EVENTS
 from freshline.decide.motion import MOST_BLOCKERS, Moving, Walk
+from freshline.model.enums import Outcome
 from freshline.model.moment import iso
 from freshline.model.state import Version
-from freshline.model.words import Outcome
 from tests.decide import strategies
 from tests.decide.builders import Scenario, clock, fresh, given, stale
 from tests.decide.world import Flow, graph_of

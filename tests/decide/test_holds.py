@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from freshline.decide.holds import LONGEST_LOOK, LONGEST_WAIT_LOOK
-from freshline.model.words import TriggerType
+from freshline.model.enums import TriggerType
 from tests.decide.builders import HOUR, MINUTE, Scenario, clock, fresh, given, stale
 
 

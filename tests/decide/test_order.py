@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from freshline.model.words import BLOCKING_HOLDS, Reason
+from freshline.model.enums import BLOCKING_HOLDS, Reason
 from tests.decide.builders import HOUR, MINUTE, Scenario, clock, fresh, given, stale
 
 Step = Callable[[Scenario], Scenario]

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from freshline.decide.times import EPOCH, expires_at, milliseconds, next_point, quiet_until
+from freshline.model.enums import ExpiryReason
 from freshline.model.policy import Freshness, QuietHours
-from freshline.model.words import ExpiryReason
 from tests.decide import strategies
 from tests.decide.builders import HOUR, clock
 

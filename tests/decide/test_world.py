@@ -10,8 +10,8 @@ from itertools import chain, repeat
 
 import pytest
 
+from freshline.model.enums import RunStatus
 from freshline.model.policy import Policy
-from freshline.model.words import RunStatus
 from tests.decide.world import START, Flow, Pace, Run, World, policy_of
 
 # How many graphs of each kind: in the gate, and in `make full`.

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from freshline.decide import Decision, decide
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
+from freshline.model.enums import ExpiryReason, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
 from freshline.model.state import ActiveRun, Expiry, Failures, Head, Input, Output, Pending, State, Version
-from freshline.model.words import ExpiryReason, Outcome, Reason, RunStatus, TriggerType
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 Generations = Mapping[str, frozenset[int]]

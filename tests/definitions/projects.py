@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from freshline.definitions.project import Project, load_project
+from freshline.definitions.loading.project import Project, load_project
 from freshline.errors import DefinitionErrors
 
 

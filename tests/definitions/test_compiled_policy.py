@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshline.definitions.policy import compile_policy
-from freshline.definitions.schema import Workflow
+from freshline.definitions.schema.workflow import Workflow
 from freshline.errors import DefinitionError
+from freshline.model.enums import When
 from freshline.model.policy import Backoff, Freshness, Policy, QuietHours
-from freshline.model.words import When
 from tests.definitions.projects import mistakes
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import freshline
 from freshline import asset, min_rows, on_upstream_update, ttl
-from freshline.definitions.project import load_project
-from freshline.definitions.schema import workflow_json
+from freshline.definitions.loading.project import load_project
+from freshline.definitions.schema.workflow import workflow_json
 from freshline.errors import DefinitionError
 from tests.definitions.projects import loaded, mistakes, write
 

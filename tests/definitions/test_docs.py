@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from freshline.definitions import document
-from freshline.definitions.base import Model, known_fields
-from freshline.definitions.jsonschema import source_schema, text_of, workflow_schema
-from freshline.definitions.schema import (
+from freshline.definitions.loading import document
+from freshline.definitions.schema.base import Model, known_fields
+from freshline.definitions.schema.json_schema import source_schema, text_of, workflow_schema
+from freshline.definitions.schema.workflow import (
     AutoMaterialize,
     Backoff,
     Check,
@@ -87,7 +87,7 @@ def test_every_field_of_every_block_is_described():
 
 @pytest.mark.parametrize(("name", "schema"), [("definition", workflow_schema()), ("source", source_schema())])
 def test_the_schemas_in_docs_are_current(name, schema):
-    """`python -m freshline.definitions.jsonschema` was run after the last change of a model."""
+    """`python -m freshline.definitions.schema.json_schema` was run after the last change of a model."""
     assert (DOCS / f"{name}.schema.json").read_text(encoding="utf-8") == text_of(schema)
 
 

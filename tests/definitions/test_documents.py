@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshline.definitions import document
+from freshline.definitions.loading import document
 from freshline.errors import DefinitionError
 
 SCALARS = {

@@ -15,7 +15,7 @@ from freshline.definitions.fingerprint import (
     needs_code,
     needs_spark,
 )
-from freshline.definitions.schema import Workflow
+from freshline.definitions.schema.workflow import Workflow
 from freshline.errors import DefinitionError
 
 SQL: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freshline.definitions import document
-from freshline.definitions.project import load_project
-from freshline.definitions.schema import Query, Source, SparkSql, Workflow, source_json, workflow_json
+from freshline.definitions.loading import document
+from freshline.definitions.loading.project import load_project
+from freshline.definitions.schema.workflow import Query, Source, SparkSql, Workflow, source_json, workflow_json
 from freshline.definitions.steps import external_inputs, produced, step_order, view_name
 from freshline.definitions.template import write_template
 from freshline.errors import ConflictError, DefinitionError, DefinitionErrors

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from freshline.definitions.project import Limits, load_project
+from freshline.definitions.loading.project import Limits, load_project
 from freshline.errors import DefinitionErrors
 from tests.definitions.projects import JOBS, loaded, minimal, mistakes, write
 

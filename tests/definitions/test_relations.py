@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from freshline.definitions.relations import relations
-from freshline.definitions.sql import _parsed
+from freshline.definitions.sql.lint import _parsed
+from freshline.definitions.sql.relations import relations
 from tests.definitions.projects import loaded, mistakes
 
 SOURCES = {"sources/s.yaml": "[{assetId: s}, {assetId: t}, {assetId: sales.daily}]"}

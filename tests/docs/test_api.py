@@ -11,7 +11,7 @@ from freshline.api.app import document
 from tests.api.conftest import HOUR, serving
 from tests.api.documents import operations
 from tests.docs.pages import ROOT, Page, code, codes
-from tests.lab import laboratory, workflow
+from tests.store_harness import laboratory, workflow
 
 PAGE = Page("docs/api.md")
 SHOP = workflow("shop-total", "shop.orders", freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}, outputs=["shop.total"])

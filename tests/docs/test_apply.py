@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from freshline.cli.project import show_flood, show_plan
+from freshline.cli.commands.project import show_flood, show_plan
 from tests.docs.pages import Page, session
-from tests.lab import Lab, laboratory, project, workflow
+from tests.store_harness import Lab, laboratory, project, workflow
 
 SHOWN = [session(block)[0] for block in Page("docs/policies.md").blocks("console") if "apply --dry-run" in block]
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from freshline import settings
-from freshline.cli.sentences import sentence
-from freshline.definitions.base import Model
-from freshline.definitions.schema import AutoMaterialize, Backoff, Freshness, Workflow
+from freshline.cli.render.decisions import sentence
+from freshline.definitions.schema.base import Model
+from freshline.definitions.schema.workflow import AutoMaterialize, Backoff, Freshness, Workflow
+from freshline.model.enums import EventType, ExpiryReason, Outcome, Reason
 from freshline.model.run import StagedOutput
-from freshline.model.words import EventType, ExpiryReason, Outcome, Reason
 from tests.docs.pages import ASSETS, code, codes
 from tests.docs.test_configuration import ROWS
-from tests.lab import Lab, laboratory, workflow
+from tests.store_harness import Lab, laboratory, workflow
 
 NONE = {"None", "()", "{}"}
 EVENTS = {code(row[0]): row for row in ASSETS.table("Events")}

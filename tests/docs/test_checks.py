@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from freshline.definitions import document
-from freshline.definitions.checks import Check, CheckKind
-from freshline.store.publication import MOST_CHECKS, TOLD
+from freshline.definitions.loading import document
+from freshline.definitions.schema.checks import Check, CheckKind
+from freshline.store.runs.publish import MOST_CHECKS, TOLD
 from tests.docs.pages import CHECKS, code
 
 

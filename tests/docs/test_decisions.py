@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from freshline.cli.main import COMMANDS
-from freshline.cli.sentences import sentence, vectors
+from freshline.cli.render.decisions import sentence, vectors
 from freshline.decide import Decision
 from freshline.decide.motion import MOST_BLOCKERS
+from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason
 from freshline.model.state import Head, Input, Pending, Version
-from freshline.model.words import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason
-from freshline.store.materializing import failed_evaluation
+from freshline.store.evaluation.evaluation import failed_evaluation
 from tests.decide.builders import HOUR, Scenario, clock, fresh, given, stale
 from tests.decide.test_order import held_by
 from tests.docs.pages import ROOT, Page, code, codes

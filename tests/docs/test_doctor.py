@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from freshline.store import doctor
-from freshline.store.health import STORE_CHECKS, Check
-from freshline.warehouse.examination import WAREHOUSE_CHECKS
+from freshline.store.doctor import examine
+from freshline.store.doctor.checks import STORE_CHECKS, Check
+from freshline.store.doctor.warehouse import WAREHOUSE_CHECKS
 from tests.docs.pages import DOCTOR, code
 
 
@@ -20,6 +20,6 @@ def test_every_check_is_told_with_its_severity_and_its_repair(section: str, chec
 
 def test_the_bounds_are_those_of_the_code() -> None:
     """How late is late, and how far clocks may be apart."""
-    assert doctor.LATE_MS == 5 * 60_000
+    assert examine.LATE_MS == 5 * 60_000
     assert "5 minutes, or 10 polls, or 4 leases" in DOCTOR.prose
-    assert f"within {doctor.CLOCKS_MS // 1000} s" in DOCTOR.prose
+    assert f"within {examine.CLOCKS_MS // 1000} s" in DOCTOR.prose

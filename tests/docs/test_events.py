@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from freshline.api.facts import FACTS, schema
+from freshline.api.event_schemas import FACTS, schema
 from freshline.api.stream import message as server_sent
-from freshline.model.event import cloud_event
-from freshline.model.words import EventType
-from freshline.services.deliverer import signed
-from freshline.services.publisher import message as redis_message
+from freshline.model.enums import EventType
+from freshline.model.events import cloud_event
+from freshline.services.redis_publisher import message as redis_message
+from freshline.services.webhook_sender import signed
 from tests.docs.pages import ROOT, Page, code
-from tests.lab import Lab, laboratory, workflow
-from tests.store.scenes import tables
+from tests.store.transaction_cases import tables
+from tests.store_harness import Lab, laboratory, workflow
 from tests.webhooks.schemas import violations
 
 HOUR = 3_600_000

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from freshline.cli.main import COMMANDS, cli
-from freshline.definitions.project import load_project
+from freshline.definitions.loading.project import load_project
 from tests.docs.pages import ASSETS, PAGES, README, ROOT, Page, codes
 
 SOURCES = re.compile(r"^assetId:", re.MULTILINE)

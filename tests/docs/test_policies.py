@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from freshline.decide.times import expires_at
-from freshline.definitions.base import Model
+from freshline.definitions.loading.project import load_project
 from freshline.definitions.policy import compile_freshness
-from freshline.definitions.project import load_project
-from freshline.definitions.timing import AutoMaterialize, Backoff, Freshness, InputFreshness, QuietHours
+from freshline.definitions.schema.base import Model
+from freshline.definitions.schema.timing import AutoMaterialize, Backoff, Freshness, InputFreshness, QuietHours
 from freshline.errors import DefinitionErrors
-from freshline.model.words import Reason, RunStatus
+from freshline.model.enums import Reason, RunStatus
 from freshline.settings import Settings
+from freshline.simulation import Catalogue, Witness, World
+from freshline.simulation.loading import load_workflows
+from freshline.simulation.records import Asset
 from freshline.testing import MONDAY, Chain, given
-from freshline.world import Catalogue, Witness, World
-from freshline.world.loading import load_workflows
-from freshline.world.records import Asset
 from tests.docs.pages import Page, codes
 
 PAGE = Page("docs/policies.md")

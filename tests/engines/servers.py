@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyspark
 
-from freshline.spark.archive import archive_options
 from freshline.spark.java import check_java
+from freshline.spark.jvm_cds import archive_options
 from tests.waiting import wait_until
 
 HOME = Path(pyspark.__path__[0])

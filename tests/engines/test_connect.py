@@ -15,13 +15,13 @@ import pytest
 
 from freshline.errors import CheckError, EngineError, FreshlineError
 from freshline.model.run import PinnedInput, StagedOutput
-from freshline.runs.process import RunnerProcess
-from freshline.runs.protocol import JobFailedError, RunnerDied, StepStopped
 from freshline.settings import Settings
 from freshline.spark.connect import Remote
+from freshline.worker.process import RunnerProcess
+from freshline.worker.protocol import JobFailedError, RunnerDied, StepStopped
 from tests.engines.servers import TOKEN, ConnectServer
-from tests.runs.steps import Bench, source, spark_python, sql
 from tests.waiting import wait_until
+from tests.worker.steps import Bench, source, spark_python, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 

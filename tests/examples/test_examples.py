@@ -13,8 +13,8 @@ from typing import get_args
 
 import pytest
 
-from freshline.definitions.checks import CheckKind
-from freshline.definitions.project import load_project
+from freshline.definitions.loading.project import load_project
+from freshline.definitions.schema.checks import CheckKind
 from tests.acceptance.deployment import Deployment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

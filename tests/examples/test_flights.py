@@ -19,10 +19,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from freshline.definitions.project import Project, load_project
+from freshline.definitions.loading.project import Project, load_project
 from freshline.settings import load
 from freshline.spark.session import open_session
-from freshline.store.opening import open_store
+from freshline.store.db.opening import open_store
 from tests.spark.test_readers import read_by_duckdb, read_by_polars, rows
 
 ROOT = Path(__file__).parents[2]

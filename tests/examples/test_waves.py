@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from tests.lab import laboratory, workflow
+from tests.store_harness import laboratory, workflow
 
 WAVES = Path(__file__).parents[2] / "examples" / "flights" / "stage" / "waves.py"
 

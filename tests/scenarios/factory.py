@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from freshline.model.run import ClaimedRun
-from tests.lab import Lab
+from tests.store_harness import Lab
 
 NEXT = "SELECT least((SELECT min(not_before) FROM considerations), (SELECT min(due_at) FROM timers))"
 MOST_MOMENTS = 100_000

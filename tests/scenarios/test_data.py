@@ -8,7 +8,7 @@ import pytest
 
 from freshline.errors import ConflictError, FreshlineError, NotFoundError, UsageError
 from freshline.model.run import StagedOutput
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 
 def test_identical_content_stops_the_wave(lab: Lab) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from freshline.model.run import ClaimedRun
-from tests.lab import Lab, workflow
 from tests.scenarios.factory import Factory, generations
+from tests.store_harness import Lab, workflow
 
 DIAMOND = (workflow("b", "a"), workflow("c", "a"), workflow("d", "b c"))
 SHORT_CUT = (workflow("b", "a"), workflow("c", "b"), workflow("d", "a c"))

@@ -13,7 +13,7 @@ from freshline.errors import ConflictError, NotFoundError
 from freshline.model.policy import Policy
 from freshline.model.state import State
 from freshline.services import reconciler
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 MINUTE = 60_000
 

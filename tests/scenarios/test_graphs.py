@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from freshline.errors import FreshlineError
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 DIAMOND = (workflow("b", "a"), workflow("c", "a"), workflow("d", "b c"))
 LONG_DIAMOND = (workflow("b", "a"), workflow("c", "b"), workflow("d", "a c"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from freshline.model.run import ClaimedRun
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 ONE = {"narrow": 1}
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 HOUR = 3_600_000
 

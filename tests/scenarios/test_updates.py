@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 MINUTE = 60_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab import Lab, workflow
+from tests.store_harness import Lab, workflow
 
 
 def test_a_workflow_that_waits_holds_up_those_who_would_mix(lab: Lab) -> None:

@@ -13,10 +13,10 @@ from freshline import failpoints
 from freshline.errors import FencedError
 from freshline.failpoints import FailpointError
 from freshline.model.run import ClaimedRun, FinishedStep, StagedOutput
-from freshline.runs.lease import Heart
 from freshline.services.reconciler import Reconciler
-from tests.lab import CODE, Lab, workflow
+from freshline.worker.lease import Heart
 from tests.store.test_failpoints import crash
+from tests.store_harness import CODE, Lab, workflow
 
 ERROR = {"code": "job", "message": "boom"}
 WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {

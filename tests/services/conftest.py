@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import Lab, laboratory
+from tests.store_harness import Lab, laboratory
 
 
 @pytest.fixture

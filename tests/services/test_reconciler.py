@@ -7,9 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from freshline.services.reconciler import Reconciler
-from freshline.store.materializing import BatchError
-from freshline.store.verdicts import Verdicts
-from tests.lab import Lab, workflow
+from freshline.store.evaluation.evaluation import BatchError
+from freshline.store.evaluation.write_decisions import Verdicts
+from tests.store_harness import Lab, workflow
 
 
 def claims(lab: Lab, reconciler: Reconciler) -> list[int]:

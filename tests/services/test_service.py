@@ -10,20 +10,20 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from freshline.services.absorber import Absorber
-from freshline.services.deliverer import Deliverer
-from freshline.services.doorbell import Doorbell
+from freshline.services.event_sequencer import Relay
 from freshline.services.expiry import Expiry
+from freshline.services.heartbeat import Presence
+from freshline.services.inbox_consumer import Absorber
 from freshline.services.materializer import Materializer
-from freshline.services.presence import Presence
+from freshline.services.notifier import Doorbell
 from freshline.services.pruner import Pruner
 from freshline.services.reconciler import Reconciler
-from freshline.services.relay import Relay
 from freshline.services.rescuer import Rescuer
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
-from freshline.store.facade import Store
-from tests.lab import Lab, workflow
+from freshline.services.webhook_sender import Deliverer
+from freshline.store.store import Store
+from tests.store_harness import Lab, workflow
 from tests.waiting import wait_until
 
 SERVICES: dict[str, Callable[[Store], Any]] = {
@@ -165,7 +165,7 @@ def test_the_doorbell_is_heard(lab: Lab) -> None:
 
 def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scenario 10: a listener whose connection is ended says so, listens again, and looks at what it missed."""
-    monkeypatch.setattr("freshline.services.doorbell.RETRY_S", 0.01)
+    monkeypatch.setattr("freshline.services.notifier.RETRY_S", 0.01)
     heard: list[str] = []
     doorbell = Doorbell(lab.database, {"events": lambda: heard.append("events")})
     with capture_logs() as logs:

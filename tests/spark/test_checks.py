@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from freshline.definitions import document
-from freshline.definitions.schema import Check, Produces
+from freshline.definitions.loading import document
+from freshline.definitions.schema.workflow import Check, Produces
 from freshline.errors import CheckError
 from freshline.spark.checks import run_checks
 from freshline.spark.staging import Staging, write
-from freshline.warehouse.directory import Directory
+from freshline.storage.local import Directory
 from tests.docs.pages import CHECKS, code
 
 pytestmark = pytest.mark.spark

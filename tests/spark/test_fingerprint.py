@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from freshline.definitions.schema import Produces
+from freshline.definitions.schema.workflow import Produces
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark.fingerprint import MOST_TOLD, aggregates, fingerprint
 from freshline.spark.staging import Staging, write
-from freshline.warehouse import files
-from freshline.warehouse.directory import Directory
-from freshline.warehouse.storage import Storage
+from freshline.storage import layout
+from freshline.storage.base import Storage
+from freshline.storage.local import Directory
 
 pytestmark = pytest.mark.spark
 
@@ -179,8 +179,8 @@ def test_nothing_is_written_beside_the_table(
         written.extend(file.suffix for file in (tmp_path / directory).iterdir())
         return sealed(storage, directory)
 
-    sealed = files.seal
-    monkeypatch.setattr(files, "seal", seal)
+    sealed = layout.seal
+    monkeypatch.setattr(layout, "seal", seal)
     staged(spark.range(10).repartition(2), tmp_path)
     assert written == [".parquet"] * 2
     spark.range(10).write.parquet(str(tmp_path / "theirs"))

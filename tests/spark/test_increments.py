@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline import failpoints
-from freshline.runs.execution import Execution
 from freshline.spark.engine import Engine
-from tests.lab import ON_UPDATE, laboratory
-from tests.spark.mill import Mill, flow, job
+from freshline.worker.execution import Execution
+from tests.spark.spark_harness import Mill, flow, job
+from tests.store_harness import ON_UPDATE, laboratory
 
 pytestmark = pytest.mark.spark
 APPEND = {"mode": "append"}

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from freshline.errors import CheckError, ConflictError, JobError, NotFoundError
 from freshline.spark.engine import Engine
-from tests.lab import laboratory
-from tests.spark.mill import Mill, flow, job
+from tests.spark.spark_harness import Mill, flow, job
+from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
 APPEND: dict[str, Any] = {"table": {"mode": "append"}}

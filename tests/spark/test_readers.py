@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
-from freshline.definitions.schema import Table
-from freshline.services.scribe import Scribe
+from freshline.definitions.schema.workflow import Table
+from freshline.services.delta_log_writer import Scribe
 from freshline.spark.engine import Engine
 from freshline.spark.parquet import writing
-from tests.lab import laboratory
-from tests.spark.mill import Mill, flow, job
+from tests.spark.spark_harness import Mill, flow, job
+from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
 TYPES = """

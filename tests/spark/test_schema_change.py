@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from freshline.errors import CheckError
 from freshline.spark.engine import Engine
-from tests.lab import laboratory
-from tests.spark.mill import Mill, flow
+from tests.spark.spark_harness import Mill, flow
+from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
 

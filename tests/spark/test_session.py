@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from freshline.definitions.spark import OWN, STATIC_SQL, is_runtime
+from freshline.definitions.schema.spark import OWN, STATIC_SQL, is_runtime
 from freshline.spark.session import EVERYWHERE, NEW_MB_PER_GB
 
 pytestmark = pytest.mark.spark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab import Lab
+from tests.store_harness import Lab
 
 TABLES = (
     "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"

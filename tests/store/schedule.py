@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from freshline import failpoints
-from freshline.store import database
-from tests.lab import Lab, laboratory
+from freshline.store.db import database
+from tests.store_harness import Lab, laboratory
 
 PATIENCE_S = 30.0
 LOOK_S = 0.002

@@ -8,7 +8,7 @@ import pytest
 
 from freshline import failpoints
 from freshline.failpoints import FailpointError
-from tests.lab import Lab, laboratory, project, workflow
+from tests.store_harness import Lab, laboratory, project, workflow
 
 HOUR = 3_600_000
 

@@ -9,10 +9,10 @@ import pytest
 
 from freshline import failpoints
 from freshline.failpoints import FailpointError
-from freshline.store.audit import MOST_NAMES, Actor, acting
-from tests.lab import Lab, laboratory, workflow
-from tests.store.scenes import CASES, NAMES, WORLD, Scene
+from freshline.store.operations.audit import MOST_NAMES, Actor, acting
 from tests.store.test_failpoints import crash
+from tests.store.transaction_cases import CASES, NAMES, WORLD, Scene
+from tests.store_harness import Lab, laboratory, workflow
 
 SOMEBODY = Actor("cli:ada@here")
 # What the services and the workers do by themselves: it is in events, decisions and runs, and nobody asked for it.

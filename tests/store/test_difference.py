@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from freshline.cli.words import differing
+from freshline.cli.render.format import differing
 from freshline.model.run import StagedOutput
-from freshline.store.difference import difference
+from freshline.store.tables.difference import difference
 
 
 def table(columns: str, rows: int | None = 2, **tallies: int) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from psycopg.types.json import Jsonb
 
 from freshline import failpoints
 from freshline.model.run import StagedOutput
-from freshline.store import doctor, health
-from freshline.store.doctor import Examination, examine, repair
-from freshline.store.dump import DUMP
-from freshline.store.health import Finding
-from freshline.store.ids import new_id
-from tests.lab import Lab, laboratory, workflow
+from freshline.store.db.dump import DUMP
+from freshline.store.db.ids import new_id
+from freshline.store.doctor import checks
+from freshline.store.doctor import examine as doctor
+from freshline.store.doctor.checks import Finding
+from freshline.store.doctor.examine import Examination, examine, repair
+from tests.store_harness import Lab, laboratory, workflow
 from tests.waiting import wait_until
 
 HOUR = 3_600_000
@@ -236,7 +237,7 @@ def test_a_healthy_store_is_told_to_be(lab: Lab) -> None:
     lab.store.register_worker(new_id(), "materializer", project=None, code_hash=None, info=lab.store.outline())
     seen = examine(lab.store, 20)
     assert [one.check.id for one in seen.findings if one.count] == []
-    assert [one.check for one in seen.findings] == list(health.STORE_CHECKS)
+    assert [one.check for one in seen.findings] == list(checks.STORE_CHECKS)
     (shown,) = seen.materializers
     assert shown["heads"] == 5
     assert shown["epoch"] == 1
@@ -245,12 +246,12 @@ def test_a_healthy_store_is_told_to_be(lab: Lab) -> None:
 def test_every_check_has_a_plant() -> None:
     """A check that is added without a fault to find fails here; notes and the schema have tests of their own."""
     own = {"schema", "attendance", "clock"}
-    assert sorted(PLANTS) == sorted({check.id for check in health.STORE_CHECKS} - own)
+    assert sorted(PLANTS) == sorted({check.id for check in checks.STORE_CHECKS} - own)
 
 
 def test_the_repairs_are_those_that_are_told(lab: Lab) -> None:
     """What says that it can be repaired has a repair, and nothing else has."""
-    assert sorted(doctor._repairs(lab.store)) == sorted(check.id for check in health.STORE_CHECKS if check.repair)
+    assert sorted(doctor._repairs(lab.store)) == sorted(check.id for check in checks.STORE_CHECKS if check.repair)
 
 
 def test_the_indexes_that_are_looked_for_are_those_of_the_schema() -> None:

@@ -18,10 +18,10 @@ import pytest
 from freshline import failpoints
 from freshline.errors import FencedError, UsageError
 from freshline.failpoints import FailpointError, Subject
-from freshline.store.database import LostConnectionError
-from tests.lab import Lab, laboratory
+from freshline.store.db.database import LostConnectionError
 from tests.store.saved import Saved
-from tests.store.scenes import CASES, NAMES, WORLD, Case, Scene, die
+from tests.store.transaction_cases import CASES, NAMES, WORLD, Case, Scene, die
+from tests.store_harness import Lab, laboratory
 from tests.waiting import wait_until
 
 LEASE_S = 15
@@ -30,7 +30,7 @@ KEYED = {"report", "request_run"}
 # and these leave that to the worker, which knows how long its lease lasts.
 ENDING = {"cancel_running", "fail_run", "hand_back", "publish_run"}
 forkserver = multiprocessing.get_context("forkserver")
-forkserver.set_forkserver_preload(["pytest", "tests.store.scenes"])  # once, and not in every process
+forkserver.set_forkserver_preload(["pytest", "tests.store.transaction_cases"])  # once, and not in every process
 
 
 class Theatre:

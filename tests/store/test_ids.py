@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 
-from freshline.store.ids import new_id
+from freshline.store.db.ids import new_id
 
 
 def test_ids_are_version_7_and_grow_within_a_millisecond() -> None:

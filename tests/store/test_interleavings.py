@@ -16,12 +16,12 @@ import pytest
 from freshline.errors import FencedError
 from freshline.model.run import ClaimedRun
 from freshline.services.reconciler import Reconciler
-from freshline.store.ids import new_id
-from tests.lab import Lab
+from freshline.store.db.ids import new_id
 from tests.store.saved import Saved
-from tests.store.scenes import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of, tables
 from tests.store.schedule import Act, Stage, Trace, patient_laboratory, stepped
 from tests.store.test_failpoints import converges
+from tests.store.transaction_cases import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of, tables
+from tests.store_harness import Lab
 
 # Which existing rows each transaction writes or locks; rows that are only added are not shared.
 TOUCHES = {

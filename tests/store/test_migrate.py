@@ -13,10 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from freshline.embedded_postgres import binaries
 from freshline.errors import DatabaseError, SchemaError
-from freshline.store import binaries, migrate
-from freshline.store.dump import DUMP, dump
-from freshline.store.migrate import Migration
+from freshline.store.db import migrate
+from freshline.store.db.dump import DUMP, dump
+from freshline.store.db.migrate import Migration
 
 LATEST = migrate.known()[-1].version
 

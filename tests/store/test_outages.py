@@ -17,13 +17,14 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from structlog.testing import capture_logs
 
+from freshline.embedded_postgres.cluster import Cluster
 from freshline.errors import DatabaseError
 from freshline.model.run import StagedOutput
 from freshline.services.materializer import Materializer
-from freshline.store import migrate, states
-from freshline.store.cluster import Cluster
-from freshline.store.database import Database, LostConnectionError, UnreachableError
-from tests.lab import Lab, laboratory, workflow
+from freshline.store.db import migrate
+from freshline.store.db.database import Database, LostConnectionError, UnreachableError
+from freshline.store.evaluation import load_state
+from tests.store_harness import Lab, laboratory, workflow
 from tests.waiting import wait_until
 
 POLL_MS = 100
@@ -194,7 +195,7 @@ def test_a_session_that_is_ended_for_idleness_is_a_lost_connection(lab: Lab, mon
     """R11.3: a materializer that slept in a decision tries again; the workflow is not blamed (promise 10)."""
     lab.report("a", "1")
     lab.store.absorb(10)
-    read = states.read
+    read = load_state.read
 
     def slow(connection: Any, *more: Any) -> Any:
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
@@ -202,7 +203,7 @@ def test_a_session_that_is_ended_for_idleness_is_a_lost_connection(lab: Lab, mon
         wait_until(lambda: lab.one("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", mine) == 0)
         return read(connection, *more)
 
-    monkeypatch.setattr(states, "read", slow)
+    monkeypatch.setattr(load_state, "read", slow)
     with pytest.raises(LostConnectionError):
         lab.reconciler.run_once()
     monkeypatch.undo()
@@ -215,7 +216,7 @@ def test_connections_are_limited_and_who_waits_too_long_hears_why(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise 11: the pool has a size; the message says that all are taken."""
-    monkeypatch.setattr("freshline.store.database.PATIENCE_S", 0.1)
+    monkeypatch.setattr("freshline.store.db.database.PATIENCE_S", 0.1)
     database = Database(database_url, size=2)
     database.open()
     with database.connection(), database.connection(), pytest.raises(DatabaseError, match="all 2 connections"):

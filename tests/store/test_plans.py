@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from freshline.store.queries import load
-from tests.lab import MONDAY, Lab, laboratory
+from freshline.store.db.queries import load
+from tests.store_harness import MONDAY, Lab, laboratory
 
 # A component of 20 workflows after each source; all rows that a system has which ran for a while.
 CATALOGUE = """

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from freshline.errors import NotFoundError, UsageError
-from freshline.store.database import Database
-from freshline.store.look import Look
-from freshline.store.reader import Reader
+from freshline.store.db.database import Database
+from freshline.store.read.look import Look
+from freshline.store.read.reader import Reader
 from tests.rows import Rows, ago, auto
 
 

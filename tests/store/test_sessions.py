@@ -6,7 +6,7 @@ import contextlib
 
 import psycopg
 
-from freshline.store.database import Database
+from freshline.store.db.database import Database
 
 LOOKS = 10  # the driver prepares what it sees often
 

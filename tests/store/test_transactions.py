@@ -16,10 +16,12 @@ from freshline.errors import FencedError
 from freshline.graph import Graph
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.reconciler import judge
-from freshline.store import catalogue, ending, materializing, states
-from freshline.store.states import Moment
-from freshline.store.verdicts import Verdicts
-from tests.lab import Lab, laboratory, workflow
+from freshline.store.apply import write
+from freshline.store.evaluation import evaluation, load_state
+from freshline.store.evaluation.load_state import Moment
+from freshline.store.evaluation.write_decisions import Verdicts
+from freshline.store.runs import finish as ending
+from tests.store_harness import Lab, laboratory, workflow
 from tests.waiting import wait_until
 
 T = TypeVar("T")
@@ -125,21 +127,21 @@ def output(version: str = "v2") -> list[StagedOutput]:
 
 def test_an_update_between_claim_and_read_is_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """R6.2: what commits after the claim and before the read is pinned."""
-    lab, read = stage.lab, states.read
+    lab, read = stage.lab, load_state.read
     noted(stage)
 
     def late(*arguments: Any) -> Moment:
         lab.report("a", "3")
         return read(*arguments)
 
-    monkeypatch.setattr(states, "read", late)
+    monkeypatch.setattr(load_state, "read", late)
     lab.reconciler.run_once()
     assert lab.reads("b")[-1] == {"a": "3"}
 
 
 def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """R6.2: an event that is absorbed while its workflow is being decided waits for that decision, then counts."""
-    lab, read = stage.lab, states.read
+    lab, read = stage.lab, load_state.read
     noted(stage)
     absorbed: list[Future[int]] = []
 
@@ -151,7 +153,7 @@ def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: 
             stage.until_blocked(absorbed[0])
         return moment
 
-    monkeypatch.setattr(states, "read", early)
+    monkeypatch.setattr(load_state, "read", early)
     lab.reconciler.run_once()
     assert absorbed[0].result(PATIENCE_S) == 1
     assert lab.reads("b")[-1] == {"a": "2"}
@@ -161,7 +163,7 @@ def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: 
 
 def test_an_update_is_not_lost_to_a_decision_that_finds_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """R6.2, the planted bug: a decision on old heads must not delete the note of a newer event."""
-    lab, read = stage.lab, states.read
+    lab, read = stage.lab, load_state.read
     key = lab.one("SELECT id FROM workflows WHERE slug = 'b'")
     lab.store.resume("b")
     lab.store.absorb(10)
@@ -176,7 +178,7 @@ def test_an_update_is_not_lost_to_a_decision_that_finds_nothing(stage: Stage, mo
             wait_until(lambda: absorbed[0].done() or lab.one("SELECT count(*) FROM pg_locks WHERE NOT granted"))
         return moment
 
-    monkeypatch.setattr(states, "read", early)
+    monkeypatch.setattr(load_state, "read", early)
     lab.reconciler.run_once()
     absorbed[0].result(PATIENCE_S)
     assert lab.forgotten() == 0
@@ -284,7 +286,7 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
         gate()
         return record(*arguments, **more)
 
-    monkeypatch.setattr("freshline.store.executing.record_success", slow)
+    monkeypatch.setattr("freshline.store.runs.steps.record_success", slow)
     with stage.held_in(gate, lambda: stage.lab.store.publish_run(run, output())):
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", entrypoint="jobs:x"), workflow("c", "b")))
         stage.until_blocked(applying)
@@ -296,13 +298,13 @@ def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     timed = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
     stage.lab.apply(*timed)
     stage.lab.advance(hours=2)
-    gate, fire = Gate(), materializing._fire
+    gate, fire = Gate(), evaluation._fire
 
     def slow(*arguments: Any) -> Any:
         gate()
         return fire(*arguments)
 
-    monkeypatch.setattr(materializing, "_fire", slow)
+    monkeypatch.setattr(evaluation, "_fire", slow)
     with stage.held_in(gate, lambda: stage.lab.store.fire_timers(10)) as firing:
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", freshness={"ttlMs": 3 * HOUR}), timed[1]))
         stage.until_blocked(applying)
@@ -318,13 +320,13 @@ def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     stage.lab.store.resume("d")
     stage.lab.store.absorb(10)
     stage.lab.report("a", "2")
-    gate, save = Gate(), catalogue._save_workflows
+    gate, save = Gate(), write._save_workflows
 
     def slow(*arguments: Any) -> list[int]:
         gate()
         return save(*arguments)
 
-    monkeypatch.setattr(catalogue, "_save_workflows", slow)
+    monkeypatch.setattr(write, "_save_workflows", slow)
     changed = [workflow(slug, "a", auto={"onUpstreamUpdate": True, "priority": 1}) for slug in "bd"]
     with stage.held_in(gate, lambda: stage.lab.apply(*changed, workflow("c", "b"))):
         absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
@@ -371,13 +373,13 @@ def test_a_pause_and_an_apply_do_not_deadlock(stage: Stage, monkeypatch: pytest.
     """R11.2: both go from considerations to runs to workflows."""
     noted(stage)
     stage.lab.settle()
-    gate, save = Gate(), catalogue._save_workflows
+    gate, save = Gate(), write._save_workflows
 
     def slow(*arguments: Any) -> list[int]:
         gate()
         return save(*arguments)
 
-    monkeypatch.setattr(catalogue, "_save_workflows", slow)
+    monkeypatch.setattr(write, "_save_workflows", slow)
     changed = (workflow("b", "a", entrypoint="jobs:other"), workflow("c", "b"))
     with stage.held_in(gate, lambda: stage.lab.apply(*changed)):
         pausing = stage.begin(lambda: stage.lab.store.pause("b"))

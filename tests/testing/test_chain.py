@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from freshline.definitions.project import load_project
+from freshline.definitions.loading.project import load_project
 from freshline.definitions.template import write_template
 from freshline.errors import DefinitionErrors, FreshlineError, NotFoundError, UsageError
 from freshline.testing import Chain, ExpectationError, given
-from tests.lab import workflow
+from tests.store_harness import workflow
 
 
 def diamond(**auto: Any) -> Chain:

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from tests.lab import Lab, laboratory, workflow
+from tests.store_harness import Lab, laboratory, workflow
 from tests.webhooks.receiver import Receiver
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from freshline.bus.signature import new_secret, read_secret
+from freshline.webhooks.signature import new_secret, read_secret
 
 Answer = int | Callable[[BaseHTTPRequestHandler, dict[str, Any]], int | None]
 

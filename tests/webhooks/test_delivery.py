@@ -14,12 +14,12 @@ import pytest
 from freshline import failpoints
 from freshline.errors import FencedError
 from freshline.failpoints import FailpointError
-from freshline.services.deliverer import LEASE_MS, Deliverer
+from freshline.services.event_sequencer import Relay
 from freshline.services.materializer import Materializer
-from freshline.services.relay import Relay
-from freshline.store.delivering import BATCH, PATIENCE, Outcome
-from freshline.store.webhooks import Webhook
-from tests.lab import Lab
+from freshline.services.webhook_sender import LEASE_MS, Deliverer
+from freshline.store.webhooks.delivery import BATCH, PATIENCE, Outcome
+from freshline.store.webhooks.subscriptions import Webhook
+from tests.store_harness import Lab
 from tests.waiting import wait_until
 from tests.webhooks.conftest import LOOPBACK
 from tests.webhooks.receiver import Receiver, secret_bytes, verify
@@ -336,7 +336,7 @@ def test_killing_deliverers_again_and_again_loses_nothing(
     lab: Lab, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kill -9 in the middle of it, several times: every event arrives, first occurrences in order."""
-    monkeypatch.setattr("freshline.services.deliverer.LEASE_MS", 200)
+    monkeypatch.setattr("freshline.services.webhook_sender.LEASE_MS", 200)
     lab.database.clock = None
     add(lab, receiver)
     context = multiprocessing.get_context("fork")

@@ -14,11 +14,11 @@ from itertools import combinations_with_replacement
 import pytest
 
 from freshline.errors import FencedError, NotFoundError
-from freshline.store.delivering import Batch, Outcome
-from freshline.store.webhooks import Webhook
-from tests.lab import Lab, workflow
+from freshline.store.webhooks.delivery import Batch, Outcome
+from freshline.store.webhooks.subscriptions import Webhook
 from tests.store.saved import Saved
 from tests.store.schedule import Act, Stage, Trace, patient_laboratory, stepped
+from tests.store_harness import Lab, workflow
 
 EVENTS = 5
 LEASE_MS = 60_000

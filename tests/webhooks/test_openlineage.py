@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from freshline.bus.openlineage import FACETS, SPEC
 from freshline.errors import UsageError
 from freshline.model.run import ClaimedRun, StagedOutput
-from freshline.services.deliverer import Deliverer, try_out
-from freshline.store.webhooks import RUNS, Webhook
-from tests.lab import Lab
+from freshline.services.webhook_sender import Deliverer, try_out
+from freshline.store.webhooks.subscriptions import RUNS, Webhook
+from freshline.webhooks.openlineage import FACETS, SPEC
+from tests.store_harness import Lab
 from tests.webhooks.receiver import Receiver
 from tests.webhooks.schemas import violations
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from freshline.cli.follow import DecisionFollower
-from freshline.cli.lines import ending
-from freshline.cli.sentences import sentence
-from freshline.cli.words import number, parse_time
-from freshline.store.reader import Reader
+from freshline.cli.render.decisions import sentence
+from freshline.cli.render.format import number, parse_time
+from freshline.cli.render.rows import ending
+from freshline.store.read.reader import Reader
 
 Json = dict[str, Any]
 

@@ -12,10 +12,10 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from freshline.cli import ink
-from freshline.cli.output import coloured, table
-from freshline.cli.sentences import hold_words
-from freshline.cli.words import number, parse_time
+from freshline.cli.render import text as ink
+from freshline.cli.render.decisions import hold_words
+from freshline.cli.render.format import number, parse_time
+from freshline.cli.render.output import coloured, table
 
 Json = dict[str, Any]
 

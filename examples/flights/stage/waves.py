@@ -9,8 +9,8 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from freshline.cli.words import duration, parse_time
-from freshline.store.reader import Reader
+from freshline.cli.render.format import duration, parse_time
+from freshline.store.read.reader import Reader
 
 Json = dict[str, Any]
 EVERYTHING = 100_000

@@ -9,10 +9,10 @@ from typing import Any
 from fastapi import FastAPI
 
 from freshline.api import PREFIX, assets, health, history, metrics, models, overview, problems, webhooks, workflows
-from freshline.api.gate import Gate
-from freshline.api.guard import Access
+from freshline.api.auth import Access
+from freshline.api.middleware import Gate
 from freshline.api.stream import Streams
-from freshline.store.facade import Store
+from freshline.store.store import Store
 
 PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from freshline.api import models
-from freshline.api.guard import Operating, Reading
+from freshline.api.auth import Operating, Reading
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Name, Plain, page, tagged
+from freshline.api.pagination import After, Limit, Name, Plain, page, tagged
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Key, Stored, one_key
-from freshline.store.audit import acting
+from freshline.store.operations.audit import acting
 
 router = APIRouter(tags=["assets"], route_class=Plain)
 AssetId = Annotated[str, Path(max_length=200)]

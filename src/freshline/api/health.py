@@ -9,8 +9,8 @@ from freshline.api.models import Json
 from freshline.api.problems import log
 from freshline.api.workflows import Stored
 from freshline.errors import FreshlineError
-from freshline.store import readiness
-from freshline.store.facade import Store
+from freshline.store.doctor import readiness
+from freshline.store.store import Store
 
 router = APIRouter(tags=["health"])
 

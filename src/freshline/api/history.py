@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 
 from freshline.api import models, stream
-from freshline.api.guard import Administrating, Operating, Reading, access
+from freshline.api.auth import Administrating, Operating, Reading, access
 from freshline.api.models import Json
-from freshline.api.pages import After, Flag, Limit, Name, Plain, page, period
+from freshline.api.pagination import After, Flag, Limit, Name, Plain, page, period
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Stored
-from freshline.store.audit import acting
-from freshline.store.facade import Store
-from freshline.store.reader import MAX_LIMIT, Period
+from freshline.store.operations.audit import acting
+from freshline.store.read.reader import MAX_LIMIT, Period
+from freshline.store.store import Store
 
 router = APIRouter(tags=["history"], route_class=Plain)
 Id = Annotated[str, Path(max_length=100)]

@@ -16,10 +16,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from freshline import counters
-from freshline.api.guard import Reading
+from freshline.api.auth import Reading
 from freshline.api.workflows import Stored
 from freshline.errors import UsageError
-from freshline.store.reader import Reader
+from freshline.store.read.reader import Reader
 
 router = APIRouter(tags=["metrics"])
 MOST_ASSETS = 100

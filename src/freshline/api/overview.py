@@ -7,11 +7,11 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from freshline.api import models
-from freshline.api.guard import Reading
+from freshline.api.auth import Reading
 from freshline.api.models import Json
-from freshline.api.pages import Name, Plain
+from freshline.api.pagination import Name, Plain
 from freshline.api.workflows import Stored
-from freshline.store.look import plain
+from freshline.store.read.look import plain
 
 router = APIRouter(tags=["overview"], route_class=Plain)
 

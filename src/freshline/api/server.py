@@ -8,11 +8,11 @@ import threading
 import uvicorn
 
 from freshline.api.app import create_app
-from freshline.api.guard import is_loopback
+from freshline.api.auth import is_loopback
 from freshline.api.stream import Streams
 from freshline.errors import UsageError
-from freshline.services.presence import Presence
-from freshline.store.facade import Store
+from freshline.services.heartbeat import Presence
+from freshline.store.store import Store
 
 KEEP_ALIVE_S = 30
 GRACE_S = 5

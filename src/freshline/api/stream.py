@@ -20,7 +20,7 @@ from fastapi.responses import StreamingResponse
 from freshline.api.models import Json
 from freshline.api.problems import Refusal
 from freshline.errors import DatabaseError
-from freshline.store.reader import Reader
+from freshline.store.read.reader import Reader
 
 MEDIA = "text/event-stream"
 LONGEST_S = 300.0

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from freshline.api import models
-from freshline.api.guard import Administrating, Reading
+from freshline.api.auth import Administrating, Reading
 from freshline.api.models import Json
-from freshline.api.pages import Limit, Plain, page
+from freshline.api.pagination import Limit, Plain, page
 from freshline.api.workflows import Key, Stored
-from freshline.bus.subscription import subscription
-from freshline.store.audit import acting
-from freshline.store.facade import Store
+from freshline.store.operations.audit import acting
+from freshline.store.store import Store
+from freshline.webhooks.subscription import subscription
 
 router = APIRouter(tags=["webhooks"], route_class=Plain)
 Name = Annotated[str, Path(max_length=200)]

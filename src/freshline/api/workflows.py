@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from freshline.api import models
-from freshline.api.guard import Operating, Reading, access
+from freshline.api.auth import Operating, Reading, access
 from freshline.api.models import Json
-from freshline.api.pages import After, Limit, Plain, page, tagged
+from freshline.api.pagination import After, Limit, Plain, page, tagged
 from freshline.api.problems import Refusal
-from freshline.store.audit import acting
-from freshline.store.facade import Store
+from freshline.store.operations.audit import acting
+from freshline.store.store import Store
 
 router = APIRouter(tags=["workflows"], route_class=Plain)
 Slug = Annotated[str, Path(max_length=200)]

@@ -16,10 +16,10 @@ from freshline.journal import configure_later
 from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
-    from freshline.cli.seam import Looking, Operating
-    from freshline.store.audit import Actor
-    from freshline.store.facade import Store
-    from freshline.store.reader import Reader
+    from freshline.cli.backend.protocol import Looking, Operating
+    from freshline.store.operations.audit import Actor
+    from freshline.store.read.reader import Reader
+    from freshline.store.store import Store
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -65,16 +65,17 @@ class App:
 
     @contextmanager
     def _remote(self, settings: Settings) -> Iterator[Operating]:
-        from freshline.cli import logs, remote  # noqa: PLC0415 - `--help` must not pay for it
+        from freshline.cli import logging_setup  # noqa: PLC0415 - `--help` must not pay for it
+        from freshline.cli.backend import api  # noqa: PLC0415 - `--help` must not pay for it
 
-        logs.configure(settings)
-        with remote.connected(settings) as store:
+        logging_setup.configure(settings)
+        with api.connected(settings) as store:
             yield store
 
     @contextmanager
     def reader(self, settings: Settings | None = None) -> Iterator[Reader]:
         """The database, to look at only: quicker to open than the store."""
-        from freshline.store.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
+        from freshline.store.db.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
 
         chosen = self._checked(settings)
         configure_later(lambda: _configure_logs(chosen))
@@ -84,8 +85,8 @@ class App:
     @contextmanager
     def store(self, settings: Settings | None = None) -> Iterator[Store]:
         """The open store."""
-        from freshline.store.audit import acting  # noqa: PLC0415 - the same
-        from freshline.store.opening import open_store  # noqa: PLC0415 - `--help` must not pay for the driver
+        from freshline.store.db.opening import open_store  # noqa: PLC0415 - `--help` must not pay for the driver
+        from freshline.store.operations.audit import acting  # noqa: PLC0415 - the same
 
         chosen = self._checked(settings)
         _configure_logs(chosen)
@@ -101,16 +102,16 @@ class App:
 
 
 def _configure_logs(settings: Settings) -> None:
-    from freshline.cli import logs  # noqa: PLC0415 - who only looks need not pay for it
+    from freshline.cli import logging_setup  # noqa: PLC0415 - who only looks need not pay for it
 
-    logs.configure(settings)
+    logging_setup.configure(settings)
 
 
 def _actor(settings: Settings) -> Actor:
     """Who the audit says it was: FRESHLINE_ACTOR, else the user of this machine."""
     import socket  # noqa: PLC0415 - `--help` must not pay for it, nor for the driver
 
-    from freshline.store.audit import Actor  # noqa: PLC0415
+    from freshline.store.operations.audit import Actor  # noqa: PLC0415
 
     return Actor(f"cli:{settings.actor or f'{_user()}@{socket.gethostname()}'}")
 

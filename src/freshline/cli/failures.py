@@ -54,7 +54,7 @@ def _show_traceback(ctx: click.Context) -> None:
 
 
 def _say(sentence: str) -> None:
-    from freshline.cli.output import say  # noqa: PLC0415 - only for those for whom something went wrong
+    from freshline.cli.render.output import say  # noqa: PLC0415 - only for those for whom something went wrong
 
     say(sentence)
 

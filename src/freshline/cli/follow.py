@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from freshline.cli.words import parse_time
+from freshline.cli.render.format import parse_time
 
 if TYPE_CHECKING:
-    from freshline.cli.course import Course
-    from freshline.cli.seam import Looking
+    from freshline.cli.backend.protocol import Looking
+    from freshline.cli.render.progress import Course
 
 Json = dict[str, Any]
 
@@ -110,7 +110,7 @@ class RunFollower:
         return listed[::-1]
 
     def _worth_knowing(self, run: Json) -> bool:
-        from freshline.store.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
+        from freshline.store.read.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
 
         queued = parse_time(run["queuedAt"])
         return run["finishedAt"] is None or self._since is None or queued >= self._since - OVERLAP

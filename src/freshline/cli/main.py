@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "events": ("listings", "events", "List events, newest first."),
     "decisions": ("listings", "decisions", "List decisions, newest first."),
     "audit": ("listings", "audit", "Who changed what."),
-    "logs": ("runlog", "logs", "What a run printed."),
+    "logs": ("logs", "logs", "What a run printed."),
     "show": ("show", "show", "Look at an asset's data."),
     "table": ("table", "table", "List, roll back, vacuum or repair versions of a table."),
     "run": ("run", "run", "Run a workflow now."),
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f"freshline.cli.{module}"), attribute)
+        command: click.Command = getattr(importlib.import_module(f"freshline.cli.commands.{module}"), attribute)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

@@ -9,9 +9,9 @@ import dataclasses
 
 from freshline.decide.decision import Decision
 from freshline.decide.motion import Moving
+from freshline.model.enums import Outcome
 from freshline.model.policy import Policy
 from freshline.model.state import State
-from freshline.model.words import Outcome
 from freshline.settings import Settings
 
 QUEUED = Moving("queued")

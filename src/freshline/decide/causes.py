@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from freshline.decide.motion import Walk
+from freshline.model.enums import Reason, When
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, Input, Output, State
-from freshline.model.words import Reason, When
 
 BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
 # Why, for which asset, and since when.

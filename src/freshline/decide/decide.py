@@ -13,10 +13,10 @@ from freshline.decide.causes import Cause, changed_triggers, find_cause
 from freshline.decide.decision import Decision, NewRun, Renewal, short_hash
 from freshline.decide.holds import Hold, describe, find_holds, patience, split_blockers
 from freshline.decide.motion import Walk
+from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
 from freshline.model.state import State, Version
-from freshline.model.words import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason, RunStatus, TriggerType
 
 MOST_EVENTS = 40
 REPEATS_ALLOWED = 2

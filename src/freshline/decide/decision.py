@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from freshline.model.enums import Outcome, Reason
 from freshline.model.state import Version
-from freshline.model.words import Outcome, Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 from freshline.decide.causes import Cause, behind, first_change, triggers
 from freshline.decide.times import milliseconds, quiet_until
+from freshline.model.enums import Reason
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, State
-from freshline.model.words import Reason
 
 SHORT_LOOK = timedelta(seconds=1)
 LONGEST_WAIT_LOOK = timedelta(seconds=30)

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
+from freshline.model.enums import ExpiryReason
 from freshline.model.policy import Freshness, QuietHours
-from freshline.model.words import ExpiryReason
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

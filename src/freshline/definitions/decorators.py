@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from freshline.definitions import names
-from freshline.definitions.schema import AutoMaterialize, Check, Freshness, Retry, Spark, Step, Table
+from freshline.definitions.schema.workflow import AutoMaterialize, Check, Freshness, Retry, Spark, Step, Table
 from freshline.definitions.steps import view_name
 from freshline.errors import DefinitionError, Place
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from freshline.definitions.schema import SparkSql, Step, Workflow, workflow_json
+from freshline.definitions.schema.workflow import SparkSql, Step, Workflow, workflow_json
 from freshline.definitions.steps import view_name
 from freshline.errors import DefinitionError, Place
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from freshline.definitions.problems import Loc, Problem
-from freshline.definitions.schema import AutoMaterialize, Consumes, Freshness, Produces, QuietHours, Workflow
+from freshline.definitions.schema.timing import DAYS
+from freshline.definitions.schema.workflow import AutoMaterialize, Consumes, Freshness, Produces, QuietHours, Workflow
 from freshline.definitions.steps import external_inputs, produced
-from freshline.definitions.timing import DAYS
+from freshline.definitions.validation.problems import Loc, Problem
 from freshline.errors import DefinitionError
 from freshline.model import policy as model
-from freshline.model.words import When
+from freshline.model.enums import When
 
 # Fields on which the blocks of a workflow must agree where they are stated (R2.1).
 AGREED = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from freshline.definitions import names
-from freshline.definitions.schema import Consumes, InputFreshness, Produces, Step, Workflow
+from freshline.definitions.schema.workflow import Consumes, InputFreshness, Produces, Step, Workflow
 from freshline.errors import DefinitionError
 
 

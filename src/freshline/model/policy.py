@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from freshline.model.words import When
+from freshline.model.enums import When
 
 
 @dataclass(frozen=True, slots=True)

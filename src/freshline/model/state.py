@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from freshline.model.words import ExpiryReason, RunStatus, TriggerType
+from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 
 
 @dataclass(frozen=True, slots=True)

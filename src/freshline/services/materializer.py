@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from freshline.bus.opening import open_bus
-from freshline.services.absorber import Absorber
-from freshline.services.deliverer import LANES, Deliverer
-from freshline.services.doorbell import Doorbell
+from freshline.redis_bus.opening import open_bus
+from freshline.services.delta_log_writer import Scribe
+from freshline.services.event_sequencer import Relay
 from freshline.services.expiry import Expiry
-from freshline.services.presence import Presence
+from freshline.services.heartbeat import Presence
+from freshline.services.inbox_consumer import Absorber
+from freshline.services.notifier import Doorbell
 from freshline.services.pruner import Pruner
 from freshline.services.reconciler import Reconciler
-from freshline.services.relay import Relay
 from freshline.services.rescuer import Rescuer
-from freshline.services.scribe import Scribe
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
 from freshline.services.vacuum import Vacuum
+from freshline.services.webhook_sender import LANES, Deliverer
 from freshline.settings import Settings
-from freshline.store.facade import Store
+from freshline.store.store import Store
 
 if TYPE_CHECKING:
-    from freshline.bus.link import Bus
+    from freshline.redis_bus.connection import Bus
 
 
 class Materializer:
@@ -78,8 +78,8 @@ def _outward(store: Store, bus: Bus | None, bells: dict[str, Callable[[], None]]
     tell = _all(*(lane.ring for lane in lanes))
     if bus is None:
         return [Relay(store, stamped=tell), *lanes]
-    from freshline.services.intake import Intake  # noqa: PLC0415 - they need the package redis, an extra
-    from freshline.services.publisher import Publisher  # noqa: PLC0415
+    from freshline.services.redis_consumer import Intake  # noqa: PLC0415 - they need the package redis, an extra
+    from freshline.services.redis_publisher import Publisher  # noqa: PLC0415
 
     publisher = Publisher(store, bus)
     relay = Relay(store, stamped=_all(tell, publisher.ring))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from freshline.services.service import Service
-from freshline.store.facade import Store
-from freshline.store.history import BEGINNING, START, Place, Places
+from freshline.store.retention.prune import BEGINNING, START, Place, Places
+from freshline.store.store import Store
 
 BATCH = 1_000
 INTERVAL_S = 60.0

@@ -13,13 +13,13 @@ from freshline.decide import Decision, decide
 from freshline.decide.batch import moving_after, with_defaults
 from freshline.decide.motion import Walk
 from freshline.graph import Graph
-from freshline.services.pace import Pace
+from freshline.services.adaptive_batch import Pace
 from freshline.services.service import Service
 from freshline.settings import Settings
-from freshline.store.facade import Store
-from freshline.store.materializing import BatchError, failed_evaluation
-from freshline.store.states import Key, Loaded, Moment
-from freshline.store.verdicts import Verdicts
+from freshline.store.evaluation.evaluation import BatchError, failed_evaluation
+from freshline.store.evaluation.load_state import Key, Loaded, Moment
+from freshline.store.evaluation.write_decisions import Verdicts
+from freshline.store.store import Store
 
 log = structlog.get_logger("freshline.decisions")
 

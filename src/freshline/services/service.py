@@ -12,8 +12,8 @@ import psycopg
 import structlog
 
 from freshline.errors import DatabaseError
-from freshline.store.database import LostConnectionError, UnreachableError
-from freshline.store.facade import Store
+from freshline.store.db.database import LostConnectionError, UnreachableError
+from freshline.store.store import Store
 
 log = structlog.get_logger("freshline.services")
 RING_S = 0.05

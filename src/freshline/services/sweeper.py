@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from freshline.services.service import Service
-from freshline.store.facade import Store
+from freshline.store.store import Store
 
 log = structlog.get_logger("freshline.services")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from freshline.services.service import Service
-from freshline.store.facade import Store
-from freshline.warehouse.cleaning import clean
-from freshline.warehouse.examination import Warehouse
-from freshline.warehouse.files import is_ours
-from freshline.warehouse.storage import storage_at
+from freshline.storage.base import storage_at
+from freshline.storage.layout import is_ours
+from freshline.store.doctor.warehouse import Warehouse
+from freshline.store.store import Store
+from freshline.store.tables.vacuum import clean
 
 BATCH = 200
 INTERVAL_S = 60.0

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
 
-from freshline.definitions.checks import VIEW, Check
+from freshline.definitions.schema.checks import VIEW, Check
 from freshline.errors import CheckError
 from freshline.spark.failures import explain
 from freshline.spark.fingerprint import quoted

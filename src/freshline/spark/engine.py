@@ -15,20 +15,20 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from freshline.definitions.schema import Produces, Query, Step
-from freshline.definitions.spark import runtime
+from freshline.definitions.schema.spark import runtime
+from freshline.definitions.schema.workflow import Produces, Query, Step
 from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
+from freshline.spark.code_distribution import pack
 from freshline.spark.connect import Remote, answers
 from freshline.spark.failures import explain, failed, no_client
 from freshline.spark.progress import Meter, Say, metered
 from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
-from freshline.spark.shipping import pack
 from freshline.spark.staging import Staging, write
-from freshline.warehouse.directory import Directory
-from freshline.warehouse.storage import Storage
+from freshline.storage.base import Storage
+from freshline.storage.local import Directory
 
 SETTLE_SECONDS = 0.05
 ENDING_SECONDS = 5.0  # for a JVM that no longer answers to be gone

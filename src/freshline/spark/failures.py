@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from freshline.definitions.schema import Query
+from freshline.definitions.schema.workflow import Query
 from freshline.errors import EngineError, FreshlineError, JobError, Place
-from freshline.warehouse.files import full_disk
+from freshline.storage.layout import full_disk
 
 MAX_SENTENCE = 1_500
 SHOWN = 160  # characters of a line of SQL

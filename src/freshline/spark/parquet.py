@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
-from freshline.definitions.schema import Table
+from freshline.definitions.schema.workflow import Table
 
 WRITING = {
     # Whatever a server's own settings say: with v2 a task that dies while it commits leaves files among the others.

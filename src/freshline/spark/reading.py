@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from freshline.model.run import PinnedInput
 from freshline.spark.merging import aligned
-from freshline.warehouse.storage import Storage
+from freshline.storage.base import Storage
 
 
 def load(session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:

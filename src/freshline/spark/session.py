@@ -13,9 +13,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from freshline.errors import EngineError
-from freshline.spark.archive import archive_options
 from freshline.spark.connect import Remote
 from freshline.spark.java import check_java
+from freshline.spark.jvm_cds import archive_options
 
 LOCAL = "local[*]"
 NEW_MB_PER_GB = 128  # of a session's memory: it would take a third of it by itself, and a warm one keeps it
@@ -39,7 +39,7 @@ def open_session(
 ) -> SparkSession:
     """A running session. `EngineError`: Java is absent, or Spark cannot be started or reached.
 
-    `java`: more options of the JVM; by default those that use the archive of `freshline.spark.archive`.
+    `java`: more options of the JVM; by default those that use the archive of `freshline.spark.jvm_cds`.
     `own`: settings of the one run that this Spark is for; None: it stays warm for many.
     """
     _quiet()

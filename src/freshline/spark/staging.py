@@ -13,16 +13,16 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructType
 
-from freshline.definitions.schema import DataVersion, Produces, Table
+from freshline.definitions.schema.workflow import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.failpoints import hit
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
+from freshline.spark.code_distribution import check_arrived
 from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, counted, fingerprint
 from freshline.spark.parquet import encodings, writing
-from freshline.spark.shipping import check_arrived
-from freshline.warehouse import files
-from freshline.warehouse.storage import Storage
+from freshline.storage import layout
+from freshline.storage.base import Storage
 
 MOST_PARTS = 10_000
 
@@ -119,7 +119,7 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
 def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int) -> dict[str, Any]:
     hit("stage:written")
     location = {
-        **files.seal(staging.storage, staging.directory),
+        **layout.seal(staging.storage, staging.directory),
         "fingerprint": seen.as_json(),
         "parquet": encodings(staging.table, schema),
     }

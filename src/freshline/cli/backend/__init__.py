@@ -1,0 +1,1 @@
+"""Where a command gets its answers: the database or the HTTP API."""

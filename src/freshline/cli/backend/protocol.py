@@ -1,0 +1,106 @@
+"""What operating commands ask of an installation, whether it is a database or an API that answers.
+
+`Reader` and `Store` of the store are these, and so are their namesakes in `remote`. A method that is not here needs the
+database.
+"""
+
+# ruff: noqa: D102 - each method's words are those of the store
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from freshline.settings import Settings
+
+Json = dict[str, Any]
+
+
+class Looking(Protocol):
+    """Everything that operating commands look at; see `freshline.store.read.reader.Reader`."""
+
+    def status(self, name: str | None = None) -> Json: ...
+
+    def find(self, name: str) -> Json: ...
+
+    def why(self, name: str, limit: int = 10) -> list[Json]: ...
+
+    def plan(self, asset: str, settings: Settings) -> Json: ...
+
+    def graph(self, asset: str | None = None) -> Json: ...
+
+    def snapshot(self, asset: str, version: int | None = None) -> Json: ...
+
+    def runs(
+        self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
+    ) -> list[Json]: ...
+
+    def run(self, run_id: str) -> Json: ...
+
+    def find_run(self, text: str) -> str: ...
+
+    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Json]: ...
+
+    def logs(self, run_id: str, after: int = -1) -> list[Json]: ...
+
+    def events(
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        type: str | None = None,  # noqa: A002 - the field's name
+        subject: str | None = None,
+    ) -> list[Json]: ...
+
+    def event(self, text: str, limit: int = 100) -> Json: ...
+
+    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]: ...  # noqa: A002
+
+    def position(self, after: str | None = None) -> int: ...
+
+    def decisions(
+        self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
+    ) -> list[Json]: ...
+
+    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Json]: ...
+
+    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Json]: ...
+
+    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[Json]: ...
+
+    def now(self) -> datetime: ...
+
+
+class Operating(Protocol):
+    """Everything that operating commands change; see `freshline.store.store.Store`."""
+
+    @property
+    def reader(self) -> Looking: ...
+
+    def report(
+        self,
+        asset_id: str,
+        *,
+        version: str | None = None,
+        key: str | None = None,
+        sequence: int | None = None,
+        payload: Any = None,
+    ) -> Json: ...
+
+    def expire(self, asset_id: str) -> Json: ...
+
+    def request_run(
+        self,
+        slug: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        full_refresh: bool = False,
+    ) -> str: ...
+
+    def cancel(self, run_id: str, reason: str = "canceled by a user") -> str: ...
+
+    def pause(self, slug: str, until: datetime | None = None) -> None: ...
+
+    def resume(self, slug: str) -> None: ...
+
+    def reset(self, slug: str) -> None: ...

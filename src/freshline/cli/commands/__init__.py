@@ -1,0 +1,1 @@
+"""One module per command, imported only when the command is called."""

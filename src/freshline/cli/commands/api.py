@@ -1,0 +1,46 @@
+"""`freshline api`: the HTTP API, as a process of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from freshline.cli.app import App, pass_app
+from freshline.cli.command import command
+from freshline.cli.commands.processes import log_option
+from freshline.cli.render import output
+from freshline.cli.signals import stop_signals, wait_for
+
+
+@command(
+    "api",
+    examples=[
+        "freshline api",
+        "freshline api --port 9000",
+        "freshline token create ci && freshline api --host 0.0.0.0",
+    ],
+)
+@click.option("--host", metavar="ADDRESS", help="Where to listen. Default: FRESHLINE_API_HOST, else 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Default: FRESHLINE_API_PORT, else 8080. 0: a free one.")
+@log_option
+@pass_app
+def api(app: App, *, host: str | None, port: int | None, log_format: str | None) -> None:
+    """Serve the HTTP API until SIGTERM or Ctrl-C. Any number may run.
+
+    On a loopback address it needs no token. On any other it refuses to start before there is one, and every request
+    needs one: `freshline token create`.
+    """
+    from freshline.api.server import Server  # noqa: PLC0415 - no other command pays for it
+
+    settings = app.settings
+    settings = replace(settings, log_format=log_format or settings.log_format)
+    with stop_signals() as asked, app.store(settings) as store:
+        where = settings.api_port if port is None else port
+        server = Server(store, host=host or settings.api_host, port=where, auth=settings.api_auth)
+        server.start()
+        output.say(f"the API is at {server.url}/api/v1; Ctrl-C stops it")
+        try:
+            wait_for(asked, lambda: server.presence.fatal)
+        finally:
+            server.stop()

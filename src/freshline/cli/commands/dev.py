@@ -1,0 +1,164 @@
+"""`freshline dev`: everything in one command, live."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import structlog
+
+from freshline.cli.app import App, pass_app
+from freshline.cli.command import command
+from freshline.cli.commands.processes import grace_option, slots_option
+from freshline.cli.commands.project import directory_argument, show_plan
+from freshline.cli.follow import DecisionFollower, EventFollower, Follower
+from freshline.cli.render import output, rows
+from freshline.cli.signals import stop_signals
+from freshline.errors import DatabaseError, FreshlineError, UsageError
+from freshline.settings import Settings
+
+if TYPE_CHECKING:
+    from freshline.store.store import Store
+
+log = structlog.get_logger("freshline.cli")
+POLL_S = 0.5
+WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
+
+
+@command("dev", examples=["freshline dev", "freshline dev shop --slots 2"])
+@directory_argument
+@slots_option
+@grace_option
+@click.option("--quiet", is_flag=True, help="Do not print events and decisions.")
+@pass_app
+def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bool) -> None:
+    """Apply the project and run everything it needs: embedded store, materializer, worker and API, until Ctrl-C.
+
+    Files are watched: a change is applied at once; if it has errors they are told and the last good definitions stay.
+    Prints events and decisions as they happen. In another terminal: `freshline status`, `freshline report ASSET`.
+    """
+    from freshline.services.materializer import Materializer  # noqa: PLC0415
+    from freshline.worker.worker import Worker  # noqa: PLC0415 - imported on demand
+
+    settings = _quieter(app.at(directory))
+    with stop_signals() as asked, app.store(settings) as store:
+        watched = Watched(store, settings.project)
+        watched.apply()
+        services = Materializer(store, settings)
+        worker = Worker(store, settings, slots=slots)
+        services.start()
+        worker.start()
+        served = serve(store, settings)
+        output.say("freshline is running; Ctrl-C stops it")
+        try:
+            happening = Happening(store, quiet=quiet)
+            while not asked.wait(POLL_S):
+                outlast(watched.look)
+                outlast(happening.show)
+        finally:
+            served()
+            worker.stop(grace)
+            services.stop()
+
+
+def serve(store: Store, settings: Settings) -> Callable[[], None]:
+    """Start the API and return how to stop it. Where its place is taken, work goes on without it."""
+    from freshline.api.server import Server  # noqa: PLC0415 - imported on demand
+
+    try:
+        server = Server(store, host=settings.api_host, port=settings.api_port, auth=settings.api_auth)
+    except UsageError as error:
+        output.say(f"without the API: {error}")
+        return lambda: None
+    server.start()
+    output.say(f"the API is at {server.url}/api/v1")
+    return server.stop
+
+
+def _quieter(settings: Settings) -> Settings:
+    """Events and decisions are shown anyway, so logs tell only what is wrong unless the user asked for more."""
+    return settings if os.environ.get("FRESHLINE_LOG_LEVEL") else replace(settings, log_level="warning")
+
+
+class Watched:
+    """The project's files: applied again when they change, kept as they were when they are wrong."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store = store
+        self._root = root
+        self._seen = stamps(root)
+
+    def apply(self) -> None:
+        """Store the definitions as they are now; errors are the caller's."""
+        from freshline.definitions.loading.project import load_project  # noqa: PLC0415 - imported on demand
+
+        project = load_project(self._root)
+        show_plan(self._store.plan(project))
+        self._store.apply(project)
+
+    def look(self) -> bool:
+        """Apply again if a file changed since the last look; whether it did."""
+        now = stamps(self._root)
+        if now == self._seen:
+            return False
+        try:
+            self.apply()
+        except DatabaseError:
+            raise  # not the files' fault: they are applied when it is back
+        except FreshlineError as error:
+            output.say(f"Error: {error} [{error.code}]\nthe last good definitions stay; mend the files to apply them")
+        self._seen = now
+        return True
+
+
+class Happening:
+    """Events and decisions as short lines. Skips are left out: they say that nothing is to do."""
+
+    def __init__(self, store: Store, *, quiet: bool) -> None:
+        self._followers: list[tuple[Follower, rows.Listing]] = []
+        if not quiet:
+            self._followers = [
+                (EventFollower(store.reader, limit=1), rows.EVENTS),
+                (DecisionFollower(store.reader, limit=1), rows.DECISIONS),
+            ]
+        for follower, _ in self._followers:
+            follower.poll()
+
+    def show(self) -> None:
+        """Print what is new."""
+        for follower, listing in self._followers:
+            for one in follower.poll():
+                if one.get("outcome") != "skip":
+                    output.show(rows.line(listing, one))
+
+
+def outlast(look: Callable[[], object]) -> None:
+    """Look; if the database is away, leave it to the services to bring it back, and look again later."""
+    import psycopg  # noqa: PLC0415 - help must not load the driver
+
+    try:
+        look()
+    except (DatabaseError, psycopg.Error) as error:
+        log.debug("look_failed", error=str(error).strip())
+
+
+def stamps(root: Path) -> dict[str, tuple[int, int]]:
+    """Time and size of every file that may define something."""
+    found = {}
+    for path in _files(root):
+        try:
+            stat = path.stat()
+        except OSError:
+            continue  # it is being replaced; the next look sees it
+        found[str(path)] = (stat.st_mtime_ns, stat.st_size)
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for directory, below, names in os.walk(root):
+        below[:] = [name for name in below if not name.startswith((".", "__"))]
+        yield from (Path(directory, name) for name in names if name.endswith(WATCHED))

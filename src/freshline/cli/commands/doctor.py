@@ -1,0 +1,149 @@
+"""`freshline doctor`: checks what must hold, says what is wrong and what to do, and repairs what can be repaired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, limit_option, pass_app, require_database, require_readable
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.cli.render.text import Text
+from freshline.errors import DatabaseError, SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from freshline.store.doctor.checks import Finding
+    from freshline.store.doctor.readiness import Readiness
+    from freshline.store.store import Store
+
+Json = dict[str, Any]
+COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+@command(
+    "doctor",
+    examples=[
+        "freshline doctor",
+        "freshline doctor --fix",
+        "freshline doctor --ready --process worker    a probe for a worker, which has no HTTP",
+        "freshline doctor --json | jq '.checks[] | select(.count > 0) | .found[]'",
+    ],
+)
+@click.option("--fix", is_flag=True, help="Repair what can be repaired, then check again.")
+@click.option("--ready", is_flag=True, help="Only what /readyz asks: a quick look, for probes of processes.")
+@click.option(
+    "--process", type=click.Choice(["materializer", "worker", "api"]), help="With --ready: one is there, on this host."
+)
+@limit_option(20)
+@json_option
+@pass_app
+def doctor(app: App, *, fix: bool, ready: bool, process: str | None, limit: int, as_json: bool) -> None:
+    """Check the invariants of the database and of the warehouse, while everything is running or stopped.
+
+    Exit code 0: healthy, or everything was repaired; 1: something is wrong, which --limit sentences of each check tell.
+    Notes are told and leave it healthy. A repair is what a service or an apply would have done; nothing is guessed.
+
+    With --ready, exit code 0 means: the database answers, its schema fits, and changes are taken up within
+    FRESHLINE_READY_LAG_MS; with --process also that such a process of this host announced itself lately.
+    """
+    if ready:
+        _tell_ready(_readiness(app, process), as_json=as_json)
+        return
+    if process is not None:
+        raise UsageError("--process goes with --ready")
+    found = _examine(app, fix=fix, limit=limit)
+    if as_json:
+        output.print_json(found)
+    else:
+        _tell(found)
+    if not found["healthy"]:
+        raise click.exceptions.Exit(1)
+
+
+def _readiness(app: App, process: str | None) -> list[Readiness]:
+    from freshline.store.doctor import readiness  # noqa: PLC0415 - `--help` must not pay for the driver
+
+    try:
+        with app.store() as store:
+            found = readiness.checks(store)
+            if process is not None and all(one.ok for one in found):
+                found.append(readiness.presence(store, process))
+    except (DatabaseError, SchemaError) as error:  # it could not even be opened
+        return [readiness.Readiness(error.code, ok=False, detail=str(error))]
+    return found
+
+
+def _tell_ready(found: list[Readiness], *, as_json: bool) -> None:
+    ready = all(one.ok for one in found)
+    if as_json:
+        output.print_json({"ready": ready, "checks": [one.as_json() for one in found]})
+    for one in found if not as_json else ():
+        output.say(f"{one.name}: {'ok' if one.ok else one.detail}")
+    if not ready:
+        raise click.exceptions.Exit(1)
+
+
+def _examine(app: App, *, fix: bool, limit: int) -> Json:
+    from freshline.store.doctor import examine as examiner  # noqa: PLC0415 - `--help` must not pay for the driver
+
+    settings = app.settings
+    require_database(settings)
+    require_readable(settings)
+    if settings.database_url:
+        schema = examiner.schema(settings.database_url)
+        if schema.count:  # nothing else can be looked at
+            return _document([schema], [])
+    with app.store(settings) as store:
+        found, rest = _look(store, limit)
+        repaired = _repair(store, found) if fix else []
+        if repaired:
+            found, rest = _look(store, limit)
+    return {**_document(found, repaired), **rest}
+
+
+def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
+    from freshline.store.doctor.examine import examine  # noqa: PLC0415
+    from freshline.store.doctor.warehouse import Warehouse  # noqa: PLC0415
+    from freshline.store.read.look import plain  # noqa: PLC0415
+
+    seen = examine(store, limit)
+    rest = {"at": plain(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
+    return [*seen.findings, *Warehouse(store).examine(limit)], rest
+
+
+def _repair(store: Store, found: list[Finding]) -> list[str]:
+    """The ids of the checks whose findings were repaired, or tried to be."""
+    from freshline.store.doctor.examine import repair  # noqa: PLC0415
+    from freshline.store.doctor.warehouse import STAGING_LEFTOVER, Warehouse  # noqa: PLC0415
+
+    repaired = repair(store, found)
+    leftovers = any(one.check is STAGING_LEFTOVER and one.count for one in found)
+    if leftovers and Warehouse(store).remove_leftovers():
+        repaired.append(STAGING_LEFTOVER.id)
+    return repaired
+
+
+def _document(found: list[Finding], repaired: list[str]) -> Json:
+    healthy = all(one.healthy for one in found)
+    return {"healthy": healthy, "repaired": repaired, "checks": [one.as_json() for one in found]}
+
+
+def _tell(found: Json) -> None:
+    for check in found["checks"]:
+        if check["count"]:
+            _tell_check(check)
+    if found["repaired"]:
+        output.say(f"repaired: {', '.join(found['repaired'])}")
+    bad = sum(check["count"] > 0 and check["severity"] != "note" for check in found["checks"])
+    output.say(f"{len(found['checks'])} checks, " + (f"{bad} found something" if bad else "all is well"))
+
+
+def _tell_check(check: Json) -> None:
+    severity = (check["severity"], COLOURS[check["severity"]])
+    output.show(Text(severity, f" {check['id']}: it should be that {check['meaning']}"))
+    for sentence in check["found"]:
+        output.show(f"  {sentence}")
+    if check["count"] > len(check["found"]):
+        output.show(f"  … and {check['count'] - len(check['found'])} more")
+    output.show(f"  what to do: {check['remedy']}")

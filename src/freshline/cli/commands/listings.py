@@ -1,0 +1,259 @@
+"""The listings: runs, events, decisions, workers. Newest first, in pages; with `--follow` as they happen."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from freshline.cli.app import App, json_option, limit_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
+from freshline.cli.render import event_outcomes, output, rows
+from freshline.cli.render import run as account
+from freshline.cli.render.progress import course
+from freshline.errors import UsageError
+
+Json = dict[str, Any]
+
+STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
+
+after_option = click.option("--after", metavar="ID", help="Continue a listing: what comes after this entry in it.")
+follow_option = click.option(
+    "--follow", "-f", is_flag=True, help="Keep printing what happens (JSON lines with --json)."
+)
+
+
+@command(
+    "runs",
+    examples=[
+        "freshline runs",
+        "freshline runs --status failed --workflow flights-delay",
+        "freshline runs --json --limit 1000 | jq '.[] | select(.trigger.type == \"auto-materialize\")'",
+        "freshline runs --follow",
+        "freshline runs 5f0c11aa           one in full: its steps, outputs, checks and error",
+    ],
+)
+@click.argument("run", metavar="[RUN]", required=False)
+@limit_option(20)
+@after_option
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
+@click.option("--workflow", metavar="SLUG", help="Only runs of this workflow.")
+@follow_option
+@json_option
+@pass_app
+def runs(
+    app: App,
+    *,
+    run: str | None,
+    limit: int,
+    after: str | None,
+    status: str | None,
+    workflow: str | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """List runs, newest first, or tell all about one.
+
+    The short id in the table is the end of the full one; commands take either.
+
+    With a RUN: what it read, the tries of its steps with rows and bytes read and written, tasks, shuffle and spill,
+    what it published, the checks that did not pass and what they observed, and its error with the lines of your own
+    code.
+
+    With --follow, a terminal shows a bar for every run that is running.
+    """
+    with app.looking() as reader:
+        if run is not None:
+            _refuse_run_filters(after, status, workflow, follow=follow)
+            _show_run(reader.run(run), as_json=as_json)
+            return
+        if follow:
+            _refuse_after(after)
+            _follow_runs(RunFollower(reader, limit=limit, workflow=workflow, status=status), as_json=as_json)
+        _show(reader.runs(limit, after, status, workflow), rows.RUNS, as_json=as_json)
+
+
+@command(
+    "events",
+    examples=[
+        "freshline events --limit 50",
+        "freshline events --type asset --subject flights.clean",
+        "freshline events --follow --json",
+        "freshline events 4711             what became of one: an id or a position",
+    ],
+)
+@click.argument("event", metavar="[EVENT]", required=False)
+@limit_option(20)
+@after_option
+@click.option(
+    "--type", "kind", metavar="NAME", help="Only this type, or those that begin with it (asset, workflow.run)."
+)
+@click.option("--subject", metavar="NAME", help="Only about this asset or workflow.")
+@follow_option
+@json_option
+@pass_app
+def events(
+    app: App,
+    *,
+    event: str | None,
+    limit: int,
+    after: str | None,
+    kind: str | None,
+    subject: str | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """List events, newest first, or tell what became of one. `--after` takes an id or a position.
+
+    With an EVENT, an id or a position: its fate for each workflow that it concerns. It triggered a run, is included
+    in one, was superseded by a newer one, is held, was ignored, or is pending, and the reason.
+
+    With --follow, events come in the order of their positions, which a running materializer stamps; then --after
+    continues behind the given one, so that a program can go on where it stopped.
+    """
+    with app.looking() as reader:
+        if event is not None:
+            _refuse_filters(after, kind, subject, follow=follow)
+            _show_fates(reader.event(event, limit), as_json=as_json)
+            return
+        if follow:
+            follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject)
+            _follow(follower, rows.EVENTS, as_json=as_json)
+        _show(reader.events(limit, after, kind, subject), rows.EVENTS, as_json=as_json)
+
+
+@command(
+    "decisions",
+    examples=[
+        "freshline decisions",
+        "freshline decisions --workflow flights-delay --json",
+        "freshline decisions --follow",
+    ],
+)
+@limit_option(20)
+@after_option
+@click.option("--workflow", metavar="SLUG", help="Only about this workflow.")
+@click.option("--asset", metavar="ASSET", help="Only about the workflow that produces this asset.")
+@follow_option
+@json_option
+@pass_app
+def decisions(
+    app: App, *, limit: int, after: str | None, workflow: str | None, asset: str | None, follow: bool, as_json: bool
+) -> None:
+    """List decisions, newest first: run, hold, skip or error, with the reason and the evidence.
+
+    Equal decisions in a row are one entry with a count.
+    """
+    if workflow and asset:
+        raise UsageError("--workflow and --asset exclude each other; give one of them")
+    with app.looking() as reader:
+        if follow:
+            _refuse_after(after)
+            slug = reader.find(asset)["workflowSlug"] if asset else workflow
+            _follow(DecisionFollower(reader, limit=limit, workflow=slug), rows.DECISIONS, as_json=as_json)
+        _show(reader.decisions(limit, after, workflow, asset), rows.DECISIONS, as_json=as_json)
+
+
+@command(
+    "workers",
+    examples=[
+        "freshline workers",
+        "freshline workers --all --json",
+    ],
+)
+@limit_option(100)
+@click.option("--all", "stopped", is_flag=True, help="Those that stopped too.")
+@json_option
+@pass_app
+def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
+    """List the materializers and workers that announced themselves, and the runs that they hold.
+
+    A process that did not announce itself for a while is `silent`: it was killed or cut off.
+    """
+    with app.looking() as reader:
+        _show(reader.workers(limit, stopped=stopped), rows.WORKERS, as_json=as_json)
+
+
+@command(
+    "audit",
+    examples=[
+        "freshline audit",
+        "freshline audit flights-delay     who paused it?",
+        "freshline audit --limit 1000 --json",
+    ],
+)
+@click.argument("subject", required=False)
+@limit_option(20)
+@after_option
+@json_option
+@pass_app
+def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_json: bool) -> None:
+    """Who changed what, newest first, with how it stood before and after. SUBJECT is a workflow, an asset or a run.
+
+    Every change that somebody made is there, over HTTP, Redis or the command line; what the services do by themselves
+    is in `events` and `decisions`. On the command line you are FRESHLINE_ACTOR, else your user and host.
+    """
+    with app.looking() as reader:
+        _show(reader.audit(limit, after, subject), rows.AUDIT, as_json=as_json)
+
+
+def _refuse_after(after: str | None) -> None:
+    if after is not None:
+        raise UsageError("--after goes back to older entries and --follow waits for newer ones; give one of them")
+
+
+def _refuse_filters(*filters: str | None, follow: bool) -> None:
+    if follow or any(one is not None for one in filters):
+        raise UsageError("an EVENT is one event; --after, --type, --subject and --follow are for the listing")
+
+
+def _refuse_run_filters(*filters: str | None, follow: bool) -> None:
+    if follow or any(one is not None for one in filters):
+        raise UsageError("a RUN is one run; --after, --status, --workflow and --follow are for the listing")
+
+
+def _show_run(run: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(run)
+    else:
+        account.tell_run(run)
+
+
+def _show_fates(event: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(event)
+        return
+    output.show(event_outcomes.headline(event))
+    if event["fates"]:
+        output.show(output.table(event_outcomes.COLUMNS, [event_outcomes.cells(one) for one in event["fates"]]))
+    if note := event_outcomes.left_out(event) if event["fates"] else event_outcomes.nobody(event):
+        output.say(note)
+
+
+def _show(found: list[Json], listing: rows.Listing, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(found)
+    elif found:
+        output.show(output.table(listing.columns, [listing.cells(one) for one in found]))
+    else:
+        output.say("there are none")
+
+
+def _follow(follower: Follower, listing: rows.Listing, *, as_json: bool) -> None:
+    """Print until the user interrupts."""
+    for one in entries(follower):
+        if as_json:
+            output.print_json(one, line=True)
+        else:
+            output.show(rows.line(listing, one))
+
+
+def _follow_runs(follower: RunFollower, *, as_json: bool) -> None:
+    """The same for runs; people also see how far those are that run."""
+    if as_json:
+        _follow(follower, rows.RUNS, as_json=True)
+    with course(sys.stdout) as shown:
+        for one in entries(WatchedRuns(follower, shown)):
+            shown.tell(rows.line(rows.RUNS, one))

@@ -1,0 +1,77 @@
+"""`freshline logs`: what a run printed and logged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.cli.render import run as account
+from freshline.cli.render.format import moment
+from freshline.cli.render.text import Text
+
+if TYPE_CHECKING:
+    from freshline.cli.backend.protocol import Looking
+
+Json = dict[str, Any]
+
+POLL_S = 0.5
+
+
+@command(
+    "logs",
+    examples=[
+        "freshline logs 5f0c11aa",
+        "freshline logs 5f0c11aa --follow",
+        "freshline logs 5f0c11aa --json",
+    ],
+)
+@click.argument("run")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
+@json_option
+@pass_app
+def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
+    """What a run printed and logged, step by step, and how it failed. RUN is its id or the end of it."""
+    with app.looking() as reader:
+        run_id = reader.find_run(run)
+        if follow:
+            for one in _follow(reader, run_id):
+                _print(one, as_json=as_json)
+            if not as_json:
+                account.tell_error(reader.run(run_id))
+            return
+        found = reader.logs(run_id)
+        ended = reader.run(run_id)
+    if as_json:
+        output.print_json(found)
+        return
+    for one in found:
+        _print(one, as_json=False)
+    account.tell_error(ended)
+    if not found:
+        output.say(f"run {run_id} printed nothing")
+
+
+def _follow(reader: Looking, run_id: str) -> Iterator[Json]:
+    """Lines as they come. The end is looked at before the lines, so that the last ones are not missed."""
+    last, ended = -1, False
+    while not ended:
+        ended = reader.run(run_id)["finishedAt"] is not None
+        found = reader.logs(run_id, after=last)
+        yield from found
+        last = found[-1]["line"] if found else last
+        if not found and not ended:
+            time.sleep(POLL_S)
+
+
+def _print(one: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(one, line=True)
+        return
+    style = "red" if one["stream"] == "stderr" else ""
+    output.show(Text((f"{moment(one['at'])} {one['stepId']} ", "dim"), (one["text"], style)))

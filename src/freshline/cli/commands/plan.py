@@ -1,0 +1,86 @@
+"""`freshline plan`, and the wave of `freshline apply`: what would run, in which order, and what would not and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.cli.render.decisions import sentence
+from freshline.cli.render.text import Text
+
+Json = dict[str, Any]
+
+MOST_SHOWN = 20
+
+
+@command("plan", examples=["freshline plan orders.raw", "freshline plan orders.raw --json"])
+@click.argument("asset")
+@json_option
+@pass_app
+def plan(app: App, *, asset: str, as_json: bool) -> None:
+    """What would run, in which order, if ASSET changed now; what would be held, until when; and where it would stop.
+
+    It starts from the database as it is now and changes nothing. Runs are taken to succeed at once and to change
+    their output: a run whose output stays equal stops the wave there.
+    """
+    with app.looking() as reader:
+        made = reader.plan(asset, app.settings)
+    read = bool(made["runs"] or made["held"] or made["cut"])
+    if not read:
+        output.say(f"no workflow reads {asset}, so nothing would run")
+    if as_json:
+        output.print_json(made)
+    elif read:
+        output.show(Text((f"if {asset} changed now:", "bold")))
+        show_wave(made)
+
+
+def show_wave(made: Json) -> None:
+    """What runs, what is held and where it stops, each list up to a length that can be read."""
+    if made["runs"]:
+        _show(["", "WORKFLOW", "ASSETS", "REASON", "BECAUSE OF"], map(_run, made["runs"]))
+    else:
+        output.show("nothing would run at once")
+    for title, rows in (("held", made["held"]), ("not by itself", made["cut"])):
+        if rows:
+            output.show("")
+            _show(["WORKFLOW", "ASSETS", "WHY"], map(_left, rows), title=title)
+    if made["runs"]:
+        output.say(
+            "every run is taken to succeed and to change its output; one whose output stays equal stops the wave"
+        )
+    if made["active"]:
+        output.say(f"already queued or running, taken to be done: {_some(made['active'])}")
+
+
+def _show(columns: list[str], rows: Iterable[list[str]], title: str | None = None) -> None:
+    every = list(rows)
+    output.show(output.table(columns, every[:MOST_SHOWN], title=title))
+    if len(every) > MOST_SHOWN:
+        output.show(Text((f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json tells every one", "dim")))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_SHOWN
+    return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _run(one: Json) -> list[str]:
+    mixed = " (may read a mix)" if one["mixed"] else ""
+    because = ", ".join(one["upstream"])
+    return [str(one["order"]), one["workflowSlug"], ", ".join(one["assets"]), f"{one['reason']}{mixed}", because]
+
+
+def _left(one: Json) -> list[str]:
+    if one["behind"]:
+        why = f"it reads nothing new: {', '.join(one['behind'])} would not run"
+    elif one["reason"] == "up-to-date":
+        why = "nothing that may trigger it would change"
+    else:
+        why = sentence(one).partition(": ")[2]
+    return [one["workflowSlug"], ", ".join(one["assets"]), why]

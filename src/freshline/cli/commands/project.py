@@ -1,0 +1,210 @@
+"""`freshline init`, `validate` and `apply`: from a directory to stored definitions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.commands.plan import show_wave
+from freshline.cli.render import output
+from freshline.cli.render.text import Text
+from freshline.errors import DefinitionError, DefinitionErrors, UsageError
+
+if TYPE_CHECKING:
+    from freshline.definitions.loading.project import Project
+    from freshline.simulation.plan import Plan
+    from freshline.store.apply.diff import ApplyPlan
+    from freshline.store.store import Store
+
+Json = dict[str, Any]
+
+directory_argument = click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+strict_option = click.option(
+    "--strict", is_flag=True, help="An input that nobody produces and no source declares is an error, not a warning."
+)
+
+
+@command("init", examples=["freshline init shop", "freshline init shop && cd shop && freshline dev"])
+@directory_argument
+@pass_app
+def init(app: App, *, directory: Path | None) -> None:
+    """Make a small working project: one source, two assets, a test of the policy.
+
+    DIR is created; it must not be a project already. Without it the project goes to the current directory.
+    """
+    from freshline.definitions.template import write_template  # noqa: PLC0415 - imported on demand
+
+    target = (directory or app.project or Path()).expanduser()
+    for path in write_template(target):
+        output.say(f"wrote {path}")
+    where = "" if target == Path() else f"cd {target} && "
+    output.say(f"next: {where}freshline dev")
+
+
+@command(
+    "validate", examples=["freshline validate", "freshline validate pipelines --strict", "freshline validate --json"]
+)
+@directory_argument
+@strict_option
+@json_option
+@pass_app
+def validate(app: App, *, directory: Path | None, strict: bool, as_json: bool) -> None:
+    """Check the definitions of a project and tell all errors at once, each with its file and line.
+
+    Needs no database and changes nothing. DIR defaults to the project.
+    """
+    from freshline.definitions.loading.project import load_project  # noqa: PLC0415 - imported on demand
+
+    root = app.at(directory).project
+    try:
+        project = load_project(root, strict=strict)
+    except DefinitionErrors as errors:
+        if not as_json:
+            raise
+        output.print_json({"valid": False, "errors": [_error(one) for one in errors.errors], "warnings": []})
+        raise SystemExit(errors.exit_code) from None
+    if as_json:
+        output.print_json({"valid": True, "errors": [], "warnings": list(project.warnings), **_contents(project)})
+        return
+    _warn(project.warnings)
+    found = _contents(project)
+    counts = ", ".join(_count(len(found[many]), many) for many in ("workflows", "sources"))
+    output.say(f"{root} is valid: {counts}")
+
+
+@command(
+    "apply",
+    examples=[
+        "freshline apply                     show the plan and ask",
+        "freshline apply pipelines --yes     in scripts",
+        "freshline apply --dry-run --json",
+        "freshline apply --baseline now      accept the data that is there, run nothing because of a changed job",
+    ],
+)
+@directory_argument
+@click.option("--dry-run", is_flag=True, help="Show the plan and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@strict_option
+@click.option("--baseline", type=click.Choice(["now"]), help="Take what is there as made by the new definitions.")
+@json_option
+@pass_app
+def apply(
+    app: App, *, directory: Path | None, dry_run: bool, yes: bool, strict: bool, baseline: str | None, as_json: bool
+) -> None:
+    """Validate a project, show what would change and what would run because of it, and store the definitions.
+
+    What would run is told as in `freshline plan`: the whole wave in order, what would be held, and where it stops.
+    With --baseline now only what is missing runs.
+
+    One transaction: all or nothing. Workflows whose files are gone are retired; their history stays. Only workflows of
+    this project are touched. Without a terminal, --yes is needed. DIR defaults to the project.
+    """
+    from freshline.definitions.loading.project import load_project  # noqa: PLC0415 - imported on demand
+
+    settings = app.at(directory)
+    project = load_project(settings.project, strict=strict)
+    with app.store(settings) as store:
+        plan = store.plan(project)
+        wave = _flood(store, project, plan, baseline=baseline is not None)
+        if not as_json:
+            show_plan(plan)
+            show_flood(plan, wave)
+        applied = not dry_run and _agreed(plan, yes=yes) and _apply(store, project, baseline=baseline is not None)
+    if as_json:
+        output.print_json({**plan.as_json(), "flood": wave.as_json(), "applied": applied})
+    elif not plan.empty:
+        output.say("applied" if applied else "nothing was changed")
+
+
+def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -> Plan:
+    """What would run because of it; where nothing changes, nothing is rehearsed."""
+    from freshline.simulation.plan import Plan  # noqa: PLC0415 - `--help` must not pay for it
+
+    return Plan() if plan.empty else store.flood(project, baseline=baseline)
+
+
+def show_flood(plan: ApplyPlan, wave: Plan) -> None:
+    """What would run because of it, and what would not and why."""
+    if wave.runs or wave.held or wave.cut:
+        output.show("", Text(("because of it:", "bold")))
+        show_wave(wave.as_json())
+    elif not plan.empty:
+        output.show("nothing would run because of it")
+
+
+def _apply(store: Store, project: Project, *, baseline: bool) -> bool:
+    store.apply(project, baseline=baseline)
+    return True
+
+
+def _agreed(plan: ApplyPlan, *, yes: bool) -> bool:
+    if yes or plan.empty:
+        return True
+    if not _on_a_terminal():
+        raise UsageError("there is no terminal to ask on; --yes applies the plan, --dry-run only shows it")
+    return click.confirm("Apply this?", err=True)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def show_plan(plan: ApplyPlan) -> None:
+    """The plan as a table: what changes."""
+    _warn(plan.warnings)
+    if plan.empty:
+        output.say(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
+        return
+    rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
+    output.show(output.table(["", "WORKFLOW", "WHAT"], rows, title=f"project {plan.project}"))
+    for name, (before, after) in plan.pools.items():
+        output.show(f"pool {name}: {_limit(before)} -> {_limit(after)}")
+    for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
+        if assets:
+            output.show(f"{verb}: {', '.join(assets)}")
+
+
+def _limit(slots: int | None) -> str:
+    return "none" if slots is None else _count(slots, "slots")
+
+
+def _kinds(plan: ApplyPlan) -> list[tuple[str, list[str]]]:
+    return [("add", plan.added), ("change", plan.changed), ("retire", plan.retired)]
+
+
+def _plan_row(slug: str, kind: str, plan: ApplyPlan) -> list[str | Text]:
+    style = {"add": "green", "change": "yellow", "retire": "red"}[kind]
+    return [Text((kind, style)), slug, ", ".join(plan.changes.get(slug, ()))]
+
+
+def _warn(warnings: Any) -> None:
+    for warning in warnings:
+        output.say(f"warning: {warning}")
+
+
+def _contents(project: Project) -> Json:
+    return {
+        "project": project.name,
+        "workflows": [one.definition.slug for one in project.workflows],
+        "sources": [one.definition.asset_id for one in project.sources],
+    }
+
+
+def _count(number: int, many: str) -> str:
+    return f"{number} {many.removesuffix('s') if number == 1 else many}"
+
+
+def _error(error: DefinitionError) -> Json:
+    place = error.place
+    return {
+        "message": error.message,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "hint": error.hint,
+        "code": error.code,
+    }

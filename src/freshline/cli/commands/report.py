@@ -1,0 +1,83 @@
+"""`freshline report` and `expire`: what the outside says about assets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.errors import UsageError
+
+
+@command(
+    "report",
+    examples=[
+        "freshline report flights.raw",
+        "freshline report flights.raw --version 2013-01-04 --key upload-17",
+        """freshline report flights.raw --payload '{"path": "data/2013-01-04.parquet"}'""",
+    ],
+)
+@click.argument("asset")
+@click.option("--version", metavar="V", help="The new data version. The same as before: nothing changed.")
+@click.option("--key", metavar="K", help="A report with a known key is a duplicate and is ignored.")
+@click.option("--sequence", metavar="N", type=click.IntRange(0), help="A lower one than before is recorded only.")
+@click.option("--payload", metavar="JSON", help="What goes with it; `path` says where this version's data is.")
+@json_option
+@pass_app
+def report(
+    app: App,
+    *,
+    asset: str,
+    version: str | None,
+    key: str | None,
+    sequence: int | None,
+    payload: str | None,
+    as_json: bool,
+) -> None:
+    """Say that a source asset changed. Freshline does the rest.
+
+    Without --version every report counts as a change. Assets that a workflow produces cannot be reported.
+    """
+    data = _payload(payload)
+    with app.operating() as store:
+        found = store.report(asset, version=version, key=key, sequence=sequence, payload=data)
+    if as_json:
+        output.print_json(found)
+    else:
+        output.say(_told(asset, found))
+
+
+@command("expire", examples=["freshline expire flights.delay.hourly", "freshline expire flights.delay.hourly --json"])
+@click.argument("asset")
+@json_option
+@pass_app
+def expire(app: App, *, asset: str, as_json: bool) -> None:
+    """Act as if an asset's freshness had run out: with an enabled autoMaterialize block it is made anew."""
+    with app.operating() as store:
+        found = store.expire(asset)
+    if as_json:
+        output.print_json(found)
+    else:
+        output.say(f"{asset} is expired; `freshline why {asset}` tells what follows")
+
+
+def _payload(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"--payload is no JSON: {error.msg} at character {error.pos + 1} of {text!r}") from None
+
+
+def _told(asset: str, found: dict[str, Any]) -> str:
+    what = f"{asset} version {found['sequence']} ({found['dataVersion']})"
+    if found["duplicate"]:
+        return f"{what} was reported before with this key; nothing was done"
+    if not found["movedHead"]:
+        return f"{what} is recorded; a later one is the current version"
+    return f"{what} is reported" + ("" if found["changed"] else "; its content did not change")

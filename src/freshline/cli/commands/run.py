@@ -1,0 +1,143 @@
+"""`freshline run` and `cancel`: manual runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output, rows
+from freshline.cli.render import run as account
+from freshline.cli.render.format import between, short
+from freshline.cli.render.progress import Course, course
+from freshline.cli.render.run_detail import output_words
+from freshline.cli.render.text import Text
+from freshline.errors import UsageError
+
+if TYPE_CHECKING:
+    from freshline.cli.backend.protocol import Operating
+
+Json = dict[str, Any]
+
+POLL_S = 0.3
+QUEUED_LONG_S = 5
+
+
+@command(
+    "run",
+    examples=[
+        "freshline run flights-delay",
+        "freshline run flights-delay --param day=2013-01-04 --param limit=10 --wait",
+        "freshline run flights-delay --json",
+    ],
+)
+@click.argument("slug")
+@click.option(
+    "--param", "parameters", metavar="K=V", multiple=True, help="A parameter; V is JSON, else text. Repeatable."
+)
+@click.option("--key", help="Asking twice with the same key makes one run.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 unless it succeeded.")
+@click.option("--full-refresh", is_flag=True, help="Write tables anew that are otherwise appended to or merged.")
+@json_option
+@pass_app
+def run(
+    app: App,
+    *,
+    slug: str,
+    parameters: tuple[str, ...],
+    key: str | None,
+    wait: bool,
+    full_refresh: bool,
+    as_json: bool,
+) -> None:
+    """Run a workflow now, on the current versions of its inputs.
+
+    Manual runs ignore holds, pauses and cooldowns and go before automatic ones; their success counts like any other.
+    """
+    values = dict(_parameter(one) for one in parameters)
+    with app.operating() as store:
+        run_id = store.request_run(slug, values, key=key, full_refresh=full_refresh)
+        found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
+    if as_json:
+        output.print_json(found)
+    elif not wait:
+        output.say(
+            f"run {short(run_id)} of {slug} is {found['status']}; `freshline logs {short(run_id)} -f` follows it"
+        )
+    else:
+        _tell_end(found)
+    if wait and found["status"] != "succeeded":
+        raise SystemExit(1)
+
+
+@command("cancel", examples=["freshline cancel 5f0c11aa", "freshline cancel 5f0c11aa --reason 'wrong day'"])
+@click.argument("run")
+@click.option("--reason", default="canceled by a user", show_default=True, help="Stored with the run.")
+@json_option
+@pass_app
+def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
+    """Cancel a queued or running run. RUN is its id or the end of it.
+
+    An automatic run is not asked for again with the same versions; new data, `freshline run` or `freshline reset`
+    ends that. A running run stops within seconds: its Spark jobs are canceled, its files removed, and a runner that
+    does not come back in time is replaced.
+    """
+    with app.operating() as store:
+        run_id = store.reader.find_run(run)
+        status = store.cancel(run_id, reason)
+    if as_json:
+        output.print_json({"runId": run_id, "status": status})
+    elif status == "running":
+        output.say(f"run {short(run_id)} was asked to stop")
+    else:
+        output.say(f"run {short(run_id)} is {status}")
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"--param {text!r} has no name and value; allowed is NAME=VALUE, e.g. --param day=2013-01-04")
+    try:
+        return name.strip(), json.loads(value)
+    except json.JSONDecodeError:
+        return name.strip(), value
+
+
+def _wait(store: Operating, run_id: str, *, quiet: bool) -> Json:
+    """The run when it has ended. Its course is shown on stderr; `quiet`: only on a terminal."""
+    began = time.monotonic()
+    told = False
+    with course(sys.stderr) as shown:
+        while True:
+            found = store.reader.run(run_id)
+            if found["finishedAt"] is not None:
+                return found
+            if not quiet or sys.stderr.isatty():
+                shown.update([found])
+            if not told and found["status"] == "queued" and time.monotonic() - began > QUEUED_LONG_S:
+                told = _tell_notes(store, shown)
+            time.sleep(POLL_S)
+
+
+def _tell_notes(store: Operating, shown: Course) -> bool:
+    for note in store.reader.status()["notes"]:
+        shown.tell(Text(f"note: {note}"))
+    return True
+
+
+def _tell_end(run: Json) -> None:
+    took = between(run["startedAt"], run["finishedAt"])
+    output.say(
+        f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {rows.ending(run)}".rstrip()
+    )
+    for made in run["outputs"]:
+        output.say(f"  {made['assetId']} {output_words(made)}")
+        for line in account.check_lines(made["checks"] or ()):
+            output.say(f"  {line.plain}")
+    if run["status"] == "failed":
+        output.say(f"`freshline runs {short(run['id'])}` tells more")

@@ -1,0 +1,347 @@
+"""`freshline show`: look at an asset's data with DuckDB, without a JVM.
+
+The query may only read: a single SELECT is accepted, the connection's file access is limited to the snapshot's own
+directories, extensions are neither installed nor loaded, and the configuration is locked before the query runs. So it
+can neither write, nor read other files, nor reach the network.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from freshline.cli.app import App, json_option, limit_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output, run
+from freshline.cli.render.format import moment, number, size
+from freshline.errors import NotFoundError, UsageError, WarehouseError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from freshline.storage.base import Storage
+
+Json = dict[str, Any]
+
+READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
+
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"  # how Spark names the directory of rows whose value is null
+
+TYPES = {
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+    "binary": "BLOB",
+}
+
+
+class Answer(NamedTuple):
+    """Columns with their types, rows, and whether there were more."""
+
+    columns: list[Json]
+    rows: list[list[Any]]
+    truncated: bool
+
+
+@command(
+    "show",
+    examples=[
+        "freshline show flights.delay.hourly",
+        "freshline show flights.delay.hourly --version 3 --limit 100",
+        "freshline show flights.delay.hourly --sql 'SELECT origin, max(delay) FROM flights_delay_hourly GROUP BY ALL'",
+        "freshline show flights.delay.hourly --json",
+    ],
+)
+@click.argument("asset")
+@click.option("--version", metavar="N", type=click.IntRange(1), help="Default: the current one; `status` shows it.")
+@click.option("--sql", metavar="QUERY", help="One SELECT in DuckDB's SQL; the asset is a view, dots are underscores.")
+@limit_option(20)
+@json_option
+@pass_app
+def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: int, as_json: bool) -> None:
+    """Look at an asset's data. The query can only read this one version, nothing else on the machine.
+
+    An asset without a table (a report, or data kept elsewhere) shows its payload. Through an API, without
+    FRESHLINE_WAREHOUSE, there is no data at hand: then it tells what is known about that version.
+    """
+    settings = app.settings
+    with app.looking() as reader:
+        snapshot = reader.snapshot(asset, version)
+    if snapshot["location"] is None:
+        _show_payload(snapshot, sql=sql, as_json=as_json)
+        return
+    if settings.api_url is not None and settings.warehouse is None:
+        _show_facts(snapshot, sql=sql, as_json=as_json)
+        return
+    answer = query(settings.warehouse_at, snapshot, sql, limit)
+    if as_json:
+        output.print_json(_document(snapshot, answer))
+    else:
+        _show_table(snapshot, answer)
+        _say_checks(snapshot["checks"])
+
+
+def query(warehouse: str, snapshot: Json, sql: str | None, limit: int) -> Answer:
+    """At most `limit` rows of the snapshot, or of a SELECT over it."""
+    from freshline.definitions.names import view_of  # noqa: PLC0415 - imported on demand
+    from freshline.storage.base import storage_at  # noqa: PLC0415 - imported on demand
+
+    if snapshot["goneAt"] is not None:
+        raise NotFoundError(
+            f"version {snapshot['version']} of {snapshot['assetId']!r} was collected at {snapshot['goneAt']}"
+        )
+    view = view_of(snapshot["assetId"])
+    text = _one_select(sql) if sql is not None else f'FROM "{view}"'
+    with _connect(storage_at(warehouse), snapshot, view) as connection:
+        return _answer(connection, text, limit)
+
+
+def _location(snapshot: Json) -> Json:
+    """Where the rows are: a table that was appended to has more directories than the last."""
+    location: Json = snapshot["location"]
+    parts = snapshot.get("parts")
+    return {**location, "paths": [path for _, path in parts]} if parts else location
+
+
+def _one_select(sql: str) -> str:
+    import duckdb  # noqa: PLC0415 - imported on demand
+
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise UsageError(f"--sql is no query: {error}") from None
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise UsageError("--sql takes one SELECT; it can only read")
+    return sql
+
+
+def _connect(storage: Storage, snapshot: Json, view: str) -> duckdb.DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415 - imported on demand
+
+    location = _location(snapshot)
+    if location["format"] not in READERS:
+        raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
+    paths = _paths(storage, location)
+    connection = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    storage.attach(connection)
+    files = [path for path in paths if _is_file(path)]
+    connection.execute(f"SET allowed_directories = {_list(f'{path}/' for path in paths if path not in files)}")
+    connection.execute(f"SET allowed_paths = {_list(files)}")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    try:
+        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, paths)}')
+    except (duckdb.Error, WarehouseError) as error:
+        connection.close()
+        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {_said(error) or error}") from None
+    return connection
+
+
+def _is_file(path: str) -> bool:
+    return "://" not in path and Path(path).is_file()
+
+
+def _said(error: Exception) -> str | None:
+    """What a store said while DuckDB read from it, without the traceback that DuckDB puts around it."""
+    if "Traceback (most recent call last)" not in str(error):
+        return None
+    lines = re.findall(r"^\w*Error: (.*)$", str(error), re.MULTILINE)
+    return lines[-1] if lines else None
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Json, paths: list[str]) -> str:
+    """The query behind the view."""
+    kind = snapshot["location"]["format"]
+    split = {name.lower() for name in snapshot["location"].get("partitionBy", ())}
+    if not split:
+        return f"FROM {_files(kind, paths)}"
+    fields = snapshot["schema"]["fields"]  # Freshline wrote it, so there is one
+    names = _location(snapshot)["paths"]
+    has_files = [any(name.endswith(f".{kind}") for name in storage.sizes(path)) for path in names]
+    filled = _filled(connection, kind, dict(zip(paths, has_files, strict=True)), snapshot["rows"])
+    if not filled:
+        return f"SELECT {', '.join(map(_nothing, fields))} WHERE false"
+    found = _files(kind, filled, "hive_partitioning = true", "hive_types_autocast = false")
+    there = {column[0].lower() for column in connection.execute(f"FROM {found} LIMIT 0").description or ()}
+    columns = ", ".join(_column(field, split, there) for field in fields)
+    return f"SELECT {columns} FROM {found}"  # noqa: S608 - names and paths are quoted
+
+
+def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, bool], rows: int) -> list[str]:
+    """The directories with files: Spark writes none for no rows if they are split, and DuckDB wants one in each.
+
+    If rows are missing then, files are lost, and DuckDB has to say so.
+    """
+    filled = [path for path, has_files in paths.items() if has_files]
+    query = f"SELECT count(*) FROM {_files(kind, filled)}" if filled else "SELECT 0"  # noqa: S608 - paths are quoted
+    whole = len(filled) == len(paths) or connection.execute(query).fetchone() == (rows,)
+    return filled if whole else list(paths)
+
+
+def _files(kind: str, paths: list[str], *options: str) -> str:
+    globs = _list(path if _is_file(path) else f"{path}/**/*.{kind}" for path in paths)
+    return f"{READERS[kind]}({', '.join([globs, 'union_by_name = true', *options])})"
+
+
+def _column(field: Json, split: set[str], there: set[str]) -> str:
+    """One column of a table whose files are split: from the files, or from the names of their directories."""
+    name = _name(field["name"])
+    if field["name"].lower() in split:
+        return f"CAST({_told(name, field['type'])} AS {_type(field['type'])}) AS {name}"
+    return name if field["name"].lower() in there else _nothing(field)
+
+
+def _told(name: str, kind: Any) -> str:
+    """What a directory's name tells, ready to be cast."""
+    text = f"nullif({name}, '{NULL_DIRECTORY}')"
+    match kind:
+        case "timestamp":  # every run computes in UTC
+            return f"{text} || '+00'"
+        case "binary":
+            return f"encode({text})"
+    return text
+
+
+def _nothing(field: Json) -> str:
+    return f"CAST(NULL AS {_type(field['type'])}) AS {_name(field['name'])}"
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _type(kind: Any) -> str:
+    """DuckDB's word for a type in a schema of Spark; what is not known is text."""
+    match kind:
+        case {"type": "array", "elementType": element}:
+            return f"{_type(element)}[]"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"MAP({_type(key)}, {_type(value)})"
+        case {"type": "struct", "fields": fields}:
+            return f"STRUCT({', '.join(_name(one['name']) + ' ' + _type(one['type']) for one in fields)})"
+        case str() if kind.startswith("decimal("):
+            return kind.upper()
+    return TYPES.get(str(kind), "VARCHAR")
+
+
+def _paths(storage: Storage, location: Json) -> list[str]:
+    """Table paths are relative to the warehouse, those of sources are not."""
+    if "paths" in location:
+        return [storage.at(path) for path in location["paths"]]
+    if "://" in location["path"]:
+        raise UsageError(
+            f"{location['path']} is not on this machine; `show` reads elsewhere only what is in the warehouse"
+        )
+    return [str(Path(location["path"]).resolve())]
+
+
+def _list(texts: Any) -> str:
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Answer:
+    import duckdb  # noqa: PLC0415 - imported on demand
+
+    try:
+        result = connection.execute(text)
+        rows = result.fetchmany(limit + 1)
+    except duckdb.Error as error:
+        if told := _said(error):
+            raise WarehouseError(f"the data cannot be read: {told}") from None
+        raise UsageError(f"the query failed: {error}") from None
+    columns = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
+    return Answer(columns, [[_plain(value) for value in row] for row in rows[:limit]], len(rows) > limit)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON data: what JSON has no word for becomes text, and not-a-number becomes null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _document(snapshot: Json, answer: Answer) -> Json:
+    names = [column["name"] for column in answer.columns]
+    return {
+        "assetId": snapshot["assetId"],
+        "version": snapshot["version"],
+        "dataVersion": snapshot["dataVersion"],
+        "producedAt": snapshot["producedAt"],
+        "columns": answer.columns,
+        "rows": [dict(zip(names, row, strict=True)) for row in answer.rows],
+        "truncated": answer.truncated,
+        "checks": snapshot["checks"],
+    }
+
+
+def _show_table(snapshot: Json, answer: Answer) -> None:
+    names = [column["name"] for column in answer.columns]
+    output.show(output.table(names, [[_cell(value) for value in row] for row in answer.rows]))
+    more = "; there are more, see --limit" if answer.truncated else ""
+    whole = (
+        f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
+    )
+    output.say(
+        f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])} ({whole}): "
+        f"{len(answer.rows)} rows shown{more}"
+    )
+
+
+def _say_checks(checks: list[Json] | None) -> None:
+    if checks:
+        output.say(run.summary(checks))
+        for line in run.check_lines(checks):
+            output.say(line.plain)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
+    """All that can be told about a version without its data."""
+    if sql is not None:
+        raise UsageError("--sql reads the data: set FRESHLINE_WAREHOUSE to where the tables are")
+    if as_json:
+        output.print_json(snapshot)
+        return
+    columns = [[one["name"], json.dumps(one["type"])] for one in (snapshot["schema"] or {}).get("fields", ())]
+    output.show(output.table(["COLUMN", "TYPE"], columns))
+    output.say(
+        f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
+        f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
+    )
+    _say_checks(snapshot["checks"])
+
+
+def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
+    if sql is not None:
+        raise UsageError(
+            f"version {snapshot['version']} of {snapshot['assetId']!r} has no table to query, only a payload"
+        )
+    if as_json:
+        output.print_json(_document(snapshot, Answer([], [], truncated=False)) | {"payload": snapshot["payload"]})
+        return
+    output.show(json.dumps(snapshot["payload"], indent=2, ensure_ascii=False))
+    output.say(f"{snapshot['assetId']} version {snapshot['version']} has no table; this is its payload")

@@ -1,0 +1,170 @@
+"""`freshline simulate`: days of changes, recorded or made up, through the current and a proposed policy, in seconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.cli.render.format import duration, number
+from freshline.cli.render.text import Text
+from freshline.errors import UsageError
+
+if TYPE_CHECKING:
+    from freshline.cli.commands.scenario import Scenario
+    from freshline.simulation.simulate import Result
+
+Json = dict[str, Any]
+MOST_ASSETS = 20
+# A synthetic week is always the same week.
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def _length(_ctx: click.Context, _parameter: click.Parameter, value: str) -> timedelta:
+    from freshline.definitions.duration import milliseconds  # noqa: PLC0415 - `--help` must not pay for it
+
+    try:
+        found = timedelta(milliseconds=milliseconds(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not found:
+        raise click.BadParameter("must be longer than nothing")
+    return found
+
+
+@command(
+    "simulate",
+    examples=[
+        "freshline simulate --since 7d                          what was recorded, once more",
+        "freshline simulate --since 7d --policy ../proposed     and what another policy would have done",
+        "freshline simulate --load load.yaml --seed 7 --slots 8",
+    ],
+)
+@click.option("--since", default="7d", show_default=True, callback=_length, help="How much time, e.g. 12h or 7d.")
+@click.option(
+    "--policy",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A project whose definitions are compared with the current ones.",
+)
+@click.option(
+    "--load",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A made-up load instead of the recorded past; no database is needed.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same answer.")
+@click.option("--slots", type=click.IntRange(1, 100_000), default=4, show_default=True, help="How many runs at once.")
+@json_option
+@pass_app
+def simulate(
+    app: App, *, since: timedelta, policy: Path | None, load: Path | None, seed: int, slots: int, as_json: bool
+) -> None:
+    """Play days of changes through the policies in virtual time: runs, holds, lag behind the sources, slot hours.
+
+    Without `--load` the reports and runs of the database are replayed through the definitions that are applied; with
+    it, the load goes through the project's files. `--policy` plays the same through another project and shows the
+    difference.
+
+    Everything is fresh at the beginning. docs/simulate.md says what is assumed and what is left out.
+    """
+    from freshline.cli.commands import scenario  # noqa: PLC0415 - `--help` must not pay for it
+
+    if load is not None:
+        chosen = scenario.synthetic(app, load, MONDAY, since, seed)
+    else:
+        chosen = scenario.recorded(app, since, seed)
+    results = {"current": chosen.play(chosen.current, slots)}
+    if policy is not None:
+        results["proposed"] = chosen.play(scenario.project_catalogue(policy, app.settings), slots)
+    if as_json:
+        output.print_json(document(chosen, results, seed=seed, slots=slots))
+        return
+    if not chosen.reports:
+        raise UsageError(f"nothing was reported {chosen.words}", hint="give a made-up load with --load")
+    _show(chosen, results, slots)
+
+
+def document(chosen: Scenario, results: dict[str, Result], *, seed: int, slots: int) -> Json:
+    """The answer as data."""
+    told: Json = {
+        "start": chosen.start.isoformat(),
+        "end": chosen.end.isoformat(),
+        "seed": seed,
+        "slots": slots,
+        "reports": chosen.reports,
+        **{name: result.as_json() for name, result in results.items()},
+    }
+    if "proposed" in results:
+        rows = [row for row in summary(results) if None not in row]
+        told["difference"] = {name: round(after - before, 3) for name, before, after in rows}
+    return told
+
+
+def summary(results: dict[str, Result]) -> list[tuple[str, Any, Any]]:
+    """The figures that are compared: name, current, proposed (None without)."""
+    both = (results["current"], results.get("proposed"))
+    columns = [dict(_figures(one)) if one else {} for one in both]
+    names = list(dict.fromkeys([*columns[0], *columns[1]]))
+    holds = [name for name in names if name.startswith("held: ")]
+    missing = dict.fromkeys(holds, 0) if len(results) > 1 else {}
+    return [(name, columns[0].get(name, missing.get(name)), columns[1].get(name, missing.get(name))) for name in names]
+
+
+def _figures(result: Result) -> list[tuple[str, Any]]:
+    lag = result.lag or {}
+    return [
+        ("runs", result.runs),
+        ("failed", result.failed),
+        ("mixed", result.mixed),
+        ("runs avoided", result.avoided),
+        ("slot hours", result.slot_hours),
+        ("lag p50", lag.get("p50")),
+        ("lag p95", lag.get("p95")),
+        ("lag max", lag.get("max")),
+        ("maxAge breaches", result.breaches),
+        *((f"held: {reason}", count) for reason, count in sorted(result.holds.items())),
+    ]
+
+
+def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
+    output.show(Text((f"{number(chosen.reports)} reports {chosen.words}, {slots} slots", "bold")))
+    columns = ["", "CURRENT", "PROPOSED", "DIFFERENCE"] if len(results) > 1 else ["", "CURRENT"]
+    output.show(output.table(columns, [_row(*row)[: len(columns)] for row in summary(results)]))
+    rows = _slowest(results)
+    if rows:
+        title = f"lag of the {len(rows)} slowest assets (p50 / p95 / max)"
+        output.show("", output.table(["ASSET", *columns[1:3]], rows, title=title))
+    for note in chosen.notes:
+        output.say(note)
+
+
+def _row(name: str, before: Any, after: Any) -> list[str]:
+    difference = after - before if before is not None and after is not None else None
+    sign = "" if difference is None else "+" if difference > 0 else "-" if difference < 0 else ""
+    size = _figure(name, abs(difference)) if difference is not None else "-"
+    return [name, _figure(name, before), _figure(name, after), sign + size]
+
+
+def _figure(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name.startswith("lag"):
+        return duration(value)
+    return f"{value:,.1f}" if name == "slot hours" else number(value)
+
+
+def _slowest(results: dict[str, Result]) -> list[list[str]]:
+    found = [result.lag_by_asset for result in results.values()]
+    worst = {one: max(lags[one]["p95"] for lags in found if one in lags) for one in {*found[0], *found[-1]}}
+    chosen = sorted(worst, key=lambda one: (-worst[one], one))[:MOST_ASSETS]
+    return [[one, *(_lag(lags.get(one)) for lags in found)] for one in chosen]
+
+
+def _lag(lag: dict[str, float] | None) -> str:
+    return " / ".join(duration(lag[name]) for name in ("p50", "p95", "max")) if lag else "-"

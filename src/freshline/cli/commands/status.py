@@ -1,0 +1,167 @@
+"""`freshline status`: how fresh everything is, and what each workflow is up to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.cli.render.decisions import hold_words
+from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
+from freshline.cli.render.text import Table, Text
+
+Json = dict[str, Any]
+
+
+@command(
+    "status",
+    examples=[
+        "freshline status",
+        "freshline status flights.delay.hourly",
+        "freshline status --json | jq '.assets[] | select(.state != \"fresh\") | .assetId'",
+    ],
+)
+@click.argument("name", metavar="[ASSET|SLUG]", required=False)
+@json_option
+@pass_app
+def status(app: App, *, name: str | None, as_json: bool) -> None:
+    """Freshness, last automatic run, next refresh, cooldown, breaker and holds.
+
+    Without a name: all assets and workflows. With an asset or a workflow's slug: that one in detail.
+
+    States: source (made outside), running, missing (never produced), failing (its last runs failed),
+    waiting (queued or held), stale (its inputs changed or it expired), fresh.
+    """
+    with app.looking() as reader:
+        found = reader.status(name)
+    if as_json:
+        output.print_json(found)
+    elif name is None:
+        _overview(found)
+    else:
+        _detail(found)
+
+
+def _overview(found: Json) -> None:
+    now = parse_time(found["at"])
+    if not found["assets"] and not found["workflows"]:
+        output.say("nothing is applied yet; `freshline apply` stores a project's definitions")
+    else:
+        output.show(asset_table(found["assets"], now), "", workflow_table(found["workflows"], now))
+    if found["pools"]:
+        output.show("", _pool_table(found["pools"]))
+    _tell_notes(found)
+
+
+def asset_table(assets: list[Json], now: datetime) -> Table:
+    """The assets, one line each."""
+    columns = ["ASSET", "STATE", "AGE", "EXPIRES", "VERSION", "ROWS", "DATA", "WAITS FOR"]
+    return output.table(columns, [_asset_row(one, now) for one in assets])
+
+
+def workflow_table(workflows: list[Json], now: datetime) -> Table:
+    """The workflows, one line each."""
+    columns = ["WORKFLOW", "V", "RUN", "FAILURES", "BREAKER", "PAUSED", "SUCCEEDED", "AVOIDED"]
+    return output.table(columns, [_workflow_row(one, now) for one in workflows])
+
+
+def _pool_table(pools: list[Json]) -> Table:
+    columns = ["POOL", "PROJECT", "RUNNING", "SLOTS", "QUEUED"]
+    return output.table(columns, [[str(one[name]) for name in map(_pool_field, columns)] for one in pools])
+
+
+def _pool_field(column: str) -> str:
+    return "name" if column == "POOL" else column.lower()
+
+
+def _asset_row(one: Json, now: datetime) -> list[str | Text]:
+    expires = Text(("expired", "orange")) if one["expired"] else distance(one["expiresAt"], now)
+    return [
+        one["assetId"],
+        output.coloured(one["state"]),
+        distance(one["producedAt"], now).removesuffix(" ago"),
+        expires,
+        number(one["version"]),
+        number(one["rows"]),
+        version(one["dataVersion"]),
+        hold_words(one["hold"]),
+    ]
+
+
+def _workflow_row(one: Json, now: datetime) -> list[str | Text]:
+    run = f"{short(one['inFlight'])} {one['inFlightStatus']}" if one["inFlight"] else "-"
+    return [
+        one["slug"],
+        str(one["version"]),
+        run,
+        _failures(one, now),
+        output.coloured(one["breaker"]["state"]),
+        _paused(one),
+        distance(one["succeededAt"], now),
+        number(one["avoided"]),
+    ]
+
+
+def _failures(one: Json, now: datetime) -> str:
+    cooldown = one["cooldown"]
+    if not cooldown["failures"]:
+        return "-"
+    return f"{cooldown['failures']}, again {distance(cooldown['nextEligibleAt'], now)}"
+
+
+def _paused(one: Json) -> str:
+    if not one["paused"]:
+        return "-"
+    return f"until {moment(one['paused']['until'])}" if one["paused"]["until"] else "yes"
+
+
+def _detail(found: Json) -> None:
+    now = parse_time(found["at"])
+    for one in found["assets"]:
+        output.show(Text((one["assetId"], "bold")), output.table(["", ""], _asset_lines(one, now)), "")
+    for one in found["workflows"]:
+        output.show(Text((f"workflow {one['slug']}", "bold")), output.table(["", ""], _workflow_lines(one, now)), "")
+    for one in found["assets"][:1]:
+        output.say(f"`freshline why {one['assetId']}` tells the last decisions")
+    _tell_notes(found)
+
+
+def _asset_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
+    last = one["lastAutoRun"]
+    run = f"{short(last['runId'])} {last['status']} ({last['reason']})" if last else "-"
+    return [
+        ("state", output.coloured(one["state"])),
+        ("held", hold_words(one["hold"]) or "-"),
+        ("produced", f"{moment(one['producedAt'])}  {distance(one['producedAt'], now)}"),
+        ("expires", f"{moment(one['expiresAt'])}  {distance(one['expiresAt'], now)}"),
+        ("next refresh", f"{moment(one['nextRefreshAt'])}  {distance(one['nextRefreshAt'], now)}"),
+        ("version", number(one["version"])),
+        ("data version", one["dataVersion"] or "-"),
+        ("rows, size", f"{number(one['rows'])}, {size(one['bytes'])}"),
+        ("last automatic run", run),
+        ("made by", one["workflowSlug"] or "the outside (a source)"),
+    ]
+
+
+def _workflow_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
+    opened = one["breaker"]["openedAt"]
+    return [
+        ("definition", f"version {one['version']} of project {one['project']}"),
+        ("automatic", "yes" if one["automatic"] else "no"),
+        ("run", f"{one['inFlight']} {one['inFlightStatus']}" if one["inFlight"] else "-"),
+        ("held", hold_words(one["hold"]) or "-"),
+        ("paused", _paused(one)),
+        ("failures", _failures(one, now)),
+        ("breaker", f"open since {moment(opened)}" if opened else "closed"),
+        ("last success", f"{moment(one['succeededAt'])}  {distance(one['succeededAt'], now)}"),
+        ("runs avoided", number(one["avoided"])),
+    ]
+
+
+def _tell_notes(found: Json) -> None:
+    for note in found["notes"]:
+        output.say(f"note: {note}")

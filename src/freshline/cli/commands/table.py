@@ -1,0 +1,182 @@
+"""`freshline table`: the versions of an asset's table, and its Delta log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, limit_option, pass_app, project_option
+from freshline.cli.command import command, examples_text
+from freshline.cli.render import output
+from freshline.cli.render.format import differing, moment, number, size
+from freshline.errors import WarehouseError
+
+if TYPE_CHECKING:
+    from freshline.storage.base import Storage
+    from freshline.store.store import Store
+
+Json = dict[str, Any]
+BATCH = 500
+
+
+@click.group(
+    "table",
+    epilog=examples_text(
+        [
+            "freshline table versions flights.clean",
+            "freshline table rollback flights.clean --to 3",
+            "freshline table vacuum flights.clean",
+            "freshline table repair flights.clean",
+        ]
+    ),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@project_option
+def table() -> None:
+    """List, roll back, vacuum or repair the versions of an asset's table."""
+
+
+@command(
+    "versions", examples=["freshline table versions flights.clean", "freshline table versions flights.clean --json"]
+)
+@click.argument("asset")
+@limit_option(20)
+@json_option
+@pass_app
+def versions(app: App, *, asset: str, limit: int, as_json: bool) -> None:
+    """The versions of an asset, newest first: when, how many rows, and what differed from the one before."""
+    with app.reader() as reader:
+        found = [_version(row) for row in reader.snapshots(asset, limit)]
+    if as_json:
+        output.print_json({"assetId": asset, "versions": found})
+        return
+    columns = ["version", "table", "produced", "rows", "size", "what changed"]
+    output.show(output.table(columns, [_cells(one) for one in found]))
+
+
+def _version(row: Json) -> Json:
+    kept = ("version", "tableVersion", "dataVersion", "changed", "producedAt", "rows", "bytes", "runId", "difference")
+    return {**{name: row[name] for name in kept}, "head": row["head"], "goneAt": row["goneAt"]}
+
+
+def _cells(one: Json) -> list[str]:
+    return [
+        f"{one['version']}{' *' if one['head'] else ''}",
+        "" if one["tableVersion"] is None else str(one["tableVersion"]),
+        moment(one["producedAt"]),
+        "" if one["rows"] is None else number(one["rows"]),
+        "" if one["bytes"] is None else size(one["bytes"]),
+        "not kept any more" if one["goneAt"] else _changed(one),
+    ]
+
+
+def _changed(one: Json) -> str:
+    return differing(one["difference"] or {}) if one["changed"] else "nothing"
+
+
+@command("rollback", examples=["freshline table rollback flights.clean --to 3"])
+@click.argument("asset")
+@click.option(
+    "--to", "version", metavar="N", type=click.IntRange(1), required=True, help="`table versions` lists them."
+)
+@json_option
+@pass_app
+def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
+    """Make an earlier version current again, as a new version with the same rows. No data is copied or lost.
+
+    Consumers run as after any other change. The workflow that makes the asset goes on from there: mend or pause it
+    first, or its next run may bring back what you rolled back.
+    """
+    with app.store() as store:
+        made = store.rollback_table(asset, version)
+    if as_json:
+        output.print_json(_camel(made))
+    else:
+        how = "" if made["changed"] else ", as before"
+        output.say(f"{asset} is at version {made['sequence']}{how}, with the rows of version {version}")
+
+
+@command("vacuum", examples=["freshline table vacuum flights.clean", "freshline table vacuum --all"])
+@click.argument("asset", required=False)
+@click.option("--all", "everything", is_flag=True, help="All tables.")
+@json_option
+@pass_app
+def vacuum(app: App, *, asset: str | None, everything: bool, as_json: bool) -> None:
+    """Mark versions beyond their retention, and delete the files of those that were marked some minutes ago.
+
+    The materializer does this by itself. Heads, what runs are pinned to, and what `keepVersions` and `keep` hold stays.
+    """
+    if (asset is None) != everything:
+        raise click.UsageError("name an asset, or use --all")
+    with app.store() as store:
+        storage = _ours(store)
+        if asset is not None:
+            store.reader.find(asset)
+        found = _vacuum(store, storage, asset)
+    if as_json:
+        output.print_json(found)
+    else:
+        output.say(f"{found['marked']} versions marked, the files of {found['removed']} removed")
+
+
+def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
+    from freshline.store.tables.vacuum import clean  # noqa: PLC0415 - `--help` must not pay for it
+
+    marked, removed, after = 0, 0, ""
+    while True:
+        page = store.mark_versions(after, BATCH, only=asset)
+        marked += page.marked
+        if page.last is None or page.tables < BATCH:
+            break
+        after = page.last
+    while (done := clean(store, storage, BATCH, only=asset)) > 0:
+        removed += done
+    return {"marked": marked, "removed": removed}
+
+
+@command("repair", examples=["freshline table repair flights.clean"])
+@click.argument("asset")
+@json_option
+@pass_app
+def repair(app: App, *, asset: str, as_json: bool) -> None:
+    """Write the table's Delta log anew from what the database knows, so that other engines can read it again.
+
+    The data files are not touched. Commits that others wrote into the log are lost: a table has one writer.
+    """
+    from freshline.delta.sync import TableLog  # noqa: PLC0415 - `--help` must not pay for it
+
+    with app.store() as store:
+        store.relog_table(asset, TableLog(_ours(store)).rebuild)
+        head = store.reader.snapshot(asset)
+    if as_json:
+        output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
+    else:
+        output.say(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
+
+
+def _ours(store: Store) -> Storage:
+    from freshline.storage.base import storage_at  # noqa: PLC0415 - as above
+    from freshline.storage.layout import is_ours  # noqa: PLC0415 - `--help` must not pay for it
+
+    storage = storage_at(store.settings.warehouse_at)
+    if not is_ours(storage, store.warehouse_id):
+        raise WarehouseError(
+            f"{storage} is not the warehouse of this database, or cannot be read",
+            hint="set FRESHLINE_WAREHOUSE to it",
+        )
+    return storage
+
+
+def _camel(row: Json) -> Json:
+    return {
+        "assetId": row["asset_id"],
+        "version": row["sequence"],
+        "dataVersion": row["data_version"],
+        "tableVersion": row["table_version"],
+        "changed": row["changed"],
+    }
+
+
+for _command in (versions, rollback, vacuum, repair):
+    table.add_command(_command)

@@ -1,0 +1,109 @@
+"""`freshline token`: who may use the HTTP API."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app, project_option
+from freshline.cli.command import command, examples_text
+from freshline.cli.render import output
+from freshline.cli.render.format import moment
+from freshline.definitions.duration import milliseconds
+from freshline.errors import UsageError
+
+SCOPES = ("read", "operate", "admin")
+PREFIX = "freshline_"
+BYTES = 32
+
+
+@click.group(
+    "token",
+    epilog=examples_text(["freshline token create ci --scope operate", "freshline token list"]),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@project_option
+def token() -> None:
+    """Make, list and revoke the tokens of the HTTP API.
+
+    Scopes: `read` looks, `operate` also reports, runs, cancels and pauses, `admin` also sees the audit and changes
+    webhooks.
+    """
+
+
+@command(
+    "create",
+    examples=[
+        "freshline token create dashboard --scope read",
+        "freshline token create ci --scope operate --expires 30d",
+    ],
+)
+@click.argument("name")
+@click.option("--scope", type=click.Choice(SCOPES), default="read", show_default=True, help="What it may do.")
+@click.option("--expires", metavar="D", default="90d", show_default=True, help="How long it is good for.")
+@json_option
+@pass_app
+def create(app: App, *, name: str, scope: str, expires: str, as_json: bool) -> None:
+    """Make a token and show it, this once: only a digest of it is stored."""
+    secret = PREFIX + secrets.token_urlsafe(BYTES)
+    lifetime = _lifetime(expires)
+    with app.store() as store:
+        store.create_token(name, scope, hashlib.sha256(secret.encode()).digest(), lifetime_ms=lifetime)
+        (made,) = [one for one in store.reader.tokens() if one["name"] == name and one["revokedAt"] is None]
+    if as_json:
+        output.print_json({**made, "token": secret})
+        return
+    click.echo(secret)
+    output.say(f"'{name}' may {scope} until {moment(made['expiresAt'])}; keep the token, it is not shown again")
+
+
+@command("list", examples=["freshline token list", "freshline token list --json"])
+@json_option
+@pass_app
+def list_(app: App, *, as_json: bool) -> None:
+    """List the tokens, newest first, with when they were used last."""
+    with app.reader() as reader:
+        found = reader.tokens()
+    if as_json:
+        output.print_json(found)
+    elif found:
+        columns = ["NAME", "SCOPE", "STATE", "CREATED", "EXPIRES", "LAST USED"]
+        output.show(output.table(columns, [_cells(one) for one in found]))
+    else:
+        output.say("there are none; `freshline token create NAME` makes one")
+
+
+@command("revoke", examples=["freshline token revoke ci"])
+@click.argument("name")
+@json_option
+@pass_app
+def revoke(app: App, *, name: str, as_json: bool) -> None:
+    """Make a token worth nothing, from the next request on."""
+    with app.store() as store:
+        store.revoke_token(name)
+    if as_json:
+        output.print_json({"name": name, "revoked": True})
+    else:
+        output.say(f"'{name}' is revoked")
+
+
+for part in (create, list_, revoke):
+    token.add_command(part)
+
+
+def _lifetime(text: str) -> int:
+    try:
+        found = milliseconds(text)
+    except ValueError as error:
+        raise UsageError(f"--expires: {error}") from None
+    if found == 0:
+        raise UsageError("--expires is 0; a token is good for some time")
+    return found
+
+
+def _cells(one: dict[str, str | None]) -> list[str]:
+    state = "revoked" if one["revokedAt"] else "active" if one["active"] else "expired"
+    times = (moment(one[name]) for name in ("createdAt", "expiresAt", "usedAt"))
+    return [str(one["name"]), str(one["scope"]), state, *times]

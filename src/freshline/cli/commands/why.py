@@ -1,0 +1,122 @@
+"""`freshline why`: the last decisions about an asset, in words, with the versions that they were based on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from freshline.cli.app import App, json_option, limit_option, pass_app
+from freshline.cli.command import command
+from freshline.cli.render import output
+from freshline.cli.render import run as account
+from freshline.cli.render.decisions import sentence, vectors, when
+from freshline.cli.render.format import differing, short
+from freshline.cli.render.text import Text
+
+if TYPE_CHECKING:
+    from freshline.cli.backend.protocol import Looking
+
+Json = dict[str, Any]
+
+ABOUT = """{question}
+
+Every decision is stored with its reason and its evidence: the data versions of the inputs that the last success
+read beside the current ones. Equal decisions in a row are counted.
+"""
+
+
+def _examples(name: str) -> list[str]:
+    return [
+        f"freshline {name} flights.delay.hourly",
+        f"freshline {name} flights-delay --limit 3    a workflow, by its slug",
+        f"freshline {name} flights.delay.hourly --json",
+    ]
+
+
+def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
+    with app.looking() as reader:
+        decisions = reader.why(name, limit)
+        if not decisions:
+            _tell_none(reader, name)
+        if as_json:
+            output.print_json(decisions)
+            return
+        if decisions:
+            _tell_state(reader, name)
+    for decision in decisions:
+        tell(decision)
+
+
+def tell(decision: Json) -> None:
+    """One decision: when, the sentence, and the vectors side by side."""
+    run = f"  (run {short(decision['runId'])})" if decision["runId"] else ""
+    told = (sentence(decision), output.STATE_COLOURS[decision["outcome"]])
+    output.show(Text((when(decision), "bold"), "  ", told, (run, "dim")))
+    if rows := vectors(decision):
+        output.show(output.table(["INPUT", "LAST READ", "NOW", ""], rows, indent=4))
+
+
+def _tell_state(reader: Looking, name: str) -> None:
+    status = reader.status(name)
+    for one in status["assets"]:
+        output.show(Text((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
+        if one["version"] is not None:
+            _tell_version(reader.snapshot(one["assetId"]))
+    for workflow in status["workflows"]:
+        _tell_failure(reader, workflow["slug"])
+
+
+def _tell_version(snapshot: Json) -> None:
+    """What made the current version another one than that before it, and which of its checks did not pass."""
+    if snapshot["changed"] and snapshot["difference"]:
+        output.show(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}")
+    for line in account.check_lines(snapshot["checks"] or ()):
+        output.show(line)
+
+
+def _tell_failure(reader: Looking, slug: str) -> None:
+    """The checks that the last run failed by, if it did."""
+    for run in reader.runs(1, workflow=slug):
+        if checks := (run["error"] or {}).get("checks"):
+            output.show(f"the last run {short(run['id'])} published nothing:")
+            for line in account.check_lines(checks):
+                output.show(line)
+
+
+def _tell_none(reader: Looking, name: str) -> None:
+    found = reader.find(name)
+    if found.get("assetId") and found["workflowSlug"] is None:
+        output.say(
+            f"{name} is a source: the outside makes it and `freshline report {name}` says so; nothing is decided"
+        )
+    else:
+        output.say(f"nothing was decided about {name} yet; is `freshline materializer` (or `freshline dev`) running?")
+
+
+@command(
+    "why",
+    help=ABOUT.format(question="Why an asset was, or was not, refreshed: the last decisions with evidence."),
+    examples=_examples("why"),
+)
+@click.argument("name", metavar="ASSET|SLUG")
+@limit_option(10)
+@json_option
+@pass_app
+def why(app: App, *, name: str, limit: int, as_json: bool) -> None:
+    """Answer for an asset or a workflow."""
+    _answer(app, name, limit, as_json=as_json)
+
+
+@command(
+    "why-not",
+    help=ABOUT.format(question="Why an asset was not refreshed: the same answer as `why`."),
+    examples=_examples("why-not"),
+)
+@click.argument("name", metavar="ASSET|SLUG")
+@limit_option(10)
+@json_option
+@pass_app
+def why_not(app: App, *, name: str, limit: int, as_json: bool) -> None:
+    """Answer for an asset or a workflow."""
+    _answer(app, name, limit, as_json=as_json)

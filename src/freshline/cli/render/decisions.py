@@ -1,0 +1,242 @@
+"""Decisions in words: what was decided, why, until when, and what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from freshline.cli.render.format import duration, moment, short, version
+from freshline.model.enums import Outcome, Reason
+
+Json = dict[str, Any]
+
+_MOTIONS = {
+    "running": "which is running",
+    "queued": "which is queued",
+    "due": "which is about to be considered",
+    "unabsorbed": "whose inputs have just changed",
+    "timer": "whose freshness has just run out",
+}
+
+
+def sentence(decision: Json) -> str:
+    """One decision as one sentence, e.g. `held: waiting for upstream workflow 'b', which is running`."""
+    tell = _TELLERS.get(decision["reason"])
+    evidence: Json = decision["evidence"]
+    told = tell(decision, evidence) if tell else decision["reason"]
+    return f"{_VERBS.get(decision['outcome'], decision['outcome'])}: {told}{_also(evidence)}"
+
+
+def when(decision: Json) -> str:
+    """The time of a decision, and how often it fell again."""
+    count = decision.get("count", 1)
+    last = decision.get("lastAt")
+    again = f" ({count}x, last {moment(last)})" if count > 1 and last else ""
+    return moment(decision["at"]) + again
+
+
+def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
+    """The evidence side by side: asset, version that the last success read, version now, and what that means."""
+    return [
+        (one["assetId"], version(one.get("from")), version(one.get("to")), _meaning(one))
+        for one in decision["evidence"].get("inputs", ())
+    ]
+
+
+def hold_words(hold: Json | None) -> str:
+    """A hold of `status` in a few words."""
+    if hold is None:
+        return ""
+    blocker = f" {hold['blocker']}" if hold.get("blocker") else ""
+    until = f" until {moment(hold['until'])}" if hold.get("until") else ""
+    return f"{hold['reason'].replace('-', ' ')}{blocker}{until}"
+
+
+def _meaning(one: Json) -> str:
+    if not one.get("changed"):
+        return "the same"
+    return "changed" if one.get("triggers") else "changed, may not trigger"
+
+
+def _missing(_decision: Json, evidence: Json) -> str:
+    return f"{_asset(evidence)} was never produced"
+
+
+def _retry(_decision: Json, evidence: Json) -> str:
+    cause = _CAUSES.get(evidence.get("cause", ""), _definition_changed)
+    return f"tried again after a failure; {cause(_decision, evidence)}"
+
+
+def _definition_changed(_decision: Json, _evidence: Json) -> str:
+    return "its definition changed since the last success"
+
+
+def _upstream_update(_decision: Json, evidence: Json) -> str:
+    changed = [i for i in evidence.get("inputs", ()) if i.get("changed") and i.get("triggers")]
+    moves = [f"{i['assetId']!r} changed ({version(i.get('from'))} -> {version(i.get('to'))})" for i in changed]
+    return _list(moves) or "an input changed"
+
+
+def _expired(_decision: Json, evidence: Json) -> str:
+    expiry = evidence.get("expiry") or {}
+    at = f" at {moment(expiry['expiresAt'])}" if expiry.get("expiresAt") else ""
+    if expiry.get("reason") == "manual":
+        return f"{_asset(evidence)} was expired by hand{at}"
+    return f"the freshness of {_asset(evidence)} ran out{at} ({expiry.get('reason', 'unknown')})"
+
+
+def _input_missing(_decision: Json, evidence: Json) -> str:
+    missing = evidence.get("missing", [])
+    verb = "does not exist yet" if len(missing) == 1 else "do not exist yet"
+    return f"{_names(missing) or 'an input'} {verb}"
+
+
+def _in_flight(_decision: Json, evidence: Json) -> str:
+    renewed = "; that run will read the new data" if evidence.get("renewed") else ""
+    return f"its run {short(evidence.get('runId'))} is already {evidence.get('runStatus', 'there')}{renewed}"
+
+
+def _paused(decision: Json, evidence: Json) -> str:
+    until = f"until {moment(evidence['until'])}" if evidence.get("until") else "without an end"
+    return f"it is paused {until}; `freshline resume {decision['workflowSlug']}` ends that"
+
+
+def _breaker_open(decision: Json, evidence: Json) -> str:
+    probe = (
+        f"the next try is at {moment(evidence['nextProbeAt'])}" if evidence.get("nextProbeAt") else "it tries seldom"
+    )
+    return (
+        f"its breaker is open after {_times(evidence.get('failures'))}; {probe}; "
+        f"`freshline reset {decision['workflowSlug']}` closes it"
+    )
+
+
+def _cooling_down(_decision: Json, evidence: Json) -> str:
+    return f"it cools down after {_times(evidence.get('failures'))}{_until(evidence)}"
+
+
+def _canceled(decision: Json, _evidence: Json) -> str:
+    slug = decision["workflowSlug"]
+    return (
+        "a run with exactly these versions was canceled; "
+        f"new data, `freshline run {slug}` or `freshline reset {slug}` ends that"
+    )
+
+
+def _quiet_hours(_decision: Json, evidence: Json) -> str:
+    return f"it has quiet hours{_until(evidence)}"
+
+
+def _input_too_old(_decision: Json, evidence: Json) -> str:
+    limit = evidence.get("maxAgeMs")
+    allowed = f"; at most {duration(limit / 1000)} are allowed" if limit is not None else ""
+    return f"its input {_asset(evidence)} is too old (produced {moment(evidence.get('producedAt'))}{allowed})"
+
+
+def _waiting_for_all(_decision: Json, evidence: Json) -> str:
+    return f"it runs when all inputs moved; {_names(evidence.get('waitingFor', [])) or 'some'} did not yet"
+
+
+def _waiting_for_upstream(_decision: Json, evidence: Json) -> str:
+    blockers = [_blocker(one) for one in evidence.get("blockers", ())]
+    end = evidence.get("deadline") or evidence.get("until")
+    latest = f", until {moment(end)} at the latest" if end else ""
+    return f"waiting for upstream {_list(blockers) or 'workflows'}{latest}"
+
+
+def _debouncing(_decision: Json, evidence: Json) -> str:
+    return f"it lets updates settle{_until(evidence)}"
+
+
+def _min_interval(_decision: Json, evidence: Json) -> str:
+    return f"it ran a short time ago; not again{_until(evidence, 'before')}"
+
+
+def _up_to_date(_decision: Json, evidence: Json) -> str:
+    gone = (
+        f"; its queued run {short(evidence['superseded'])} is not needed any more" if evidence.get("superseded") else ""
+    )
+    return f"it was computed from exactly the current inputs{gone}"
+
+
+def _policy_off(_decision: Json, _evidence: Json) -> str:
+    return "its autoMaterialize is switched off"
+
+
+def _not_auto(_decision: Json, _evidence: Json) -> str:
+    return "it has no autoMaterialize block, so it runs only when asked to"
+
+
+def _evaluation_failed(_decision: Json, evidence: Json) -> str:
+    return f"it could not be decided: {evidence.get('error', 'no error was stored')}"
+
+
+def _also(evidence: Json) -> str:
+    passed = _list([_blocker(one) for one in evidence.get("waitedOut", ())])
+    others = [reason.replace("-", " ") for reason in evidence.get("alsoHeldBy", ())]
+    mixed = f"; it did not wait any longer for {passed}, so it may read a mix" if passed else ""
+    return mixed + (f"; also held by {_list(others)}" if others else "")
+
+
+def _blocker(one: Json) -> str:
+    motion = one.get("motion", "")
+    until = f" until {moment(one['until'])}" if one.get("until") else ""
+    state = _MOTIONS.get(
+        motion, f"which is held: {motion.replace('-', ' ')}" if motion in _HOLDS else "which is moving"
+    )
+    return f"workflow {one.get('workflowSlug')!r}, {state}{until}"
+
+
+def _until(evidence: Json, word: str = "until") -> str:
+    return f" {word} {moment(evidence['until'])}" if evidence.get("until") else ""
+
+
+def _asset(evidence: Json) -> str:
+    return repr(evidence["assetId"]) if evidence.get("assetId") else "an output"
+
+
+def _times(failures: int | None) -> str:
+    return "failures" if failures is None else "1 failure" if failures == 1 else f"{failures} failures"
+
+
+def _names(ids: list[str]) -> str:
+    return _list([repr(one) for one in ids])
+
+
+def _list(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+_VERBS = {Outcome.RUN: "run", Outcome.HOLD: "held", Outcome.SKIP: "nothing to do", Outcome.ERROR: "error"}
+
+_CAUSES: dict[str, Callable[[Json, Json], str]] = {
+    Reason.MISSING: _missing,
+    Reason.DEFINITION_CHANGED: _definition_changed,
+    Reason.UPSTREAM_UPDATE: _upstream_update,
+    Reason.EXPIRED: _expired,
+}
+
+_HOLDS: dict[str, Callable[[Json, Json], str]] = {
+    Reason.INPUT_MISSING: _input_missing,
+    Reason.IN_FLIGHT: _in_flight,
+    Reason.PAUSED: _paused,
+    Reason.BREAKER_OPEN: _breaker_open,
+    Reason.COOLING_DOWN: _cooling_down,
+    Reason.CANCELED: _canceled,
+    Reason.QUIET_HOURS: _quiet_hours,
+    Reason.INPUT_TOO_OLD: _input_too_old,
+    Reason.WAITING_FOR_ALL: _waiting_for_all,
+    Reason.WAITING_FOR_UPSTREAM: _waiting_for_upstream,
+    Reason.DEBOUNCING: _debouncing,
+    Reason.MIN_INTERVAL: _min_interval,
+}
+
+_TELLERS: dict[str, Callable[[Json, Json], str]] = {
+    **_CAUSES,
+    **_HOLDS,
+    Reason.RETRY: _retry,
+    Reason.UP_TO_DATE: _up_to_date,
+    Reason.POLICY_OFF: _policy_off,
+    Reason.NOT_AUTO: _not_auto,
+    Reason.EVALUATION_FAILED: _evaluation_failed,
+}

@@ -1,0 +1,116 @@
+"""What became of an event, in words: one line per workflow that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from freshline.cli.render.decisions import sentence
+from freshline.cli.render.format import moment, short
+from freshline.cli.render.output import coloured
+from freshline.cli.render.rows import event_words
+from freshline.cli.render.text import Text
+from freshline.model.enums import EventType, Fate, FateReason, Outcome, Reason
+
+Json = dict[str, Any]
+
+COLUMNS = ["WORKFLOW", "FATE", ""]
+ABOUT_ASSETS = {EventType.ASSET_PRODUCED: "no workflow consumes it", EventType.ASSET_EXPIRED: "no workflow makes it"}
+
+_STARTED = {
+    FateReason.MANUAL: "by hand",
+    Reason.MISSING: "because an output was never produced",
+    Reason.DEFINITION_CHANGED: "because its definition changed",
+    Reason.UPSTREAM_UPDATE: "for another update",
+    Reason.EXPIRED: "because its freshness ran out",
+    Reason.RETRY: "after a failure",
+}
+
+_IGNORED = {
+    FateReason.UNCHANGED: "the data is the same as before",
+    FateReason.LATE: "it came late: a later one is the current version",
+    FateReason.DOES_NOT_TRIGGER: "its policy lets this input, or the expiry of this output, cause no run",
+    FateReason.BASELINE: "it was taken as read when the definition was applied",
+    FateReason.CLOCK_RESET: "its freshness clock was set anew",
+    Reason.UP_TO_DATE: "the last success had read the same data",
+    Reason.POLICY_OFF: "its autoMaterialize is switched off",
+    Reason.NOT_AUTO: "it has no autoMaterialize block, so it runs only when asked to",
+}
+
+_PENDING = {
+    FateReason.UNABSORBED: "nobody has taken it up yet; is `freshline materializer` (or `freshline dev`) running?",
+    FateReason.DUE: "it is about to be considered",
+}
+
+
+def headline(event: Json) -> Text:
+    """The event itself."""
+    parts = [moment(event["time"]), event["type"], event["subject"], event_words(event)]
+    return Text.join("  ", [Text((part, "bold" if part == event["subject"] else "")) for part in parts if part])
+
+
+def cells(fate: Json) -> Sequence[str | Text]:
+    """One workflow: the fate, and what that means."""
+    return [fate["workflowSlug"], coloured(fate["fate"]), fate_words(fate)]
+
+
+def fate_words(fate: Json) -> str:
+    """A fate as half a sentence."""
+    return _TELLERS[Fate(fate["fate"])](fate)
+
+
+def nobody(event: Json) -> str:
+    """Why there is no fate to tell."""
+    return ABOUT_ASSETS.get(event["type"], "this kind of event concerns no workflow: nothing runs because of it")
+
+
+def left_out(event: Json) -> str | None:
+    """That there are more workflows than were asked for."""
+    missing = event["consumers"] - len(event["fates"])
+    return f"{missing:,} more workflows consume it; --limit shows more" if missing > 0 else None
+
+
+def _run(fate: Json) -> str:
+    return f"run {short(fate['runId'])}, which {_STATUS.get(fate['runStatus'], 'is ' + str(fate['runStatus']))}"
+
+
+def _triggered(fate: Json) -> str:
+    return f"it started {_run(fate)}"
+
+
+def _included(fate: Json) -> str:
+    if fate["reason"] == FateReason.RENEWED:
+        return f"it is in {_run(fate)}: that run was queued already and was moved to it"
+    return f"it is in {_run(fate)}: that run was started {_STARTED.get(fate['reason'], 'for ' + fate['reason'])}"
+
+
+def _superseded(fate: Json) -> str:
+    newer = f"a newer one (event {short(fate['supersededBy'])})"
+    return f"{newer} is in {_run(fate)}" if fate["runId"] else f"{newer} came before any run read it"
+
+
+def _held(fate: Json) -> str:
+    outcome = Outcome.ERROR if fate["reason"] == Reason.EVALUATION_FAILED else Outcome.HOLD
+    told = sentence({**fate, "outcome": outcome}).partition(": ")[2]
+    failed = fate["runStatus"] in {"failed", "canceled"}
+    return f"{told}; its run {short(fate['runId'])} {fate['runStatus']}" if failed else told
+
+
+def _ignored(fate: Json) -> str:
+    return _IGNORED.get(fate["reason"], str(fate["reason"]))
+
+
+def _pending(fate: Json) -> str:
+    return _PENDING.get(fate["reason"], str(fate["reason"]))
+
+
+_STATUS = {"failed": "failed", "succeeded": "succeeded", "canceled": "was canceled"}
+
+_TELLERS: dict[Fate, Callable[[Json], str]] = {
+    Fate.TRIGGERED: _triggered,
+    Fate.INCLUDED: _included,
+    Fate.SUPERSEDED: _superseded,
+    Fate.HELD: _held,
+    Fate.IGNORED: _ignored,
+    Fate.PENDING: _pending,
+}

@@ -1,0 +1,214 @@
+"""Python definitions of a project: its `workflows/**/*.py` are imported afresh, and leave nothing behind."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from traceback import extract_tb
+from types import CodeType, ModuleType
+from typing import Any
+
+from freshline.definitions.decorators import CONTEXT, AssetFunction, collecting
+from freshline.definitions.names import suggestion, view_of
+from freshline.definitions.validation.findings import Findings
+from freshline.definitions.validation.problems import Loc, Problem
+from freshline.errors import DefinitionError, FreshlineError, Place
+
+_importing = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOrigin:
+    """The origin of a workflow that a decorated function declares."""
+
+    data: Any
+    at: Place
+
+    def place(self, loc: Loc = ()) -> Place:  # noqa: ARG002  # all of it is written at the function
+        """The file and line of the function."""
+        return self.at
+
+
+def decorated_functions(root: Path, files: Sequence[Path], findings: Findings) -> list[AssetFunction]:
+    """The `@asset` functions of the given files. What their code raises becomes an error with the user's line."""
+    if not files:
+        return []
+    with _importing, _fresh_imports(root), collecting() as found:
+        for file in files:
+            _import(root, file, findings)
+    return [replace(one, place=_relative(one.place, root)) for one in found]
+
+
+def workflow_origins(functions: list[AssetFunction], known: Iterable[str], findings: Findings) -> list[FunctionOrigin]:
+    """The workflows that the functions declare, with each parameter resolved to one of the `known` assets (R10.4)."""
+    views: dict[str, list[str]] = {}
+    for asset_id in sorted(set(known)):
+        views.setdefault(view_of(asset_id).lower(), []).append(asset_id)
+    return [_origin(function, views, findings) for function in functions]
+
+
+def _origin(declared: AssetFunction, views: dict[str, list[str]], findings: Findings) -> FunctionOrigin:
+    step = declared.definition["steps"][0]
+    origin = FunctionOrigin({**declared.definition, "steps": [step]}, declared.place)
+    consumes = []
+    for name, asset_id in _named_inputs(declared, views, origin, findings):
+        view = {} if view_of(asset_id) == name else {"as": name}
+        consumes.append({"assetId": asset_id, **view, **declared.blocks.get(name, {})})
+    job = {**step["job"], "entrypoint": declared.entrypoint}
+    complete = {**step, "job": job, **({"consumes": consumes} if consumes else {})}
+    data = {**declared.definition, "steps": [complete]}
+    if not _storable(data):
+        message = "holds a number that is not finite, or a text with the character NUL or half a surrogate pair"
+        findings.add(origin, Problem(("steps", 0, "produces", 0), f"{message}; remove it"))
+    return replace(origin, data=data)
+
+
+def _storable(data: Any) -> bool:
+    """Whether PostgreSQL can keep it. What is no JSON at all is told by the models, with its field."""
+    try:
+        text = json.dumps(data, allow_nan=False, default=str, ensure_ascii=False)
+    except ValueError:
+        return False
+    return "\\u0000" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _named_inputs(
+    declared: AssetFunction, views: dict[str, list[str]], origin: FunctionOrigin, findings: Findings
+) -> Iterator[tuple[str, str]]:
+    parameters = declared.definition.get("parameters") or {}
+    signature = {parameter.name: parameter for parameter in declared.parameters}
+    for name in [*signature, *(name for name in declared.inputs if name not in signature)]:
+        if name in declared.inputs:
+            yield name, declared.inputs[name]
+        elif name != CONTEXT and name not in parameters:
+            found = views.get(name.lower(), [])
+            if len(found) == 1:
+                yield name, found[0]
+            elif signature[name].default is signature[name].empty:
+                findings.add(origin, Problem(("steps", 0, "produces", 0), _unresolved(name, found, views)))
+
+
+def _unresolved(name: str, found: list[str], views: dict[str, list[str]]) -> str:
+    if found:
+        return f"parameter {name!r} may be {' or '.join(map(repr, found))}; say which with inputs={{{name!r}: ...}}"
+    near = suggestion(name, views) or ""
+    return f"parameter {name!r} names no known asset{near or ';'} say which with inputs={{{name!r}: 'asset.id'}}"
+
+
+def _import(root: Path, file: Path, findings: Findings) -> None:
+    shown = file.relative_to(root).as_posix()
+    name = _module_name(root, file)
+    if not all(part.isidentifier() for part in name.split(".")):
+        message = "cannot be imported; allowed are letters, digits and _ in names of Python files"
+        findings.errors.append(DefinitionError(message, place=Place(shown)))
+        return
+    try:
+        _is_the_file(importlib.import_module(name), file, shown)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # whatever the user's code does must not end the loader
+        findings.errors.append(_told(error, root, shown))
+
+
+def _module_name(root: Path, file: Path) -> str:
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _is_the_file(module: ModuleType, file: Path, shown: str) -> None:
+    if Path(module.__file__ or "").resolve() != file.resolve():
+        message = f"another package {module.__name__.split('.')[0]!r} hides it: {module.__file__}"
+        raise DefinitionError(message, place=Place(shown), hint="add an empty workflows/__init__.py")
+
+
+def _told(error: BaseException, root: Path, shown: str) -> DefinitionError:
+    if isinstance(error, FreshlineError):
+        place = error.place or _user_frame(error, root) or Place(shown)
+        return DefinitionError(error.message, place=_relative(place, root), hint=error.hint)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = _relative(Place(error.filename, error.lineno), root)
+        return DefinitionError(f"cannot be parsed as Python: {error.msg}", place=place)
+    text = str(error).strip().splitlines()
+    said = f"{type(error).__name__}: {text[0][:500]}" if text else type(error).__name__
+    return DefinitionError(f"importing it raised {said}", place=_user_frame(error, root) or Place(shown))
+
+
+def _user_frame(error: BaseException, root: Path) -> Place | None:
+    frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(root)]
+    return _relative(Place(frames[-1].filename, frames[-1].lineno), root) if frames else None
+
+
+def _relative(place: Place, root: Path) -> Place:
+    path = Path(place.file)
+    return Place(path.relative_to(root).as_posix(), place.line) if path.is_relative_to(root) else place
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles what is in the file now: cached bytecode is compared by whole seconds, which an edit can beat."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class ProjectFinder(MetaPathFinder):
+    """Finds modules as usual, and loads those of the project from source."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The usual spec, without the bytecode that may be older than the source."""
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, SourceFileLoader) or not _inside(spec.origin, self._root):
+            return None
+        spec.loader = _FromSource(fullname, str(spec.origin))
+        spec.cached = None
+        return spec
+
+
+@contextmanager
+def _fresh_imports(root: Path) -> Iterator[None]:
+    """Put the project on the import path; afterwards the path and the modules are as they were before."""
+    finder, path, hidden = ProjectFinder(root), list(sys.path), _take_away(root)
+    importlib.invalidate_caches()
+    sys.path.insert(0, str(root))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        sys.path[:] = path
+        _take_away(root)
+        sys.modules.update(hidden)
+
+
+def _take_away(root: Path) -> dict[str, ModuleType]:
+    """Remove the project's modules, and whatever else is called `workflows`, from the loaded ones."""
+    names = [name for name, module in sys.modules.items() if name.split(".")[0] == "workflows" or _of(module, root)]
+    return {name: sys.modules.pop(name) for name in names if name.split(".")[0] not in {"__main__", "freshline"}}
+
+
+def _of(module: ModuleType | None, root: Path) -> bool:
+    """Whether a module is the project's own. One that a virtual environment inside the project holds is not."""
+    file = getattr(module, "__file__", None)
+    places = [file] if file else list(getattr(module, "__path__", ()) or ())
+    return any(_inside(str(place), root) for place in places)
+
+
+def _inside(place: str | None, root: Path) -> bool:
+    if place is None or not place.startswith(f"{root}{os.sep}"):
+        return False
+    parts = Path(place).relative_to(root).parts
+    return "site-packages" not in parts and not any(part.startswith(".") for part in parts)

@@ -1,0 +1,256 @@
+"""A project directory, read and checked as a whole, without a database."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from freshline.definitions.fingerprint import code_hash, definition_fingerprint, job_fingerprint, needs_code
+from freshline.definitions.loading import document
+from freshline.definitions.loading.manifest import FILE, read_manifest
+from freshline.definitions.loading.modules import decorated_functions, workflow_origins
+from freshline.definitions.names import suggestion, view_of
+from freshline.definitions.policy import compile_policy
+from freshline.definitions.schema.workflow import Source, Workflow
+from freshline.definitions.sql.files import with_sql_files
+from freshline.definitions.sql.lint import sql_problems
+from freshline.definitions.validation.consistency import inconsistencies
+from freshline.definitions.validation.entrypoints import EntryPoints
+from freshline.definitions.validation.findings import Findings, Origin
+from freshline.definitions.validation.problems import Problem, explain, show
+from freshline.definitions.validation.references import Draft, check_references
+from freshline.errors import DefinitionError, Place
+from freshline.model.policy import Policy
+
+_TEXTS = (".yaml", ".yml", ".json")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+Definition = TypeVar("Definition", Workflow, Source)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a project may hold. `definitions`: documents in each of its two directories."""
+
+    file_bytes: int = 1024 * 1024
+    definitions: int = 10_000
+
+
+@dataclass(frozen=True)
+class LoadedWorkflow:
+    """A valid workflow, where it was written, and what follows from it."""
+
+    definition: Workflow
+    place: Place
+    policy: Policy
+    fingerprint: str
+    job_fingerprint: str
+    code_hash: str | None
+
+
+@dataclass(frozen=True)
+class LoadedSource:
+    """A valid source, and where it was written."""
+
+    definition: Source
+    place: Place
+
+
+@dataclass(frozen=True)
+class Project:
+    """All definitions of a project directory."""
+
+    root: Path
+    name: str
+    code_hash: str
+    workflows: tuple[LoadedWorkflow, ...]
+    sources: tuple[LoadedSource, ...]
+    warnings: tuple[str, ...]
+    pools: Mapping[str, int] = field(default_factory=dict)
+
+    def source_location(self, source: Source) -> dict[str, Any] | None:
+        """Where a source's data is, with an absolute path or URL; None if it declares no path (R3.1)."""
+        if source.path is None:
+            return None
+        path = source.path if _URL.match(source.path) else os.path.normpath(self.root / source.path)
+        options = {"options": dict(source.options)} if source.options else {}
+        return {"format": source.format, "path": path, **options}
+
+
+def load_project(root: Path, *, strict: bool = False, limits: Limits | None = None) -> Project:
+    """Everything that the directory `root` declares.
+
+    Raises `DefinitionErrors` with all mistakes, each with its file and line. `strict`: a consumed asset that is neither
+    produced nor a declared source is an error, not a warning (R3.2).
+    """
+    root = root.expanduser().resolve()
+    manifest = read_manifest(root)
+    findings = Findings()
+    reader = _Reader(root, limits or Limits(), findings)
+    entries = [entry for found in reader.documents("sources", deep=False) for entry in _entries(found)]
+    documents = reader.documents("workflows", deep=True)
+    origins: list[Origin] = [with_sql_files(found, root, findings) for found in documents]
+    functions = decorated_functions(root, files(root / "workflows", (".py",), deep=True), findings)
+    known = {*_named(origins), *(e.data["assetId"] for e in entries if _names_asset(e.data))}
+    known |= {function.asset_id for function in functions if isinstance(function.asset_id, str)}
+    origins += workflow_origins(functions, known, findings)
+    sources = [source for entry in entries if (source := draft_of(Source, entry, findings))]
+    workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
+    _check(root, workflows, known, findings)
+    _check_pools(workflows, manifest.pools, findings)
+    check_references(workflows, sources, known, findings, strict=strict)
+    code = _code(root, findings)
+    findings.raise_errors()
+    return Project(
+        root=root,
+        name=manifest.name,
+        code_hash=code,
+        workflows=tuple(sorted((_loaded(d, code) for d in workflows), key=lambda w: w.definition.slug)),
+        sources=tuple(LoadedSource(d.definition, d.origin.place()) for d in sources),
+        warnings=findings.said(),
+        pools=manifest.pools,
+    )
+
+
+class _Reader:
+    """Reads the files of a project within its limits."""
+
+    def __init__(self, root: Path, limits: Limits, findings: Findings) -> None:
+        self._root = root
+        self._limits = limits
+        self._findings = findings
+
+    def documents(self, directory: str, *, deep: bool) -> Iterator[document.Document]:
+        count = 0
+        for path in files(self._root / directory, _TEXTS, deep=deep):
+            for found in self._parse(path):
+                count += 1
+                if count > self._limits.definitions:
+                    message = f"more than {self._limits.definitions} definitions in {directory}/; split the project"
+                    self._findings.errors.append(DefinitionError(message, place=found.place()))
+                    return
+                yield found
+
+    def _parse(self, path: Path) -> list[document.Document]:
+        name = path.relative_to(self._root).as_posix()
+        try:
+            return document.parse(self._text(path, name), name)
+        except DefinitionError as error:
+            self._findings.errors.append(error)
+            return []
+
+    def _text(self, path: Path, name: str) -> str:
+        try:
+            size = path.stat().st_size
+            if size > self._limits.file_bytes:
+                allowed = f"allowed are {self._limits.file_bytes}"
+                raise DefinitionError(f"the file has {size} bytes; {allowed}; split it", place=Place(name))
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise DefinitionError(f"is not UTF-8 text: byte {error.start} is wrong", place=Place(name)) from None
+        except OSError as error:
+            raise DefinitionError(f"cannot be read: {error.strerror}", place=Place(name)) from None
+
+
+def files(directory: Path, suffixes: tuple[str, ...], *, deep: bool) -> list[Path]:
+    """The files below a directory with one of the suffixes, in a stable order, without hidden ones."""
+    found = directory.rglob("*") if deep else directory.glob("*")
+    return sorted(
+        path
+        for path in found
+        if path.suffix in suffixes
+        and path.is_file()
+        and not any(part.startswith((".", "__pycache__")) for part in path.relative_to(directory).parts)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One source of a list in a document."""
+
+    data: Any
+    document: document.Document
+    index: int
+
+    def place(self, loc: tuple[str | int, ...] = ()) -> Place:
+        return self.document.place((self.index, *loc))
+
+
+def _entries(found: document.Document) -> list[Origin]:
+    if isinstance(found.data, list):
+        return [_Entry(data, found, index) for index, data in enumerate(found.data)]
+    return [found]
+
+
+def draft_of(model: type[Definition], origin: Origin, findings: Findings) -> Draft[Definition] | None:
+    """One definition as written, checked by its model; None if it has mistakes, which are in the findings then."""
+    if not isinstance(origin.data, dict):
+        message = f"is {show(origin.data)}; a {model.__name__.lower()} is a block of fields"
+        findings.add(origin, Problem((), message))
+        return None
+    try:
+        return Draft(model.model_validate(origin.data), origin)
+    except ValidationError as error:
+        for problem in explain(model, error, origin.data):
+            findings.add(origin, problem)
+        return None
+
+
+def _check(root: Path, workflows: list[Draft[Workflow]], known: AbstractSet[str], findings: Findings) -> None:
+    entrypoints = EntryPoints(root)
+    views = {view_of(asset_id).lower(): asset_id for asset_id in sorted(known)}
+    for draft in workflows:
+        workflow = draft.definition
+        for problem in chain(inconsistencies(workflow), sql_problems(workflow, views), entrypoints.problems(workflow)):
+            findings.add(draft.origin, problem)
+
+
+def _check_pools(workflows: list[Draft[Workflow]], pools: Mapping[str, int], findings: Findings) -> None:
+    for draft in workflows:
+        name = draft.definition.pool
+        if name is not None and name not in pools:
+            allowed = f"known are {', '.join(sorted(pools)[:20])}" if pools else "it has none"
+            hint = suggestion(name, pools) or f"; {allowed}; add it under [pools] with its limit"
+            findings.add(draft.origin, Problem(("pool",), f"'pool' names {name!r}, which {FILE} does not{hint}"))
+
+
+def _named(origins: list[Origin]) -> Iterator[str]:
+    """The assets that documents produce, also where they have other mistakes, so that one does not cause many."""
+    for found in origins:
+        steps = found.data.get("steps") if isinstance(found.data, dict) else None
+        for step in steps if isinstance(steps, list) else []:
+            outputs = step.get("produces") if isinstance(step, dict) else None
+            for output in outputs if isinstance(outputs, list) else []:
+                if _names_asset(output):
+                    yield output["assetId"]
+
+
+def _names_asset(data: object) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("assetId"), str)
+
+
+def _code(root: Path, findings: Findings) -> str:
+    try:
+        return code_hash(root)
+    except DefinitionError as error:
+        findings.errors.append(error)
+        return ""
+
+
+def _loaded(draft: Draft[Workflow], code: str) -> LoadedWorkflow:
+    workflow = draft.definition
+    return LoadedWorkflow(
+        definition=workflow,
+        place=draft.origin.place(),
+        policy=compile_policy(workflow),
+        fingerprint=definition_fingerprint(workflow),
+        job_fingerprint=job_fingerprint(workflow, code),
+        code_hash=code if needs_code(workflow) else None,
+    )

@@ -1,0 +1,1 @@
+"""Strict models of what users write, and their JSON Schema."""

@@ -1,0 +1,146 @@
+"""What steps consume and produce, and the sources that come from outside."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from freshline.definitions import names
+from freshline.definitions.schema.base import AsTuple, FieldError, Millis, Model
+from freshline.definitions.schema.checks import Check, Column, Columns
+from freshline.definitions.schema.timing import AutoMaterialize, Freshness, InputFreshness
+
+AssetId = Annotated[str, AfterValidator(names.asset_id)]
+
+
+class Consumes(Model):
+    """One asset that a step reads, as a view named after it or after `as`."""
+
+    asset_id: AssetId = Field(description="The asset to read.")
+    as_: Annotated[str, AfterValidator(names.view)] | None = Field(
+        default=None, alias="as", description="The view's name; default: the asset id with _ for other characters."
+    )
+    auto_materialize: AutoMaterialize | None = Field(
+        default=None, description="onUpstreamUpdate speaks for this input alone."
+    )
+    freshness: InputFreshness | None = Field(default=None, description="How old it may be for a run to start.")
+    rows: Literal["all", "new"] = Field(
+        default="all", description="new: the view has only rows that were appended since the last run."
+    )
+
+
+class Table(Model):
+    """How the asset's table is written."""
+
+    mode: Literal["overwrite", "append", "merge"] = Field(default="overwrite", description="merge needs keys.")
+    partition_by: Annotated[tuple[Column, ...], AsTuple] = Field(
+        default=(), description="Columns that split the files."
+    )
+    keys: Annotated[tuple[Column, ...], AsTuple] = Field(default=(), description="The columns that identify a row.")
+    on_replaced_input: Literal["replace", "append"] = Field(
+        default="replace", description="Of an append: what a run does when an input changed other than by append."
+    )
+    parquet: Annotated[int, Field(ge=1, le=2)] | None = Field(
+        default=None,
+        description="The version of its files' encodings; default 2, but 1 with decimals of more than 18 digits.",
+    )
+    keep_versions: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="At least so many versions are kept; default FRESHLINE_KEEP_VERSIONS."
+    )
+    keep_ms: Millis | None = Field(
+        default=None,
+        description="Versions are kept so long after they were replaced; default FRESHLINE_KEEP_TABLES_MS.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.mode == "merge" and not self.keys:
+            raise FieldError("mode", "table mode 'merge' needs 'keys': the columns that identify a row")
+        if self.mode != "merge" and self.keys:
+            raise FieldError(
+                "keys", f"'keys' have no effect in table mode {self.mode!r}; use mode 'merge' or remove them"
+            )
+        if self.mode != "append" and self.on_replaced_input != "replace":
+            raise FieldError(
+                "onReplacedInput", f"'onReplacedInput' has no effect in table mode {self.mode!r}; remove it"
+            )
+        for field, columns in (("partitionBy", self.partition_by), ("keys", self.keys)):
+            if len({column.lower() for column in columns}) < len(columns):
+                raise FieldError(field, f"'{field}' names a column twice: {', '.join(columns)}")
+        return self
+
+
+class DataVersion(Model):
+    """Where the data version comes from (R9.6)."""
+
+    source: Literal["fingerprint", "reported", "none"] = Field(
+        default="fingerprint", description="none: always changed."
+    )
+    exclude: Annotated[tuple[Column, ...], AsTuple] = Field(default=(), description="Columns that do not count.")
+    digits: Annotated[int, Field(ge=0, le=15)] | None = Field(
+        default=None, description="Floats are rounded to so many digits."
+    )
+
+    @model_validator(mode="after")
+    def _fingerprint_only(self) -> Self:
+        field = "exclude" if self.exclude else "digits"
+        if self.source != "fingerprint" and (self.exclude or self.digits is not None):
+            raise FieldError(
+                field, f"'{field}' has no effect with source {self.source!r}; use 'fingerprint' or remove it"
+            )
+        return self
+
+
+class Produces(Model):
+    """One asset that a step makes."""
+
+    asset_id: AssetId = Field(description="The asset to make.")
+    freshness: Freshness | None = Field(default=None, description="How long it stays fresh.")
+    auto_materialize: AutoMaterialize | None = Field(
+        default=None, description="No block: updates and expiry are ignored."
+    )
+    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema", description="Stored and shown.")
+    schema_change: Literal["evolve", "strict"] = Field(
+        default="evolve", description="strict: other columns fail the run."
+    )
+    checks: Annotated[tuple[Check, ...], AsTuple, Field(max_length=1_000)] = Field(
+        default=(), description="Checked before anything is published."
+    )
+    table: Table | None = Field(default=None, description="How its table is written.")
+    data_version: DataVersion | None = Field(default=None, description="Where its data version comes from.")
+    optional: bool = Field(default=False, description="A run may leave it out.")
+    partitioning: dict[str, JsonValue] | None = Field(default=None, description="Partitions are not built yet.")
+
+    @model_validator(mode="after")
+    def _unpartitioned(self) -> Self:
+        if self.partitioning:
+            raise FieldError("partitioning", "partitions are not built yet; remove 'partitioning'")
+        return self
+
+
+class Source(Model):
+    """An asset that comes from outside (R3): where its data is, if Freshline is to read it."""
+
+    asset_id: AssetId = Field(description="The asset.")
+    format: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")] | None = Field(
+        default=None, description="Spark's name of the format: csv, json, parquet, delta, orc, text."
+    )
+    path: Annotated[str, Field(min_length=1, max_length=4_096)] | None = Field(
+        default=None, description="A path relative to the project's root, absolute, or a URL."
+    )
+    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema", description="Stored and shown.")
+    options: dict[str, str] = Field(default={}, description="Options of Spark's reader, as in header: 'true'.")
+    description: Annotated[str, Field(max_length=10_000)] | None = None
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.format is None) != (self.path is None):
+            given, absent = ("format", "path") if self.path is None else ("path", "format")
+            raise FieldError(given, f"'{given}' is given without '{absent}'; allowed are both, or none of them")
+        if self.options and self.path is None:
+            raise FieldError("options", "'options' have no effect without 'format' and 'path'; add them or remove it")
+        return self
+
+
+__all__ = ["AssetId", "Columns", "Consumes", "DataVersion", "Produces", "Source", "Table"]

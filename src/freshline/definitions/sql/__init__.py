@@ -1,0 +1,1 @@
+"""Checks Spark SQL without Spark: syntax, the tables that a query reads, and queries in files."""

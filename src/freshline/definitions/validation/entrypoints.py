@@ -1,0 +1,129 @@
+"""Entry points `package.module:function`, looked up by reading files, without running the user's code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from freshline.definitions.names import suggestion
+from freshline.definitions.schema.workflow import SparkSql, Workflow
+from freshline.definitions.validation.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """What a Python file defines at its top level. `open`: it may define more than can be seen."""
+
+    file: str
+    names: dict[str, ast.stmt]
+    open: bool
+    error: str | None = None
+
+
+class EntryPoints:
+    """The functions that the jobs of one project may name."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._modules: dict[str, _Module | None] = {}
+
+    def problems(self, workflow: Workflow) -> Iterator[Problem]:
+        """The entry points of a workflow that do not exist or cannot be called with `ctx`."""
+        for index, step in enumerate(workflow.steps):
+            if not isinstance(step.job, SparkSql):
+                message = self._problem(step.job.entrypoint)
+                if message:
+                    yield Problem(
+                        ("steps", index, "job", "entrypoint"), f"entrypoint {step.job.entrypoint!r}: {message}"
+                    )
+
+    def _problem(self, entrypoint: str) -> str | None:
+        name, function = entrypoint.split(":")
+        if name not in self._modules:
+            self._modules[name] = self._find(name)
+        module = self._modules[name]
+        if module is None:
+            path = name.replace(".", "/")
+            return f"there is no module {name!r}; looked for {path}.py and {path}/__init__.py in the project"
+        if module.error is not None:
+            return module.error
+        if function not in module.names:
+            return (
+                None
+                if module.open
+                else f"{module.file} has no function {function!r}{suggestion(function, module.names)}"
+            )
+        return _not_callable(module.names[function], module.file)
+
+    def _find(self, name: str) -> _Module | None:
+        parts = name.split(".")
+        places = [self._root, *_installed(parts[0])]
+        for place in places:
+            file = _file_of(place, parts)
+            if file is not None:
+                return self._read(file)
+        # A built-in or compiled module cannot be read; the worker will find it.
+        return _Module(name, {}, open=True) if len(places) > 1 and len(parts) == 1 else None
+
+    def _read(self, file: Path) -> _Module:
+        shown = file.relative_to(self._root).as_posix() if file.is_relative_to(self._root) else str(file)
+        try:
+            tree = ast.parse(file.read_bytes(), filename=shown)
+        except (SyntaxError, ValueError) as error:
+            line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+            return _Module(shown, {}, open=False, error=f"{shown}{line} cannot be parsed: {error.args[0]}")
+        except OSError as error:
+            return _Module(shown, {}, open=False, error=f"{shown} cannot be read: {error.strerror}")
+        names = dict(_defined(tree.body))
+        return _Module(shown, names, open="*" in names or "__getattr__" in names)
+
+
+def _installed(top: str) -> list[Path]:
+    """Where an installed top-level module lives; nothing is imported."""
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations:
+        return [Path(location).parent for location in spec.submodule_search_locations]
+    return [Path(spec.origin or top).parent]
+
+
+def _file_of(place: Path, parts: list[str]) -> Path | None:
+    path = place.joinpath(*parts)
+    found = (path.with_name(f"{path.name}.py"), path / "__init__.py")
+    return next((file for file in found if file.is_file()), None)
+
+
+def _defined(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement.name, statement
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name, statement) for alias in statement.names)
+        elif isinstance(statement, ast.Assign):
+            yield from ((target.id, statement) for target in statement.targets if isinstance(target, ast.Name))
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, statement
+        else:
+            for name in ("body", "orelse", "finalbody"):
+                yield from _defined(getattr(statement, name, []))
+
+
+def _not_callable(statement: ast.stmt, file: str) -> str | None:
+    where = f"{file}:{statement.lineno}"
+    if isinstance(statement, ast.AsyncFunctionDef):
+        return f"{where} is an async function; allowed are plain functions"
+    if not isinstance(statement, ast.FunctionDef) or statement.decorator_list:
+        return None
+    arguments = statement.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = len(positional) - len(arguments.defaults)
+    if (not positional and arguments.vararg is None) or required > 1:
+        return f"{where} takes {len(positional)} arguments; a job function takes one, ctx"
+    return None

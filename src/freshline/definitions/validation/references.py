@@ -1,0 +1,156 @@
+"""What must fit together over all workflows and sources of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Generic, TypeVar
+
+from freshline.definitions.names import suggestion
+from freshline.definitions.schema.workflow import Source, Workflow
+from freshline.definitions.steps import external_inputs
+from freshline.definitions.validation.findings import Findings, Origin
+from freshline.definitions.validation.problems import Loc, Problem
+
+MAX_CYCLES = 20
+MAX_HINTS = 50
+Definition = TypeVar("Definition", Workflow, Source)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft(Generic[Definition]):
+    """A definition that is valid by itself, and where it was written."""
+
+    definition: Definition
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One place that names an asset."""
+
+    asset_id: str
+    origin: Origin
+    loc: Loc
+    slug: str = ""
+
+
+def check_references(
+    workflows: list[Draft[Workflow]],
+    sources: list[Draft[Source]],
+    known: Iterable[str],
+    findings: Findings,
+    *,
+    strict: bool,
+) -> None:
+    """Note duplicate slugs, producers and sources, ids that differ in case, undeclared inputs and cycles.
+
+    `known`: all assets that some definition names as produced or as a source, also in definitions with other errors.
+    """
+    produced = [m for draft in workflows for m in _produced(draft)]
+    declared = [Mention(d.definition.asset_id, d.origin, ("assetId",)) for d in sources]
+    consumed = [m for draft in workflows for m in _consumed(draft)]
+    _slugs(workflows, findings)
+    _producers(produced, declared, findings)
+    _cases([*produced, *declared, *consumed], findings)
+    _undeclared(consumed, set(known), findings, strict=strict)
+    _cycles(workflows, produced, findings)
+
+
+def _produced(draft: Draft[Workflow]) -> Iterator[Mention]:
+    for s, step in enumerate(draft.definition.steps):
+        for p, output in enumerate(step.produces):
+            yield Mention(output.asset_id, draft.origin, ("steps", s, "produces", p, "assetId"), draft.definition.slug)
+
+
+def _consumed(draft: Draft[Workflow]) -> Iterator[Mention]:
+    for s, step in enumerate(draft.definition.steps):
+        for c, item in enumerate(step.consumes):
+            yield Mention(item.asset_id, draft.origin, ("steps", s, "consumes", c, "assetId"), draft.definition.slug)
+
+
+def _slugs(workflows: list[Draft[Workflow]], findings: Findings) -> None:
+    first: dict[str, Origin] = {}
+    for draft in workflows:
+        slug = draft.definition.slug
+        other = first.setdefault(slug, draft.origin)
+        if other is not draft.origin:
+            problem = Problem(("slug",), f"slug {slug!r} is taken by another workflow; choose another")
+            findings.add(draft.origin, problem, see=other.place(("slug",)))
+
+
+def _producers(produced: list[Mention], declared: list[Mention], findings: Findings) -> None:
+    makers: dict[str, Mention] = {}
+    for mention in produced:
+        other = makers.setdefault(mention.asset_id, mention)
+        if other.origin is not mention.origin:
+            message = f"is produced by {other.slug!r} and by {mention.slug!r}; an asset has one producer"
+            findings.add(mention.origin, Problem(mention.loc, message), see=other.origin.place(other.loc))
+    sources: dict[str, Mention] = {}
+    for mention in declared:
+        other = sources.setdefault(mention.asset_id, mention)
+        if other is not mention:
+            problem = Problem(mention.loc, "is declared as a source twice; keep one")
+            findings.add(mention.origin, problem, see=other.origin.place(other.loc))
+        elif mention.asset_id in makers:
+            maker = makers[mention.asset_id]
+            problem = Problem(mention.loc, f"is a source, but workflow {maker.slug!r} produces it; remove one of them")
+            findings.add(mention.origin, problem, see=maker.origin.place(maker.loc))
+
+
+def _cases(mentions: list[Mention], findings: Findings) -> None:
+    first: dict[str, Mention] = {}
+    told: set[str] = set()
+    for mention in mentions:
+        other = first.setdefault(mention.asset_id.lower(), mention)
+        if other.asset_id != mention.asset_id and mention.asset_id not in told:
+            told.add(mention.asset_id)
+            problem = Problem(mention.loc, f"differs from {other.asset_id!r} only in case; write both the same")
+            findings.add(mention.origin, problem, see=other.origin.place(other.loc))
+
+
+def _undeclared(consumed: list[Mention], known: set[str], findings: Findings, *, strict: bool) -> None:
+    folded = {asset_id.lower() for asset_id in known}
+    hints: dict[str, str] = {}
+    for mention in consumed:
+        asset_id = mention.asset_id
+        if asset_id.lower() in folded:
+            continue
+        if asset_id not in hints:
+            # Each look goes over all assets: beyond some, a project has another problem than typing.
+            near = suggestion(asset_id, known) if len(hints) < MAX_HINTS else ""
+            hints[asset_id] = near or "; declare it in sources/*.yaml"
+        message = f"is neither produced nor a declared source{hints[asset_id]}"
+        findings.add(mention.origin, Problem(mention.loc, message, warning=not strict))
+
+
+def _cycles(workflows: list[Draft[Workflow]], produced: list[Mention], findings: Findings) -> None:
+    drafts = {draft.definition.slug: draft for draft in workflows}
+    makers = {mention.asset_id: mention.slug for mention in produced}
+    before = {
+        slug: {makers[item.asset_id] for item in external_inputs(drafts[slug].definition) if item.asset_id in makers}
+        for slug in sorted(drafts)
+    }
+    for _ in range(MAX_CYCLES):
+        try:
+            TopologicalSorter({slug: sorted(names) for slug, names in before.items()}).prepare()
+        except CycleError as error:
+            path = _from_smallest(error.args[1])
+            _tell_cycle(path, drafts, findings)
+            before[path[1]].discard(path[0])
+        else:
+            return
+
+
+def _from_smallest(cycle: list[str]) -> list[str]:
+    ring = cycle[:-1]
+    start = ring.index(min(ring))
+    return [*ring[start:], *ring[:start], ring[start]]
+
+
+def _tell_cycle(path: list[str], drafts: dict[str, Draft[Workflow]], findings: Findings) -> None:
+    others = ", ".join(f"{slug} at {drafts[slug].origin.place()}" for slug in path[1:-1][:10])
+    message = f"workflows wait for each other: {' -> '.join(path)}; remove one of these dependencies"
+    origin = drafts[path[0]].origin
+    findings.add(origin, Problem((), f"{message}; {others}"))

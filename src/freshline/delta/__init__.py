@@ -1,0 +1,1 @@
+"""The Delta logs of tables, so that other engines can read them."""

@@ -1,0 +1,1 @@
+"""A private PostgreSQL server per project, from the binaries of a wheel."""

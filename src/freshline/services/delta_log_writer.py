@@ -1,0 +1,24 @@
+"""Writes published table versions into the Delta logs of their tables, where it can reach the warehouse."""
+
+from __future__ import annotations
+
+from freshline.delta.sync import TableLog
+from freshline.services.service import Service
+from freshline.storage.base import storage_at
+from freshline.storage.layout import is_ours
+from freshline.store.store import Store
+
+
+class Scribe(Service):
+    """Strictly by version per table (R9.7); any number of them share the tables between them."""
+
+    name = "scribe"
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._storage = storage_at(store.settings.warehouse_at)
+        self._log = TableLog(self._storage)
+
+    def run_once(self) -> bool:
+        """One version of one table."""
+        return is_ours(self._storage, self.store.warehouse_id) and self.store.log_table(self._log.append)

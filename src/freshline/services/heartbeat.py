@@ -1,0 +1,58 @@
+"""Shows that a process is there: it registers, is seen again and again, and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+
+from freshline.errors import DatabaseError, SchemaError
+from freshline.services.service import Service
+from freshline.store.db.ids import new_id
+from freshline.store.store import Store
+
+HEARTBEAT_S = 5.0
+
+
+class Presence(Service):
+    """One row in `freshline workers`. A process that dies stays listed as not seen, and nothing depends on it."""
+
+    name = "presence"
+
+    def __init__(
+        self,
+        store: Store,
+        kind: str,
+        *,
+        project: str | None = None,
+        code_hash: Callable[[], str | None] = lambda: None,
+        info: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        super().__init__(store, poll_s=HEARTBEAT_S)
+        self.id = new_id()
+        self._kind = kind
+        self._project = project
+        self._code_hash = code_hash
+        self._info = info
+        self.fatal: SchemaError | None = None  # why this process cannot go on
+
+    def run_once(self) -> bool:
+        """One heartbeat. A schema that this version cannot use ends the process, which asks for `fatal`."""
+        try:
+            self.store.require_schema()
+        except SchemaError as error:
+            self.fatal = error
+            return False
+        self.store.register_worker(
+            self.id, self._kind, project=self._project, code_hash=self._code_hash(), info=self._info()
+        )
+        return False
+
+    def stop(self) -> None:
+        """Leave."""
+        if self._end():
+            # Without a database the row shows that it was not seen any more.
+            with suppress(psycopg.Error, DatabaseError):
+                self.store.leave_worker(self.id)

@@ -1,0 +1,103 @@
+"""Takes messages from the stream `freshline:events:in`: the outside says that a source asset changed.
+
+A message is acknowledged when its report is committed, and its key makes a repetition harmless: it counts once, however
+often it comes. What cannot be understood goes to `freshline:events:dead` with the reason.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import psycopg
+import structlog
+
+from freshline.counters import count
+from freshline.errors import BusError, DatabaseError, FreshlineError, UsageError
+from freshline.redis_bus import message
+from freshline.redis_bus.connection import Bus
+from freshline.redis_bus.inbound import Entry, Inbound
+from freshline.services.service import Service
+from freshline.store.operations.audit import Actor, acting
+from freshline.store.store import Store
+
+log = structlog.get_logger("freshline.services")
+BATCH = 100
+WAIT_MS = 500
+MOST_S = 2.0
+MOST_TRIES = 5
+REDIS = Actor("redis")
+
+
+class Intake(Service):
+    """Any number may run; one at a time handles messages. `wait_ms`: how long a round waits for the first one."""
+
+    name = "intake"
+
+    def __init__(self, store: Store, bus: Bus, *, wait_ms: int = WAIT_MS) -> None:
+        super().__init__(store)
+        self._inbound = Inbound(bus, dead_length=store.settings.bus_dead_length)
+        self._wait_ms = min(wait_ms, store.settings.bus_timeout_ms // 2)  # it is waited for as for any answer
+        self._tries: Counter[str] = Counter()
+
+    def run_once(self) -> bool:
+        """One batch. True: look again at once, as the waiting for messages is done by Redis."""
+        if not self._inbound.ready:
+            return False
+        try:
+            entries = self._inbound.next(BATCH, self._wait_ms)
+            return not entries or self._take(entries)
+        except BusError:
+            return False
+
+    def _take(self, entries: list[Entry]) -> bool:
+        """In the order of the stream, for so long as the turn may be held."""
+        until = time.monotonic() + MOST_S
+        with self.store.taking() as mine:
+            if not mine:
+                return False
+            for entry in entries:
+                self._handle(entry)
+                if time.monotonic() > until:
+                    break
+        return True
+
+    def _handle(self, entry: Entry) -> None:
+        stream_id, fields = entry
+        if not fields:
+            self._inbound.done(stream_id)  # somebody deleted it after it was given out
+            return
+        try:
+            duplicate = self._report(stream_id, entry)
+        except (BusError, DatabaseError):
+            raise
+        except FreshlineError as error:
+            self._refuse(entry, error.code, str(error))
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            self._refuse(entry, UsageError.code, str(error).strip())
+        except psycopg.Error:
+            raise  # the database's trouble, not the message's
+        except Exception as error:
+            # A fault of ours; it must not hold up the messages behind it for ever.
+            self._tries[stream_id] += 1
+            if self._tries[stream_id] < MOST_TRIES:
+                raise
+            self._refuse(entry, "unexpected", f"{type(error).__name__}: {error}")
+        else:
+            self._inbound.done(stream_id)
+            self._tries.pop(stream_id, None)
+            count("messages_taken", kind="duplicate" if duplicate else "reported")
+
+    def _report(self, stream_id: str, entry: Entry) -> bool:
+        found = message.read(stream_id, entry[1])
+        with acting(REDIS):
+            result = self.store.report(
+                found.asset_id, version=found.version, key=found.key, sequence=found.sequence, payload=found.payload
+            )
+        return bool(result["duplicate"])
+
+    def _refuse(self, entry: Entry, code: str, reason: str) -> None:
+        self._inbound.refuse(entry, code, reason[:2000])
+        self._tries.pop(entry[0], None)
+        count("messages_taken", kind="refused")
+        log.warning("message_refused", message=entry[0], code=code, reason=reason[:500])

@@ -1,0 +1,114 @@
+"""What a world knows about its workflows, and never changes: policies, inputs, outputs, and the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+
+from freshline.decide.batch import with_defaults
+from freshline.definitions.loading.project import LoadedWorkflow
+from freshline.definitions.steps import produced
+from freshline.errors import NotFoundError
+from freshline.graph import Graph
+from freshline.model.policy import Freshness, Policy
+from freshline.settings import Settings
+
+
+@dataclass(frozen=True)
+class Member:
+    """One workflow of a world."""
+
+    id: int
+    slug: str
+    policy: Policy
+    job_fingerprint: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    version: int = 1
+
+    @cached_property
+    def changes_with_time(self) -> bool:
+        """Whether a hold may turn into another one without any event: quiet hours begin, inputs age."""
+        return bool(self.policy.quiet_hours or self.policy.age_limits)
+
+
+class Catalogue:
+    """All workflows of a world, by number; the numbers follow the slugs, as in the store."""
+
+    def __init__(self, members: Iterable[Member], graph: Graph | None = None) -> None:
+        self.members = {member.id: member for member in members}
+        self.graph = graph or _graph(self.members.values())
+        order = sorted(self.members, key=lambda one: (self.graph.level(one), one))
+        self.rank = {workflow_id: place for place, workflow_id in enumerate(order)}
+        self.by_slug = {member.slug: member for member in self.members.values()}
+        self.freshness = {
+            output.asset_id: output.freshness
+            for member in self.members.values()
+            for output in member.policy.outputs
+            if output.freshness != Freshness()
+        }
+        made = {asset_id for member in self.members.values() for asset_id in member.outputs}
+        read = {asset_id for member in self.members.values() for asset_id in member.inputs}
+        self.sources = tuple(sorted(read - made))
+        self.assets = tuple(sorted(read | made))
+
+    @classmethod
+    def of(cls, workflows: Iterable[LoadedWorkflow], settings: Settings) -> Catalogue:
+        """The catalogue of loaded definitions; `settings` give the backoff where a workflow states none."""
+        ordered = sorted(workflows, key=lambda one: one.definition.slug)
+        return cls(
+            Member(
+                id=number,
+                slug=one.definition.slug,
+                policy=with_defaults(one.policy, settings),
+                job_fingerprint=one.job_fingerprint,
+                inputs=tuple(item.asset_id for item in one.policy.inputs),
+                outputs=tuple(sorted(produced(one.definition))),
+            )
+            for number, one in enumerate(ordered, start=1)
+        )
+
+    def find(self, name: str) -> Member:
+        """The workflow with this slug, or the one that makes this asset; did-you-mean for others."""
+        producer = self.graph.producer(name)
+        found = self.by_slug.get(name) or (self.members.get(producer) if producer is not None else None)
+        if found is not None:
+            return found
+        if name in self.assets:
+            raise NotFoundError(f"asset {name!r} is a source: no workflow makes it", hint="report it instead")
+        raise _unknown("workflow or asset", name, [*self.by_slug, *self.assets])
+
+    def triggered_by(self, assets: Collection[str]) -> int:
+        """How many automatic workflows a change of these would run."""
+        readers = {one for asset_id in assets for one in self.graph.consumers(asset_id)}
+        policies = [self.members[one].policy for one in readers]
+        return sum(policy.automatic and not policy.triggering.isdisjoint(assets) for policy in policies)
+
+    def asset(self, name: str) -> str:
+        """The asset of this name; did-you-mean for others."""
+        if name in self.assets:
+            return name
+        raise _unknown("asset", name, self.assets)
+
+    def __deepcopy__(self, _memo: object) -> Catalogue:
+        """Nothing here changes: copies of a world share it."""
+        return self
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
+    names = sorted(set(known))
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names[:5])}"
+    return NotFoundError(f"there is no {kind} {name!r}", hint=hint)
+
+
+def _graph(members: Iterable[Member]) -> Graph:
+    known = list(members)
+    return Graph(
+        epoch=1,
+        slugs={member.id: member.slug for member in known},
+        producers={asset_id: member.id for member in known for asset_id in member.outputs},
+        edges=[(asset_id, member.id) for member in known for asset_id in member.inputs],
+    )

@@ -1,0 +1,99 @@
+"""Lets a world run by itself: reports come, workers take runs, runs take their time and end as the jobs say."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from freshline.simulation.records import Run
+from freshline.simulation.simulator import World
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How one run goes."""
+
+    duration: timedelta = timedelta()
+    fails: bool = False
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Report:
+    """A source changes then; no version: always a new one."""
+
+    at: datetime
+    asset_id: str
+    version: str | None = None
+
+
+class Jobs(Protocol):
+    """Says how a run goes, when it begins."""
+
+    def work(self, run: Run) -> Work:
+        """Called once for every run."""
+        ...
+
+
+class Player:
+    """Plays reports, jobs and a number of slots through a world, from moment to moment."""
+
+    def __init__(self, world: World, jobs: Jobs, *, slots: int | None = None, reports: Iterable[Report] = ()) -> None:
+        self.world = world
+        self._jobs = jobs
+        self._free = slots
+        self._reports: Iterator[Report] = iter(reports)
+        self._report = next(self._reports, None)
+        self._ends: list[tuple[datetime, int, Run, Work]] = []
+        self._count = 0
+
+    def play(self, until: datetime) -> None:
+        """Go on until nothing is left to do, or until then."""
+        world = self.world
+        while True:
+            world.settle()
+            if self._fill():
+                continue
+            following = self._next_moment()
+            if following is None or following > until:
+                world.now = max(world.now, until)
+                return
+            world.now = max(world.now, following)
+            self._happen()
+
+    def _fill(self) -> bool:
+        """Free slots take the most urgent runs; returns whether one of them has ended already."""
+        while self._free is None or self._free > 0:
+            run = self.world.claim()
+            if run is None:
+                break
+            work = self._jobs.work(run)
+            self._count += 1
+            heapq.heappush(self._ends, (self.world.now + work.duration, self._count, run, work))
+            self._free = None if self._free is None else self._free - 1
+        return self._finish()
+
+    def _finish(self) -> bool:
+        ended = False
+        while self._ends and self._ends[0][0] <= self.world.now:
+            _, _, run, work = heapq.heappop(self._ends)
+            self._free = None if self._free is None else self._free + 1
+            if work.fails:
+                self.world.fail(run)
+            else:
+                self.world.succeed(run, changed=work.changed)
+            ended = True
+        return ended
+
+    def _happen(self) -> None:
+        while self._report is not None and self._report.at <= self.world.now:
+            self.world.report(self._report.asset_id, self._report.version)
+            self._report = next(self._reports, None)
+        self._finish()
+
+    def _next_moment(self) -> datetime | None:
+        mine = (self._report.at if self._report else None, self._ends[0][0] if self._ends else None)
+        return min((at for at in (*mine, self.world.next_moment()) if at is not None), default=None)

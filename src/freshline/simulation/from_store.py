@@ -1,0 +1,115 @@
+"""A world from stored states: what is known about some workflows becomes a world that can go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from freshline.decide.batch import with_defaults
+from freshline.model.enums import TriggerType
+from freshline.model.policy import Policy
+from freshline.model.state import ActiveRun, Head, Input, State, Version
+from freshline.settings import Settings
+from freshline.simulation.catalogue import Catalogue, Member
+from freshline.simulation.observer import Witness
+from freshline.simulation.records import Asset, Run
+from freshline.simulation.simulator import World
+from freshline.simulation.timers import Due
+from freshline.simulation.workflow_state import Partition
+
+Known = tuple[Policy, State]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about some workflows and all their ancestors at one moment.
+
+    `due`: when outputs run out. `jobs`: by the id of an active run, the fingerprint of the job that it executes.
+    """
+
+    now: datetime
+    known: Sequence[Known]
+    due: Mapping[str, Due] = field(default_factory=dict)
+    jobs: Mapping[str, str] = field(default_factory=dict)
+
+
+def restore(facts: Facts, settings: Settings, witness: Witness | None = None) -> World:
+    """The world of these workflows, every one of them to be looked at."""
+    given, now = facts.known, facts.now
+    world = World(Catalogue(_member(policy, state, settings) for policy, state in given), now, witness=witness)
+    for _, state in given:
+        for one in state.inputs:
+            _put_head(world.assets[one.asset_id], one.head)
+            _put_changes(world.assets[one.asset_id], one)
+        for output in state.outputs:
+            _put_head(world.assets[output.asset_id], output.head)
+            world.assets[output.asset_id].expired = output.expired
+        world.partitions[state.workflow_id] = _partition(state)
+        if state.active is not None:
+            world.put_run(_run(state, state.active, facts))
+        world.note(state.workflow_id)
+    world.load_clocks({one: due for one, due in facts.due.items() if one in world.assets})
+    return world
+
+
+def _member(policy: Policy, state: State, settings: Settings) -> Member:
+    return Member(
+        id=state.workflow_id,
+        slug=state.slug,
+        policy=with_defaults(policy, settings),
+        job_fingerprint=state.job_fingerprint,
+        inputs=tuple(one.asset_id for one in state.inputs),
+        outputs=tuple(one.asset_id for one in state.outputs),
+        version=state.version,
+    )
+
+
+def _put_head(asset: Asset, head: Head | None) -> None:
+    if head is not None and (asset.head is None or asset.head.run_id is None):
+        asset.head = head  # seen as an input it names its run, seen as an output it does not
+
+
+def _put_changes(asset: Asset, one: Input) -> None:
+    """When the changes came that this reader has not read; of all of them only the first and the last matter."""
+    if one.pending is None or one.head is None:
+        return
+    found = dict(zip(asset.sequences, asset.times, strict=True))
+    found.setdefault(one.head.sequence, one.pending.last_at)
+    found[one.consumed.sequence + 1 if one.consumed else 1] = one.pending.first_at
+    asset.sequences = sorted(found)
+    asset.times = [found[sequence] for sequence in asset.sequences]
+
+
+def _partition(state: State) -> Partition:
+    return Partition(
+        applied_at=state.applied_at,
+        vector={i.asset_id: Version(i.consumed.sequence, i.consumed.data_version) for i in state.inputs if i.consumed},
+        mixed=state.mixed,
+        fingerprint=state.succeeded_fingerprint,
+        succeeded_at=state.succeeded_at,
+        started_at=state.started_at,
+        success_cause=state.success_cause,
+        cause_repeats=state.cause_repeats,
+        failures=state.failures,
+        canceled=state.canceled,
+        paused=state.paused,
+        paused_until=state.paused_until,
+    )
+
+
+def _run(state: State, active: ActiveRun, facts: Facts) -> Run:
+    return Run(
+        id=active.id,
+        workflow_id=state.workflow_id,
+        slug=state.slug,
+        version=active.version,
+        trigger={"type": active.trigger_type, "reason": "in-flight"},
+        pins=active.pins,
+        cause="",
+        mixed=active.trigger_type is not TriggerType.AUTO,  # it waited for nobody (ADR 0004)
+        queued_at=facts.now,
+        status=active.status,
+        attempt=active.attempt,
+        job_fingerprint=facts.jobs.get(active.id),
+    )

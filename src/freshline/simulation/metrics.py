@@ -1,0 +1,141 @@
+"""What a simulation counts: runs, holds, slot time, ages, and how far assets lag behind their sources."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from freshline.decide import Decision
+from freshline.model.enums import Outcome, Reason, RunStatus
+from freshline.simulation.catalogue import Catalogue, Member
+from freshline.simulation.observer import Witness
+from freshline.simulation.records import Asset, Run
+from freshline.simulation.simulator import World
+
+# Per source, how many of its changes an asset was computed from.
+Stems = Mapping[str, int]
+
+
+class Measures(Witness):
+    """Watches a world.
+
+    Lag: from a change of a source to the moment when an asset is published that was computed from it, over the
+    inputs that trigger it (all inputs where none does). A change that stopped at an equal output has reached
+    what lies behind: there it counts neither as early nor as late.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.runs: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.mixed = 0
+        self.holds: Counter[str] = Counter()
+        self.slot_seconds = 0.0
+        self.breaches: Counter[str] = Counter()
+        self.lags: dict[str, array[float]] = defaultdict(lambda: array("f"))
+        self._heard = {member.id: _heard(member) for member in catalogue.members.values()}
+        self._held: dict[int, Reason] = {}
+        self._times: dict[str, array[float]] = {asset_id: array("d") for asset_id in catalogue.sources}
+        self._stems: dict[str, Stems] = {}
+        self._reads: dict[str, list[Stems]] = {}
+
+    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
+        """Equal holds in a row are one hold."""
+        if decision.outcome is Outcome.HOLD:
+            if self._held.get(member.id) is not decision.reason:
+                self._held[member.id] = decision.reason
+                self.holds[decision.reason] += 1
+        else:
+            self._held.pop(member.id, None)
+        if run is not None:
+            self._reads[run.id] = [self._stems[one] for one in self._heard[member.id] if one in self._stems]
+
+    def published(self, world: World, asset: Asset, run: Run | None, *, changed: bool) -> None:
+        """The lag of every change that is in the asset for the first time."""
+        now = world.now.timestamp()
+        if run is None:
+            if changed:
+                self._times[asset.id].append(now)
+                self._stems[asset.id] = {asset.id: len(self._times[asset.id])}
+            return
+        stems, known = _merged(self._reads.get(run.id, [])), self._stems.get(asset.id, {})
+        for source, count in stems.items():
+            before = known.get(source, 0)
+            if count > before:
+                self.lags[asset.id].extend([now - time for time in self._times[source][before:count]])
+        self._stems[asset.id] = _latest(known, stems)
+        if not changed:
+            self._pass_on(world, asset.id)
+
+    def ended(self, world: World, run: Run) -> None:  # noqa: ARG002 - the run says it all
+        """Slots are taken from the beginning of a run to its end."""
+        self.statuses[run.status] += 1
+        self._reads.pop(run.id, None)
+        if run.started_at is not None and run.finished_at is not None:
+            self.runs[run.slug] += 1
+            self.mixed += run.mixed
+            self.slot_seconds += (run.finished_at - run.started_at).total_seconds()
+
+    def overdue(self, world: World, asset: Asset) -> None:  # noqa: ARG002 - the asset says it all
+        """Once per incident."""
+        self.breaches[asset.id] += 1
+
+    def _pass_on(self, world: World, asset_id: str) -> None:
+        """What read the equal output is as new as if it had run."""
+        frontier = [asset_id]
+        while frontier:
+            for workflow_id in world.catalogue.graph.consumers(frontier.pop()):
+                member = world.catalogue.members[workflow_id]
+                if workflow_id in world.active or not _up_to_date(world, member, self._heard[workflow_id]):
+                    continue
+                stems = _merged([self._stems[one] for one in self._heard[workflow_id] if one in self._stems])
+                for output in member.outputs:
+                    known = self._stems.get(output, {})
+                    latest = _latest(known, stems)
+                    if latest != known:
+                        self._stems[output] = latest
+                        frontier.append(output)
+
+
+def percentiles(lags: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and max in seconds; the nearest rank."""
+    found = sorted(lags)
+    last = len(found) - 1
+    return {"p50": found[round(last * 0.5)], "p95": found[round(last * 0.95)], "max": found[last]}
+
+
+def failed(measures: Measures) -> int:
+    """How many runs failed."""
+    return measures.statuses[RunStatus.FAILED]
+
+
+def _heard(member: Member) -> tuple[str, ...]:
+    triggering = tuple(one.asset_id for one in member.policy.inputs if one.triggers)
+    return triggering or member.inputs
+
+
+def _merged(reads: Sequence[Stems]) -> Stems:
+    """An asset has a change when all inputs that stem from the source have it."""
+    if len(reads) == 1:
+        return reads[0]
+    found: dict[str, int] = {}
+    for stems in reads:
+        for source, count in stems.items():
+            if count < found.get(source, count + 1):
+                found[source] = count
+    return found
+
+
+def _latest(known: Stems, stems: Stems) -> Stems:
+    if all(stems.get(source, 0) >= count for source, count in known.items()):
+        return stems
+    return {source: max(known.get(source, 0), stems.get(source, 0)) for source in {*known, *stems}}
+
+
+def _up_to_date(world: World, member: Member, heard: Sequence[str]) -> bool:
+    vector = world.partitions[member.id].vector
+    for asset_id in heard:
+        head, read = world.assets[asset_id].head, vector.get(asset_id)
+        if head is None or read is None or head.data_version != read.data_version:
+            return False
+    return True

@@ -1,0 +1,73 @@
+"""What is in motion in a world, kept up to date as it happens, and the walk of R11.7 over sets of bits.
+
+The answers are those of `decide.motion.Walk`; a world asks it for every look of a week, so ancestors and roots are
+numbers whose bits are workflows and sources, made once for a catalogue.
+"""
+
+from __future__ import annotations
+
+from freshline.decide.motion import Moving, Walk
+from freshline.simulation.catalogue import Catalogue
+
+
+class Motion(Walk):
+    """A walk that never begins anew: `settle` tells it every change."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(catalogue.graph, {})
+        self._reach = _Reach(catalogue)
+        self._bits = 0
+
+    def settle(self, workflow_id: int, moving: Moving | None) -> None:
+        """The workflow moves in another way now, or no longer."""
+        if moving is None:
+            self._motion.pop(workflow_id, None)
+            self._bits &= ~self._reach.bit[workflow_id]
+        else:
+            self._motion[workflow_id] = moving
+            self._bits |= self._reach.bit[workflow_id]
+
+    def above(self, workflow_id: int) -> bool:
+        """Whether any ancestor of the workflow moves."""
+        return bool(self._reach.above[workflow_id] & self._bits)
+
+    def _moving_above(self, start: int) -> frozenset[int]:
+        bits = self._reach.above[start] & self._bits
+        found = set()
+        while bits:
+            lowest = bits & -bits
+            found.add(self._reach.workflow[lowest.bit_length() - 1])
+            bits ^= lowest
+        return frozenset(found)
+
+    def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
+        reach = self._reach
+        origins = reach.origins[ancestor]
+        return any(origins & reach.roots[one] and not self._descends(one, ancestor) for one in changed)
+
+    def _descends(self, asset_id: str, ancestor: int) -> bool:
+        producer = self._graph.producer(asset_id)
+        return producer is not None and (
+            producer == ancestor or bool(self._reach.above[producer] & self._reach.bit[ancestor])
+        )
+
+
+class _Reach:
+    """Ancestors of workflows and roots of assets as bits."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        graph = catalogue.graph
+        self.workflow = sorted(catalogue.rank, key=lambda one: catalogue.rank[one])
+        self.bit = {workflow_id: 1 << place for place, workflow_id in enumerate(self.workflow)}
+        self.above: dict[int, int] = {}
+        for workflow_id in self.workflow:
+            bits = 0
+            for parent in graph.parents(workflow_id):
+                bits |= self.bit[parent] | self.above[parent]
+            self.above[workflow_id] = bits
+        self.roots = {asset_id: graph.roots(asset_id) for asset_id in catalogue.assets}
+        self.origins = {workflow_id: graph.origins(workflow_id) for workflow_id in self.workflow}
+
+    def __deepcopy__(self, _memo: object) -> _Reach:
+        """It follows from the catalogue, which never changes."""
+        return self

@@ -1,0 +1,120 @@
+"""Decides what is due in a world, as the materializer does in the store: ancestors first, until nothing is due.
+
+What only an event can end is not looked at in between: here no event gets lost, and a look would find the same.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from freshline.decide import Decision, NewRun, Renewal, decide
+from freshline.decide.batch import moving_after
+from freshline.model.enums import Reason, RunStatus
+from freshline.model.state import State
+from freshline.simulation.catalogue import Member
+from freshline.simulation.records import Run
+from freshline.simulation.timers import EXPIRY
+
+if TYPE_CHECKING:
+    from freshline.simulation.simulator import World
+
+ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.WAITING_FOR_ALL, Reason.CANCELED, Reason.PAUSED})
+
+
+class Reconciler:
+    """Fires the clocks of a world and decides its considerations."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._count = 0
+
+    def settle(self) -> None:
+        """Decide what is due, and what becomes due by that."""
+        world = self._world
+        while True:
+            self._fire()
+            batch = world.agenda.take(world.now)
+            if not batch:
+                return
+            self._decide(sorted(batch, key=world.catalogue.rank.__getitem__))
+
+    def judge(self, member: Member, state: State) -> Decision:
+        """What to do about the workflow. Where no ancestor moves there are no blockers to be found."""
+        motion = self._world.motion
+        return decide(member.policy, state, self._world.now, motion if motion.above(member.id) else None)
+
+    def _fire(self) -> None:
+        world = self._world
+        for asset, kind in world.clocks.fire(world.now):
+            producer = world.catalogue.graph.producer(asset.id)
+            if kind != EXPIRY:
+                world.witness.overdue(world, asset)
+            elif producer is not None:
+                world.note(producer)
+
+    def _decide(self, batch: list[int]) -> None:
+        world = self._world
+        settled = []
+        for workflow_id in batch:
+            member = world.catalogue.members[workflow_id]
+            state = world.state(member)
+            decision = self.judge(member, state)
+            self._obey(member, state, decision)
+            world.motion.settle(workflow_id, moving_after(state, decision))
+            if decision.blocks_until is not None:
+                world.agenda.rouse(workflow_id, world.now)
+            elif decision.rests:
+                settled.append(workflow_id)
+        world.agenda.wake(settled, world.now)
+
+    def _obey(self, member: Member, state: State, decision: Decision) -> None:
+        world, run = self._world, None
+        if decision.renewal is not None:
+            run = _renew(world.active[member.id], decision.renewal)
+        if decision.superseded is not None:
+            world.end(world.active[member.id], RunStatus.CANCELED)
+        if decision.run is not None:
+            run = self._queue(member, decision.run)
+        sleeps = decision.next_look is not None and _ends_by_event(member, state, decision)
+        world.agenda.decided(member.id, decision, sleeps=sleeps, until=_patience(decision))
+        world.witness.decided(world, member, decision, run)
+
+    def _queue(self, member: Member, new: NewRun) -> Run:
+        world = self._world
+        self._count += 1
+        run = Run(
+            id=f"r{self._count}",
+            workflow_id=member.id,
+            slug=member.slug,
+            version=member.version,
+            trigger=new.trigger,
+            pins=new.pins,
+            cause=new.cause,
+            mixed=new.mixed,
+            queued_at=world.now,
+        )
+        world.active[member.id] = run
+        world.queue.push(run, new.priority)
+        return run
+
+
+def _renew(run: Run, renewal: Renewal) -> Run:
+    run.trigger, run.pins, run.cause, run.mixed = renewal.trigger, renewal.pins, renewal.cause, renewal.mixed
+    return run
+
+
+def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
+    """Whether the next look is a safety net that a world does not need."""
+    if decision.reason is Reason.IN_FLIGHT:
+        return state.active is not None and state.active.status is RunStatus.RUNNING
+    if decision.reason is Reason.WAITING_FOR_UPSTREAM:
+        return not member.changes_with_time
+    unending = decision.reason in ENDED_BY_EVENTS and decision.blocks_until is None
+    return unending and (decision.reason is Reason.INPUT_MISSING or not member.changes_with_time)
+
+
+def _patience(decision: Decision) -> datetime | None:
+    """When a wait for ancestors ends, whatever they do (R4.5)."""
+    end = decision.evidence.get("deadline") if decision.reason is Reason.WAITING_FOR_UPSTREAM else None
+    return datetime.fromisoformat(end) if end else None

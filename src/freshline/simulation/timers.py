@@ -1,0 +1,77 @@
+"""The freshness clocks of a world's assets (R8): armed by production, fired by time, in one heap."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from freshline.decide.times import expires_at, milliseconds, next_point
+from freshline.model.enums import ExpiryReason
+from freshline.model.policy import Freshness
+from freshline.model.state import Expiry
+from freshline.simulation.records import Asset
+
+EXPIRY, OVERDUE = "expiry", "overdue"
+Due = tuple[datetime, ExpiryReason]
+
+
+class Clocks:
+    """Timers of assets. A time in the heap counts only while the asset still says the same."""
+
+    def __init__(self, assets: Mapping[str, Asset], freshness: Mapping[str, Freshness]) -> None:
+        self._assets = assets
+        self._freshness = freshness
+        self._heap: list[tuple[datetime, str, str]] = []
+
+    def start(self, now: datetime) -> None:
+        """Cron and cadence timers exist without any production (R8.1)."""
+        for asset_id, freshness in self._freshness.items():
+            if self._assets[asset_id].head is None:
+                self._expire(self._assets[asset_id], next_point(freshness, now))
+
+    def arm(self, asset: Asset, now: datetime) -> None:
+        """Production restarts the clocks."""
+        asset.expired, asset.overdue = None, False
+        freshness = self._freshness.get(asset.id)
+        if freshness is None:
+            asset.due_at = asset.due_reason = None
+            return
+        self._expire(asset, expires_at(freshness, now))
+        age = freshness.max_age_ms
+        self._overdue(asset, None if age is None else now + milliseconds(age))
+
+    def expire(self, asset: Asset, now: datetime) -> None:
+        """As if the freshness had run out."""
+        self._expire(asset, (now, ExpiryReason.MANUAL))
+
+    def load(self, asset: Asset, due: Due) -> None:
+        """The clock of an asset as it was set elsewhere."""
+        self._expire(asset, due)
+
+    def fire(self, now: datetime) -> Iterator[tuple[Asset, str]]:
+        """The assets whose clocks are due, with the kind of clock; the next point of a schedule is armed (R8.1)."""
+        while self._heap and self._heap[0][0] <= now:
+            at, kind, asset_id = heapq.heappop(self._heap)
+            asset = self._assets[asset_id]
+            if kind == OVERDUE and asset.overdue_at == at:
+                asset.overdue, asset.overdue_at = True, None
+                yield asset, kind
+            elif kind == EXPIRY and asset.due_at == at and asset.due_reason is not None:
+                asset.expired = Expiry(at, asset.due_reason)
+                self._expire(asset, next_point(self._freshness.get(asset_id, Freshness()), now))
+                yield asset, kind
+
+    def next(self) -> datetime | None:
+        """When to look at the heap again."""
+        return self._heap[0][0] if self._heap else None
+
+    def _expire(self, asset: Asset, due: Due | None) -> None:
+        asset.due_at, asset.due_reason = due or (None, None)
+        if asset.due_at is not None:
+            heapq.heappush(self._heap, (asset.due_at, EXPIRY, asset.id))
+
+    def _overdue(self, asset: Asset, at: datetime | None) -> None:
+        asset.overdue_at = at
+        if at is not None:
+            heapq.heappush(self._heap, (at, OVERDUE, asset.id))

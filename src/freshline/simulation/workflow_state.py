@@ -1,0 +1,87 @@
+"""What a world remembers about one workflow: what its last success read, its failures, pauses and cancellations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from freshline.model.policy import Backoff
+from freshline.model.state import Canceled, Failures, Input, Output, State, Version
+from freshline.simulation.catalogue import Member
+from freshline.simulation.records import Run
+
+NO_FAILURES = Failures()
+
+
+@dataclass(slots=True)
+class Partition:
+    """The facts about a workflow beside its assets, as the store keeps them. `avoided`: runs that it spared others."""
+
+    applied_at: datetime
+    vector: Mapping[str, Version] = field(default_factory=dict)
+    fingerprint: str | None = None
+    succeeded_at: datetime | None = None
+    started_at: datetime | None = None
+    success_cause: str | None = None
+    cause_repeats: int = 0
+    mixed: bool = False
+    avoided: int = 0
+    failures: Failures = NO_FAILURES
+    canceled: Canceled | None = None
+    paused: bool = False
+    paused_until: datetime | None = None
+
+    def succeed(self, run: Run, fingerprint: str, now: datetime, avoided: int) -> None:
+        """What the run read counts as handled from here on (design 3)."""
+        self.cause_repeats = self.cause_repeats + 1 if self.success_cause == run.cause else 1
+        self.success_cause, self.vector, self.mixed = run.cause, run.pins, run.mixed
+        self.fingerprint, self.succeeded_at = fingerprint, now
+        self.failures, self.canceled = NO_FAILURES, None
+        self.avoided += avoided
+
+    def fail(self, run: Run, backoff: Backoff, now: datetime, jitter: float) -> None:
+        """The cooldown begins, and after the budget the breaker opens (R7)."""
+        before = self.failures
+        cooldown = min(backoff.max_ms or 0, (backoff.base_ms or 0) * 2 ** min(before.count, 40)) * jitter
+        opened = now if before.count + 1 >= backoff.budget else None
+        self.failures = Failures(
+            before.count + 1, now, now + timedelta(milliseconds=cooldown), before.breaker_at or opened, run.read
+        )
+
+    def cancel(self, run: Run) -> None:
+        """The run is not asked for again with these versions (R5.3)."""
+        expiry = run.trigger.get("expiry")
+        self.canceled = Canceled(run.version, run.read, datetime.fromisoformat(expiry["expiresAt"]) if expiry else None)
+
+    def reset(self) -> None:
+        """Forget failures, breaker and cancellation."""
+        self.failures, self.canceled = NO_FAILURES, None
+        self.cause_repeats, self.success_cause = 0, None
+
+    def state(
+        self, member: Member, inputs: tuple[Input, ...], outputs: tuple[Output, ...], run: Run | None, looks: int
+    ) -> State:
+        """All facts about the workflow, as `decide` takes them."""
+        return State(
+            workflow_id=member.id,
+            slug=member.slug,
+            partition_key="",
+            version=member.version,
+            job_fingerprint=member.job_fingerprint,
+            applied_at=self.applied_at,
+            inputs=inputs,
+            outputs=outputs,
+            succeeded_fingerprint=self.fingerprint,
+            succeeded_at=self.succeeded_at,
+            started_at=self.started_at,
+            success_cause=self.success_cause,
+            cause_repeats=self.cause_repeats,
+            mixed=self.mixed,
+            active=run.active() if run else None,
+            paused=self.paused,
+            paused_until=self.paused_until,
+            failures=self.failures,
+            canceled=self.canceled,
+            looks=looks,
+        )

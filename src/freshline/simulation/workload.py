@@ -1,0 +1,136 @@
+"""A synthetic load: how often sources change, how long runs take and how often they fail, in a YAML file.
+
+Names may be patterns (`orders.*`); an exact name wins over patterns, and of these the first that fits.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import Field, ValidationError
+
+from freshline.definitions.loading import document
+from freshline.definitions.schema.base import Millis, Model, PositiveMillis
+from freshline.definitions.validation.findings import Findings
+from freshline.definitions.validation.problems import Problem, explain
+from freshline.errors import DefinitionError, Place
+from freshline.simulation.catalogue import Catalogue
+from freshline.simulation.driver import Report
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Entry = TypeVar("Entry", bound=Model)
+
+
+class SourceLoad(Model):
+    """How a source changes."""
+
+    every_ms: PositiveMillis = Field(description="The time between two reports, on average.")
+    random: bool = Field(default=False, description="At random times; otherwise at equal distances.")
+    offset_ms: Millis = Field(
+        default=0, description="When the first report comes; default: one distance from the start."
+    )
+    change_rate: Share = Field(default=1.0, description="The share of reports with new data.")
+
+
+class WorkflowLoad(Model):
+    """How the runs of a workflow go."""
+
+    duration_ms: Millis = Field(default=60_000, description="How long a run takes; with a spread: the median.")
+    spread: Annotated[float, Field(ge=0, le=3)] = Field(
+        default=0.0, description="The standard deviation of the duration's logarithm: 0 is constant, 1 is wild."
+    )
+    failure_rate: Share = Field(default=0.0, description="The share of runs that fail.")
+    change_rate: Share = Field(default=1.0, description="The share of runs whose output is new.")
+
+
+class Load(Model):
+    """The whole file."""
+
+    sources: dict[str, SourceLoad] = Field(default_factory=dict)
+    workflows: dict[str, WorkflowLoad] = Field(default_factory=dict)
+
+    def reports(self, catalogue: Catalogue, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
+        """The reports of all sources, in order; each source has luck of its own, whatever else is in the file."""
+        given = ((asset_id, choose(self.sources, asset_id)) for asset_id in catalogue.sources)
+        streams = [_reports(asset_id, one, start, end, seed) for asset_id, one in given if one is not None]
+        return heapq.merge(*streams)
+
+
+def choose(entries: Mapping[str, Entry], name: str) -> Entry | None:
+    """The entry for a name: its own, else that of the first pattern that fits."""
+    if name in entries:
+        return entries[name]
+    return next((entry for pattern, entry in entries.items() if fnmatchcase(name, pattern)), None)
+
+
+def read_load(path: Path) -> Load:
+    """The load in a file. Raises `DefinitionErrors` with all mistakes, each with its line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"cannot be read: {error}", place=Place(str(path))) from None
+    documents = document.parse(text, str(path))
+    if len(documents) != 1 or not isinstance(documents[0].data, dict):
+        raise DefinitionError("is no load: one document with 'sources' and 'workflows'", place=Place(str(path)))
+    findings = Findings()
+    for part, model in (("sources", SourceLoad), ("workflows", WorkflowLoad)):
+        _check_entries(documents[0], part, model, findings)
+    findings.raise_errors()
+    try:
+        return Load.model_validate(documents[0].data)
+    except ValidationError as error:
+        for problem in explain(Load, error, documents[0].data):
+            findings.add(documents[0], problem)
+    findings.raise_errors()
+    raise AssertionError  # explain always finds something
+
+
+def _check_entries(origin: document.Document, part: str, model: type[Model], findings: Findings) -> None:
+    """Entry by entry: an unknown field is answered with the fields of its block."""
+    entries = origin.data.get(part)
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        try:
+            model.model_validate(entry)
+        except ValidationError as error:
+            for problem in explain(model, error, entry):
+                findings.add(origin, Problem((part, name, *problem.loc), problem.message))
+
+
+def check_names(load: Load, catalogue: Catalogue, path: Path) -> None:
+    """Names and patterns that fit nothing are mistakes; so is a load in which nothing changes."""
+    (origin,) = document.parse(path.read_text(encoding="utf-8"), str(path))
+    findings = Findings()
+    slugs = tuple(sorted(catalogue.by_slug))
+    for part, entries, known in (("sources", load.sources, catalogue.sources), ("workflows", load.workflows, slugs)):
+        for name in entries:
+            if not any(fnmatchcase(one, name) for one in known):
+                findings.add(origin, Problem((part, name), _unknown(part, name, known)))
+    findings.raise_errors()
+
+
+def _unknown(part: str, name: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known[:5]) or 'none'}"
+    return f"{name!r} fits none of the {part}; {hint}"
+
+
+def _reports(asset_id: str, load: SourceLoad, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
+    luck = random.Random(f"{seed}:{asset_id}")  # noqa: S311 - a seed, not a secret
+    every = timedelta(milliseconds=load.every_ms)
+    at = start + (timedelta(milliseconds=load.offset_ms) if load.offset_ms else _distance(luck, load, every))
+    version = 0
+    while at < end:
+        version += luck.random() < load.change_rate or version == 0
+        yield Report(at, asset_id, f"v{version}")
+        at += _distance(luck, load, every)
+
+
+def _distance(luck: random.Random, load: SourceLoad, every: timedelta) -> timedelta:
+    return every * luck.expovariate(1.0) if load.random else every

@@ -1,0 +1,1 @@
+"""Stores definitions: the difference, the writes, and a preview of what would run."""

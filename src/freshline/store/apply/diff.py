@@ -1,0 +1,199 @@
+"""What an apply would do: a project's definitions against what is stored. Pure; the facade reads and writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from freshline.definitions.loading.project import LoadedWorkflow, Project
+from freshline.definitions.schema.workflow import workflow_json
+from freshline.definitions.steps import external_inputs, produced
+from freshline.errors import ConflictError, DefinitionError, DefinitionErrors, Place
+from freshline.graph import Graph, find_cycle
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The catalogue as it is: workflows by slug, assets by id, and who consumes what."""
+
+    workflows: Mapping[str, Mapping[str, Any]]
+    assets: Mapping[str, Mapping[str, Any]]
+    edges: Sequence[tuple[str, str]]
+    pools: Mapping[str, int] = field(default_factory=dict)  # of the project
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPlan:
+    """What apply does, for people to read before it happens. All lists hold slugs or asset ids, in order."""
+
+    project: str
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    assets_added: list[str] = field(default_factory=list)
+    assets_removed: list[str] = field(default_factory=list)
+    changes: dict[str, list[str]] = field(default_factory=dict)
+    pools: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # limits before and after
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing would change."""
+        return not (self.added or self.changed or self.retired or self.pools)
+
+    def as_json(self) -> dict[str, Any]:
+        """As `freshline apply --json` shows it."""
+        return {
+            "project": self.project,
+            "added": self.added,
+            "changed": self.changed,
+            "retired": self.retired,
+            "unchanged": self.unchanged,
+            "assetsAdded": self.assets_added,
+            "assetsRemoved": self.assets_removed,
+            "changes": self.changes,
+            "pools": [{"name": name, "before": old, "after": new} for name, (old, new) in self.pools.items()],
+            "warnings": self.warnings,
+        }
+
+
+def make_plan(project: Project, stored: Stored) -> ApplyPlan:
+    """Compare; what clashes with other projects is refused with all clashes at once (R10.1)."""
+    _refuse_clashes(project, stored)
+    plan = ApplyPlan(project.name, warnings=list(project.warnings))
+    for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
+        _compare(plan, loaded, stored)
+    names = sorted(stored.pools.keys() | project.pools.keys())
+    limits = {name: (stored.pools.get(name), project.pools.get(name)) for name in names}
+    plan.pools.update({name: (old, new) for name, (old, new) in limits.items() if old != new})
+    wanted = {loaded.definition.slug for loaded in project.workflows}
+    mine = {slug for slug, row in stored.workflows.items() if row["project"] == project.name and not row["retired"]}
+    plan.retired.extend(sorted(mine - wanted))
+    before = {asset_id for asset_id, row in stored.assets.items() if row["producer"] in mine}
+    after = {asset_id for loaded in project.workflows for asset_id in produced(loaded.definition)}
+    plan.assets_added.extend(sorted(after - before))
+    plan.assets_removed.extend(sorted(before - after))
+    return plan
+
+
+def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored) -> None:
+    slug = loaded.definition.slug
+    row = stored.workflows.get(slug)
+    if row is None or row["retired"]:
+        plan.added.append(slug)
+    elif row["fingerprint"] == loaded.fingerprint and row["job_fingerprint"] == loaded.job_fingerprint:
+        plan.unchanged.append(slug)
+    else:
+        plan.changed.append(slug)
+        plan.changes[slug] = _differences(loaded, row)
+
+
+def _differences(loaded: LoadedWorkflow, row: Mapping[str, Any]) -> list[str]:
+    found = sorted(_paths(row["definition"], workflow_json(loaded.definition), ""))
+    if row["code_hash"] != loaded.code_hash:
+        found.append("Python code")
+    return found
+
+
+def _paths(old: Any, new: Any, path: str) -> set[str]:
+    """Where two JSON documents differ."""
+    if old == new:
+        return set()
+    if isinstance(old, dict) and isinstance(new, dict):
+        return set().union(
+            *(_paths(old.get(k), new.get(k), f"{path}.{k}".lstrip(".")) for k in old.keys() | new.keys())
+        )
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return set().union(*(_paths(o, n, f"{path}[{i}]") for i, (o, n) in enumerate(zip(old, new, strict=True))))
+    return {path}
+
+
+def _refuse_clashes(project: Project, stored: Stored) -> None:
+    errors = [*_slug_clashes(project, stored), *_asset_clashes(project, stored)]
+    if errors:
+        raise DefinitionErrors(errors)
+    graph = proposed_graph(project, stored)
+    following: dict[str, set[str]] = defaultdict(set)
+    for number, slug in graph.slugs.items():
+        for parent in graph.parents(number):
+            following[graph.slugs[parent]].add(slug)
+    cycle = find_cycle(following)
+    if cycle:
+        raise ConflictError(f"workflows of several projects wait for each other: {' -> '.join(cycle)}")
+
+
+def _slug_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
+    return [
+        DefinitionError(
+            f"workflow '{loaded.definition.slug}' belongs to project '{row['project']}'; slugs are global",
+            place=loaded.place,
+            hint="choose another slug",
+        )
+        for loaded in project.workflows
+        if (row := stored.workflows.get(loaded.definition.slug))
+        and row["project"] != project.name
+        and not row["retired"]
+    ]
+
+
+def _asset_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
+    by_case = {asset_id.lower(): asset_id for asset_id in stored.assets}
+    errors = []
+    for asset_id, (place, consumed) in _places(project).items():
+        row = stored.assets.get(asset_id)
+        known = by_case.get(asset_id.lower(), asset_id)
+        if known != asset_id:
+            text = f"asset '{asset_id}' differs from the stored asset '{known}' only in case"
+            errors.append(DefinitionError(text, place=place, hint=f"use '{known}'"))
+        if row is None or consumed:
+            continue
+        if row["producer"] and row["project"] != project.name:
+            text = f"asset '{asset_id}' is produced by workflow '{row['producer']}' of project '{row['project']}'"
+            errors.append(DefinitionError(text, place=place, hint="an asset has one producer"))
+        elif row["source_project"] not in {None, project.name}:
+            text = f"source '{asset_id}' is declared by project '{row['source_project']}'"
+            errors.append(DefinitionError(text, place=place, hint="it has to be removed there first"))
+    return errors
+
+
+def _places(project: Project) -> dict[str, tuple[Place, bool]]:
+    """Every asset of the project with where it is declared, or else only consumed."""
+    found: dict[str, tuple[Place, bool]] = {}
+    for loaded in project.workflows:
+        for item in external_inputs(loaded.definition):
+            found.setdefault(item.asset_id, (loaded.place, True))
+    for source in project.sources:
+        found[source.definition.asset_id] = (source.place, False)
+    for loaded in project.workflows:
+        found |= dict.fromkeys(produced(loaded.definition), (loaded.place, False))
+    return found
+
+
+def proposed_graph(project: Project, stored: Stored) -> Graph:
+    """The topology over all projects as it would be. Its numbers are its own: added workflows have none yet."""
+    own = {loaded.definition.slug for loaded in project.workflows}
+    makers = {
+        asset_id: row["producer"]
+        for asset_id, row in stored.assets.items()
+        if row["producer"] and row["project"] != project.name
+    }
+    edges = [
+        (asset_id, slug)
+        for asset_id, slug in stored.edges
+        if stored.workflows[slug]["project"] != project.name and slug not in own
+    ]
+    for loaded in project.workflows:
+        slug = loaded.definition.slug
+        makers |= dict.fromkeys(produced(loaded.definition), slug)
+        edges.extend((item.asset_id, slug) for item in external_inputs(loaded.definition))
+    slugs = sorted(own.union(makers.values(), (slug for _, slug in edges)))
+    numbers = {slug: number for number, slug in enumerate(slugs, start=1)}
+    return Graph(
+        epoch=0,
+        slugs={number: slug for slug, number in numbers.items()},
+        producers={asset_id: numbers[slug] for asset_id, slug in makers.items()},
+        edges=[(asset_id, numbers[slug]) for asset_id, slug in edges],
+    )

@@ -1,0 +1,89 @@
+"""Who would not wait long enough: ancestors whose runs take longer than a workflow's `maxWaitMs` (R4.5). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from freshline.decide.motion import Moving, Walk
+from freshline.definitions.loading.project import LoadedWorkflow, Project
+from freshline.graph import Graph
+from freshline.model.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How long 95 of 100 of the last `runs` successful runs of a workflow took at most."""
+
+    slug: str
+    p95_ms: int
+    runs: int
+
+
+class Patience:
+    """The workflows of a project that may have to wait, and for whom, in the topology that is proposed."""
+
+    def __init__(self, project: Project, graph: Graph) -> None:
+        self._graph = graph
+        self._numbers = {slug: number for number, slug in graph.slugs.items()}
+        self._waiting = [one for one in project.workflows if self._may_wait(one)]
+
+    @property
+    def awaited(self) -> list[str]:
+        """Everybody for whom one of them could wait, by slug."""
+        found: set[int] = set()
+        frontier = [self._numbers[one.definition.slug] for one in self._waiting]
+        while frontier:
+            above = [parent for parent in self._graph.parents(frontier.pop()) if parent not in found]
+            found.update(above)
+            frontier.extend(above)
+        return sorted(self._graph.slugs[number] for number in found)
+
+    @property
+    def shortest_ms(self) -> int:
+        """The least patience of all."""
+        return min((one.policy.max_wait_ms for one in self._waiting), default=0)
+
+    def warnings(self, durations: Iterable[Duration]) -> list[str]:
+        """One for each workflow that would not wait long enough, about the slowest that it waits for."""
+        slow = {self._numbers[one.slug]: one for one in durations}
+        walk = Walk(self._graph, dict.fromkeys(slow, Moving("running")))
+        found = ((one, self._slowest(one, walk, slow)) for one in self._waiting)
+        return [_warning(one, slowest) for one, slowest in found if slowest is not None]
+
+    def _slowest(self, one: LoadedWorkflow, walk: Walk, slow: Mapping[int, Duration]) -> Duration | None:
+        number = self._numbers[one.definition.slug]
+        # What runs because it expired waits for every ancestor, what runs because of a change only for a mix (R4.3).
+        inputs = None if _expires(one.policy) else self._graph.inputs(number)
+        blockers = (slow[blocker.workflow_id] for blocker in walk.blockers(number, inputs))
+        longer = (duration for duration in blockers if duration.p95_ms > one.policy.max_wait_ms)
+        return max(longer, key=lambda duration: duration.p95_ms, default=None)
+
+    def _may_wait(self, one: LoadedWorkflow) -> bool:
+        policy = one.policy
+        waits = policy.automatic and policy.wait_for_upstream and policy.max_wait_ms > 0
+        joins = len(self._graph.inputs(self._numbers[one.definition.slug])) > 1
+        return waits and (joins or _expires(policy))
+
+
+def _expires(policy: Policy) -> bool:
+    return any(
+        output.enabled and (output.freshness.ttl_ms or output.freshness.cadence_ms or output.freshness.cron)
+        for output in policy.outputs
+    )
+
+
+def _warning(one: LoadedWorkflow, slow: Duration) -> str:
+    most = one.policy.max_wait_ms
+    seen = (
+        f"the 95th percentile of its last {slow.runs} successful runs" if slow.runs > 1 else "its only success so far"
+    )
+    return (
+        f"{one.place}: workflow '{one.definition.slug}' waits for its ancestors for at most {_seconds(most)}"
+        f" (maxWaitMs {most}), but '{slow.slug}' takes up to {_seconds(slow.p95_ms)} ({seen}); it would run without"
+        f" it and could read a mix; raise maxWaitMs above {slow.p95_ms}, or make '{slow.slug}' faster"
+    )
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:g} s"

@@ -1,0 +1,1 @@
+"""Checks the invariants of an installation and repairs what can be repaired."""

@@ -1,0 +1,56 @@
+"""The doctor's own transaction: it does again what an apply should have left done."""
+
+from __future__ import annotations
+
+from freshline.store.apply import write
+from freshline.store.db.database import Connection, Database
+from freshline.store.db.queries import load
+from freshline.store.operations import audit
+
+SQL = load("doctor")
+CATALOGUE = load("catalogue")
+
+
+class Mending:
+    """What `freshline doctor --fix` does to the store beside the work of the services."""
+
+    database: Database
+
+    def mend(self) -> None:
+        """Retired workflows own nothing and are not looked at; timers are those of the freshness that is promised.
+
+        Whatever is right stays as it is, so any number of calls is as good as one.
+        """
+        with self.database.transaction("mend", whole=True) as connection:
+            connection.execute(CATALOGUE["lock_catalogue"], {"key": write.LOCK})
+            released = _release(connection)
+            timers = _set_timers(connection)
+            audit.note(connection, "mend", "*", retiredWorkflows=released, assetsWithTimers=timers)
+
+
+def _release(connection: Connection) -> int:
+    rests = connection.execute(SQL["retired_rests"]).fetchall()
+    retired = {"workflows": [row["id"] for row in rests]}
+    if not rests:
+        return 0
+    connection.execute(CATALOGUE["drop_considerations"], retired)
+    if any(row["owns"] for row in rests):
+        connection.execute(CATALOGUE["release_assets"], retired)
+        connection.execute(CATALOGUE["drop_edges"], retired)
+        connection.execute(CATALOGUE["bump_epoch"])
+    return len(rests)
+
+
+def _set_timers(connection: Connection) -> int:
+    """Locked first and read in a later statement: a publication in between has set its timers itself."""
+    found = _wrong_timers(connection)
+    locked = connection.execute(SQL["lock_assets"], {"assets": sorted(found)}).fetchall()
+    wrong = found & _wrong_timers(connection)
+    owners = sorted({row["producer_id"] for row in locked if row["id"] in wrong and row["producer_id"] is not None})
+    write.set_clocks(connection, owners, only=wrong)
+    return len(wrong)
+
+
+def _wrong_timers(connection: Connection) -> set[str]:
+    names = ("timer_missing", "timer_orphan")
+    return {row["asset"] for name in names for row in connection.execute(SQL[name], {"limit": None})}

@@ -1,0 +1,1 @@
+"""The materializer's transactions: inbox, decisions, timers."""

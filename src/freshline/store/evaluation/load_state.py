@@ -1,0 +1,248 @@
+"""Reads the state of a batch: what is in motion anywhere, and all facts about the batch, in one statement (R6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from freshline.decide.motion import Moving
+from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
+from freshline.model.policy import Policy
+from freshline.model.state import ActiveRun, Canceled, Expiry, Failures, Head, Input, Output, Pending, State, Version
+from freshline.store.db.database import Connection
+from freshline.store.db.queries import load
+
+SQL = load("materializer")
+FEW = 64
+Key = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One workflow partition as it is stored: what `decide` needs, and what a new run needs beside it."""
+
+    policy: Policy
+    state: State
+    project: str
+    code_hash: str | None
+    needs_spark: bool
+    retired: bool
+    last_decision: tuple[str, str] | None  # id and digest
+    waiting_priority: int | None = None  # of the most urgent one that waits for this one
+
+    @property
+    def key(self) -> Key:
+        """Workflow and partition."""
+        return self.state.workflow_id, self.state.partition_key
+
+    @property
+    def priority(self) -> int:
+        """Its own, or that of its most urgent waiter (R11.8)."""
+        own, waiting = self.policy.priority, self.waiting_priority
+        return own if waiting is None else min(own, waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Everything that one look sees. `calm`: so little moves anywhere that to ask for all of it is the least work."""
+
+    epoch: int
+    now: datetime
+    motion: Mapping[int, Moving]
+    loaded: Sequence[Loaded]
+    calm: bool = False
+
+
+def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Moment:
+    """The state of these workflow partitions; the values are how often each was looked at.
+
+    `above`: their ancestors, whose motion is all that a decision asks for (R4.2, R4.3). None: whatever moves.
+    """
+    return parse(fetch(connection, keys, above), keys)
+
+
+def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Mapping[str, Any]:
+    """The same as the database tells it, for `parse`: the transaction can end before that."""
+    arrays = {
+        "workflows": [workflow for workflow, _ in keys],
+        "partitions": [partition for _, partition in keys],
+        "above": None if above is None else list(above),
+        "few": FEW,
+    }
+    row = connection.execute(SQL["load_states"], arrays).fetchone()
+    assert row is not None  # noqa: S101 - an aggregate always returns a row
+    return row
+
+
+def parse(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Moment:
+    """What was fetched, as records."""
+    loaded = [_loaded(data, keys) for data in row["states"] or ()]
+    return Moment(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded, row["calm"])
+
+
+def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[Loaded]]:
+    """The time, and what a failed decision needs: nothing of it can be unreadable."""
+    arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
+    rows = connection.execute(SQL["load_bare"], arrays).fetchall()
+    return rows[0]["now"], [_bare(row, keys) for row in rows]
+
+
+def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
+    state = State(
+        workflow_id=row["workflow_id"],
+        slug=row["slug"],
+        partition_key=row["partition_key"],
+        version=row["version"],
+        job_fingerprint=row["job_fingerprint"],
+        applied_at=row["applied_at"],
+        looks=keys[row["workflow_id"], row["partition_key"]],
+    )
+    decision = row["last_decision"]
+    return Loaded(
+        policy=Policy(declared=False, automatic=False),
+        state=state,
+        project=row["project"],
+        code_hash=None,
+        needs_spark=False,
+        retired=False,
+        last_decision=(decision["id"], decision["digest"]) if decision else None,
+    )
+
+
+def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
+    """The strongest motion of each workflow: one that has no end, then the latest end, then those that cannot run."""
+    motion: dict[int, Moving] = {}
+    for workflow_id, kind, until, cannot_run in rows:
+        moving = Moving(kind, _time(until), cannot_run)
+        known = motion.get(workflow_id)
+        if known is None or _strength(moving) > _strength(known):
+            motion[workflow_id] = moving
+    return motion
+
+
+def _strength(moving: Moving) -> tuple[bool, bool, float]:
+    until = moving.until
+    return not moving.cannot_run, until is None, until.timestamp() if until else 0.0
+
+
+def _loaded(data: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
+    decision = data["last_decision"]
+    return Loaded(
+        policy=_policy(data["workflow_id"], data["version"], _Frozen(data["policy"])),
+        state=_state(data, keys[data["workflow_id"], data["partition_key"]]),
+        project=data["project"],
+        code_hash=data["code_hash"],
+        needs_spark=data["needs_spark"],
+        retired=data["retired"],
+        last_decision=(decision["id"], decision["digest"]) if decision else None,
+        waiting_priority=data["waiting"],
+    )
+
+
+class _Frozen:
+    """Lets a policy be cached by workflow and version without hashing its JSON."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = data
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Frozen) and self.data == other.data
+
+
+@lru_cache(maxsize=4096)
+def _policy(_workflow_id: int, _version: int, policy: _Frozen) -> Policy:
+    return Policy.from_json(policy.data)
+
+
+def _state(data: Mapping[str, Any], looks: int) -> State:
+    partition = data["partition"] or {}
+    return State(
+        workflow_id=data["workflow_id"],
+        slug=data["slug"],
+        partition_key=data["partition_key"],
+        version=data["version"],
+        job_fingerprint=data["job_fingerprint"],
+        applied_at=_at(data["applied_at"]),
+        inputs=tuple(_input(i) for i in data["inputs"]),
+        outputs=tuple(_output(o) for o in data["outputs"]),
+        succeeded_fingerprint=partition.get("job_fingerprint"),
+        succeeded_at=_time(partition.get("succeeded_at")),
+        started_at=_time(partition.get("started_at")),
+        success_cause=partition.get("success_cause"),
+        cause_repeats=partition.get("cause_repeats", 0),
+        mixed=partition.get("mixed", False),
+        active=_active(data["active"]),
+        paused=data["paused_at"] is not None,
+        paused_until=_time(data["paused_until"]),
+        failures=_failures(partition),
+        canceled=_canceled(partition.get("canceled")),
+        looks=looks,
+    )
+
+
+def _input(data: Mapping[str, Any]) -> Input:
+    consumed, pending = data["consumed"], data["pending"]
+    return Input(
+        asset_id=data["asset_id"],
+        head=_head(data),
+        consumed=version(consumed) if consumed else None,
+        pending=_pending(pending, data, consumed) if pending else None,
+    )
+
+
+def _pending(pending: Mapping[str, Any], data: Mapping[str, Any], consumed: Mapping[str, Any] | None) -> Pending:
+    behind = (data["sequence"] or 0) - (consumed["sequence"] if consumed else 0)
+    return Pending(_at(pending["first_at"]), _at(pending["last_at"]), behind, tuple(pending["event_ids"]))
+
+
+def _output(data: Mapping[str, Any]) -> Output:
+    expired = data["expired_at"]
+    expiry = Expiry(_at(expired), ExpiryReason(data["expired_reason"]), data["event_id"]) if expired else None
+    return Output(data["asset_id"], _head(data), expiry)
+
+
+def _head(data: Mapping[str, Any]) -> Head | None:
+    if data["sequence"] is None:
+        return None
+    return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"))
+
+
+def version(data: Mapping[str, Any]) -> Version:
+    """One entry of a vector or of a run's pins."""
+    return Version(data["sequence"], data["dataVersion"])
+
+
+def _active(data: Mapping[str, Any] | None) -> ActiveRun | None:
+    if data is None:
+        return None
+    pins = {asset_id: version(pin) for asset_id, pin in data["pins"].items()}
+    status, trigger = RunStatus(data["status"]), TriggerType(data["trigger_type"])
+    return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins)
+
+
+def _failures(data: Mapping[str, Any]) -> Failures:
+    return Failures(
+        count=data.get("failures", 0),
+        last_at=_time(data.get("failed_at")),
+        eligible_at=_time(data.get("eligible_at")),
+        breaker_at=_time(data.get("breaker_at")),
+        probed=data.get("probed"),
+    )
+
+
+def _canceled(data: Mapping[str, Any] | None) -> Canceled | None:
+    return Canceled(data["version"], data["pins"], _time(data["expiredAt"])) if data else None
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else _at(text)
+
+
+def _at(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,159 @@
+"""Writes the decisions of a batch: runs, renewals, next looks, decisions, wake-ups; each kind in one statement.
+
+Tables are written in the order of R11.2 and rows in key order, so that two batches cannot deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from freshline.counters import count, observe
+from freshline.decide import Decision, Renewal
+from freshline.decide.causes import first_change
+from freshline.model.enums import Reason
+from freshline.store.db.database import Connection
+from freshline.store.db.ids import new_id
+from freshline.store.db.queries import load
+from freshline.store.evaluation.load_state import Loaded
+
+SQL = load("materializer")
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """The decisions of one batch, collected and then written at once."""
+
+    now: datetime
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    renewals: list[dict[str, Any]] = field(default_factory=list)
+    superseded: list[str] = field(default_factory=list)
+    done: list[tuple[int, str]] = field(default_factory=list)
+    holds: list[dict[str, Any]] = field(default_factory=list)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+    settled: list[int] = field(default_factory=list)
+
+    def add(self, loaded: Loaded, decision: Decision) -> tuple[str, str | None]:
+        """Take one decision in; returns its id, and that of the run that it queues."""
+        count("decisions", outcome=decision.outcome, reason=decision.reason)
+        decision_id = new_id()
+        run_id = self._queue(loaded, decision, decision_id) if decision.run else None
+        if decision.renewal:
+            self.renewals.append(_renewal(decision.renewal, decision_id))
+        if decision.superseded:
+            self.superseded.append(decision.superseded)
+        self._look_again(loaded, decision)
+        decision_id = self._record(loaded, decision, decision_id, run_id)
+        if decision.rests:
+            self.settled.append(loaded.state.workflow_id)
+        return decision_id, run_id
+
+    def _queue(self, loaded: Loaded, decision: Decision, decision_id: str) -> str:
+        run, state, run_id = decision.run, loaded.state, new_id()
+        assert run is not None  # noqa: S101 - the caller looked
+        changed = first_change(state)
+        if decision.reason == Reason.UPSTREAM_UPDATE and changed is not None:
+            observe("event_to_queued_seconds", max(0.0, (self.now - changed).total_seconds()))
+        trigger = {**run.trigger, "decisionId": decision_id}
+        event = {
+            "workflowSlug": state.slug,
+            "workflowId": state.workflow_id,
+            "runId": run_id,
+            "partitionKey": state.partition_key,
+            "trigger": trigger,
+        }
+        self.runs.append(
+            {
+                "id": run_id,
+                "workflow_id": state.workflow_id,
+                "partition_key": state.partition_key,
+                "version": state.version,
+                "project": loaded.project,
+                "code_hash": loaded.code_hash,
+                "needs_spark": loaded.needs_spark,
+                "trigger": trigger,
+                "cause": run.cause,
+                "priority": run.priority,
+                "inherited": loaded.priority,
+                "mixed": run.mixed,
+                "pins": {asset_id: pin.as_json() for asset_id, pin in run.pins.items()},
+                "parameters": dict(run.parameters),
+                "decision_id": decision_id,
+                "event": event,
+            }
+        )
+        return run_id
+
+    def _look_again(self, loaded: Loaded, decision: Decision) -> None:
+        if decision.next_look is None:
+            self.done.append(loaded.key)
+            return
+        self.holds.append(
+            {
+                "workflow_id": loaded.state.workflow_id,
+                "partition_key": loaded.state.partition_key,
+                "not_before": decision.next_look.isoformat(),
+                "hold": decision.reason,
+                "blocker_id": decision.blocker_id,
+                "blocks_until": decision.blocks_until.isoformat() if decision.blocks_until else None,
+                "priority": loaded.priority if decision.blocker_id else None,
+            }
+        )
+
+    def _record(self, loaded: Loaded, decision: Decision, decision_id: str, run_id: str | None) -> str:
+        digest = decision.digest
+        last = loaded.last_decision
+        # A decision that a run refers to has a row of its own.
+        if last and last[1] == digest and run_id is None and decision.renewal is None:
+            self.repeated.append(last[0])
+            return last[0]
+        self.decisions.append(
+            {
+                "id": decision_id,
+                "workflow_id": loaded.state.workflow_id,
+                "partition_key": loaded.state.partition_key,
+                "version": loaded.state.version,
+                "outcome": decision.outcome,
+                "reason": decision.reason,
+                "digest": digest,
+                "evidence": decision.evidence,
+                "run_id": run_id or (decision.renewal.run_id if decision.renewal else decision.superseded),
+            }
+        )
+        return decision_id
+
+    def write(self, connection: Connection) -> None:
+        """Everything, in one pipeline of a few statements."""
+        with connection.pipeline():
+            self._each(connection, "queue_runs", self.runs, runs=Jsonb(self.runs))
+            self._each(connection, "renew_runs", self.renewals, renewals=Jsonb(self.renewals))
+            waiting = [hold for hold in self.holds if hold["blocker_id"]]
+            self._each(connection, "hurry_runs", waiting, holds=Jsonb(waiting))
+            self._each(connection, "supersede_runs", self.superseded, ids=self.superseded)
+            workflows, partitions = [w for w, _ in self.done], [p for _, p in self.done]
+            self._each(connection, "drop_considerations", self.done, workflows=workflows, partitions=partitions)
+            self._each(connection, "hold_considerations", self.holds, holds=Jsonb(self.holds))
+            self._each(connection, "wake_waiting", self.settled, blockers=self.settled)
+            self._each(connection, "record_decisions", self.decisions, decisions=Jsonb(self.decisions), now=self.now)
+            self._each(connection, "count_decisions", self.repeated, ids=self.repeated, now=self.now)
+
+    @staticmethod
+    def _each(connection: Connection, name: str, rows: Sequence[object], **parameters: Any) -> None:
+        if rows:
+            connection.execute(SQL[name], parameters)
+
+
+def _renewal(renewal: Renewal, decision_id: str) -> dict[str, Any]:
+    return {
+        "id": renewal.run_id,
+        "trigger": {**renewal.trigger, "decisionId": decision_id},
+        "pins": {asset_id: pin.as_json() for asset_id, pin in renewal.pins.items()},
+        "cause": renewal.cause,
+        "mixed": renewal.mixed,
+        "decision_id": decision_id,
+    }

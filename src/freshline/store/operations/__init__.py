@@ -1,0 +1,1 @@
+"""Transactions that people and other systems ask for: reports, manual runs, pauses, tokens."""

@@ -1,0 +1,64 @@
+"""Tokens of the HTTP API: made, revoked and used. The store never sees a token, only its SHA-256."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import psycopg
+
+from freshline.errors import ConflictError, NotFoundError
+from freshline.store.db.database import Connection, Database
+from freshline.store.db.ids import new_id
+from freshline.store.db.queries import load
+from freshline.store.operations import audit
+
+SQL = load("access")
+# A busy client writes its last use once in this time, and not with every request.
+EVERY_MS = 60_000
+
+
+class Access:
+    """Who may use the API."""
+
+    database: Database
+
+    def create_token(self, name: str, scope: str, digest: bytes, *, lifetime_ms: int) -> None:
+        """A token that whoever knows the text behind `digest` holds. The same one again changes nothing."""
+        values = {"id": new_id(), "name": name, "scope": scope, "digest": digest, "lifetime_ms": lifetime_ms}
+        try:
+            with (
+                self.database.transaction("create_token") as connection,
+                audit.changing(connection, "create_token", name, "token_state", values["id"]),
+            ):
+                connection.execute(SQL["create_token"], values)
+        except psycopg.errors.UniqueViolation:
+            hint = f"choose another name, or revoke that one with `freshline token revoke {name}`"
+            raise ConflictError(f"there is a token '{name}' already", hint=hint) from None
+
+    def revoke_token(self, name: str) -> None:
+        """The token is worth nothing from now on; one that was revoked before stays as it is."""
+        with self.database.transaction("revoke_token") as connection:
+            row = connection.execute(SQL["lock_token"], {"name": name}).fetchone()
+            if row is None:
+                raise NotFoundError(f"there is no token '{name}'", hint=_hint(connection, name))
+            if row["revoked_at"] is not None:
+                return
+            with audit.changing(connection, "revoke_token", name, "token_state", row["id"]):
+                connection.execute(SQL["revoke_token"], {"id": row["id"]})
+
+    def use_token(self, token_id: str) -> None:
+        """Remember that the token was used, to the minute."""
+        with self.database.transaction("use_token") as connection:
+            connection.execute(SQL["use_token"], {"id": token_id, "every_ms": EVERY_MS})
+
+
+def prune(connection: Connection, days: int, batch: int) -> None:
+    """Forget old changes, and tokens that have long been worth nothing."""
+    connection.execute(SQL["prune_audit"], {"days": days, "batch": batch})
+    connection.execute(SQL["prune_tokens"], {"days": days})
+
+
+def _hint(connection: Connection, wrong: str) -> str:
+    names = [row["name"] for row in connection.execute(SQL["token_names"])]
+    close = get_close_matches(wrong, names, n=1)
+    return f"did you mean '{close[0]}'?" if close else "`freshline token list` shows them"

@@ -1,0 +1,1 @@
+"""Deletes old history in bounded batches."""

@@ -1,0 +1,1 @@
+"""The worker's transactions: claim, steps, publication, end of a run."""

@@ -1,0 +1,84 @@
+"""What a worker gets with a run that it has claimed: pinned inputs, its own heads, and what earlier attempts left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
+from freshline.store.db.database import Connection
+from freshline.store.db.queries import load
+
+SQL = load("runs")
+Row = Mapping[str, Any]
+
+
+def claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
+    """The run of a row that `claim_run` returned."""
+    return ClaimedRun(
+        id=str(row["id"]),
+        workflow_id=row["workflow_id"],
+        slug=row["slug"],
+        partition_key=row["partition_key"],
+        version=row["version"],
+        attempt=row["attempt"],
+        definition=row["definition"],
+        parameters=row["parameters"],
+        trigger=row["trigger"],
+        **_inputs(connection, row),
+        finished_steps=_finished_steps(connection, row),
+        job_fingerprint=row["job_fingerprint"],
+        code_hash=row["code_hash"],
+        lease_ms=lease_ms,
+        sessions=_sessions(connection, row),
+    )
+
+
+def _inputs(connection: Connection, row: Row) -> dict[str, Any]:
+    """What the run is pinned to, and the current heads of its own outputs, for steps that read or extend those."""
+    pins, partition = row["pins"], row["partition_key"]
+    arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
+    own = connection.execute(SQL["own_heads"], {"workflow": row["workflow_id"], "partition": partition}).fetchall()
+    pinned = connection.execute(SQL["pinned_inputs"], arrays).fetchall()
+    return {
+        "inputs": {one["asset_id"]: pinned_input(one) for one in (*own, *pinned)},
+        "positions": {
+            one["asset_id"]: {asset_id: Position(**at) for asset_id, at in (one["positions"] or {}).items()}
+            for one in own
+        },
+    }
+
+
+def pinned_input(row: Row) -> PinnedInput:
+    """A snapshot to read, with all directories of its table."""
+    parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
+    return PinnedInput(
+        row["asset_id"],
+        row["sequence"],
+        row["data_version"],
+        row["location"],
+        row["payload"],
+        row["table_version"],
+        row["schema"],
+        base_version=row["base_version"],
+        parts=[(version, path) for version, path in parts],
+        rows=row["rows"],
+        bytes=row["bytes"],
+    )
+
+
+def _finished_steps(connection: Connection, row: Row) -> dict[str, FinishedStep]:
+    if row["attempt"] == 1:
+        return {}
+    found = connection.execute(SQL["finished_steps"], {"run": row["id"]}).fetchall()
+    return {
+        one["step_id"]: FinishedStep(one["attempt"], tuple(StagedOutput(**output) for output in one["outputs"]))
+        for one in found
+    }
+
+
+def _sessions(connection: Connection, row: Row) -> tuple[str, ...]:
+    if row["attempt"] == 1:
+        return ()
+    found = connection.execute(SQL["open_sessions"], {"run": row["id"]}).fetchall()
+    return tuple(one["session"] for one in found)

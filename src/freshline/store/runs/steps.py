@@ -1,0 +1,323 @@
+"""The worker's transactions: claim_run, renew_leases, the steps, publish_run, fail_run and how else a run ends.
+
+Every write of a run begins by locking it under its fencing token, the attempt; a worker that lost it gets
+`FencedError` and changes nothing (promise 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from freshline.counters import count, observe
+from freshline.errors import FencedError, NotFoundError
+from freshline.model.enums import EventType, RunStatus, TriggerType
+from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.settings import Settings
+from freshline.store.db.database import Connection, Database, LostConnectionError
+from freshline.store.db.queries import load
+from freshline.store.runs import publish as publication
+from freshline.store.runs.claim import claimed, pinned_input
+from freshline.store.runs.finish import (
+    breaker_event,
+    end_canceled,
+    end_run,
+    ended_instead,
+    record_failure,
+    record_success,
+    run_event,
+    runs_avoided,
+)
+
+SQL = load("runs")
+MOST_LOG_LINES = 10_000
+FIRST = 32  # how many runs of a pool are looked at: more workers than that seldom claim in the same millisecond
+TRIES = 5
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A worker that asks for work: which project and code it has, and whether it can run Spark now."""
+
+    worker_id: str
+    project: str
+    code_hash: str
+    spark: bool
+
+
+class Executing:
+    """What a run worker does to the store."""
+
+    database: Database
+    settings: Settings
+
+    def claim_run(self, who: Claimant) -> ClaimedRun | None:
+        """The most urgent run that this worker may execute, leased to it; None: there is none."""
+        parameters = {
+            "worker": who.worker_id,
+            "project": who.project,
+            "code_hash": who.code_hash,
+            "spark": who.spark,
+            "lease_ms": self.settings.lease_ms,
+            "first": FIRST,
+        }
+        for _ in range(TRIES):
+            try:
+                with self.database.transaction("claim_run") as connection:
+                    row = connection.execute(SQL["claim_run"], parameters).fetchone()
+                    return claimed(connection, row, self.settings.lease_ms) if row else None
+            except psycopg.errors.UniqueViolation:
+                # Another run of the workflow, or in the slot, began in this moment: the index decided (promise 2).
+                continue
+        return None
+
+    def renew_leases(self, held: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
+        """Prolong leases; returns the attempts (run, number) that still own theirs, and whether each is to be canceled.
+
+        A worker may hold two attempts of one run: one that it has lost, and one by which it took the run over.
+        """
+        with self.database.transaction("renew_leases") as connection:
+            parameters = {"held": Jsonb(list(held)), "lease_ms": self.settings.lease_ms}
+            rows = connection.execute(SQL["renew_leases"], parameters).fetchall()
+        return {(row["id"], row["attempt"]): row["cancel"] for row in rows}
+
+    def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int, *, session: str | None = None) -> None:
+        """A try of a step begins. `session`: its session on a Connect server, for whoever takes the run over."""
+        with self.database.transaction("begin_step") as connection:
+            _fence(connection, run_id, attempt)
+            parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "session": session}
+            connection.execute(SQL["begin_step"], parameters)
+
+    def finish_step(
+        self,
+        run_id: str,
+        attempt: int,
+        step_id: str,
+        try_: int,
+        *,
+        outputs: Iterable[StagedOutput] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        error: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The try staged its outputs, or failed."""
+        with self.database.transaction("finish_step") as connection:
+            _fence(connection, run_id, attempt)
+            staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
+            parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "outputs": staged}
+            parameters |= {"status": "failed" if error else "succeeded", "error": Jsonb(error) if error else None}
+            parameters["metrics"] = None if metrics is None else Jsonb(dict(metrics))
+            connection.execute(SQL["finish_step"], parameters)
+        _count_volume(metrics or {})
+
+    def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]], *, after: int) -> None:
+        """Lines of what the user's code printed, up to the limit of the run. `after`: how many the attempt had before.
+
+        Repeated with the same `after`, it adds only what is not there yet.
+        """
+        with self.database.transaction("append_logs") as connection:
+            _fence(connection, run_id, attempt)
+            parameters = {"run": run_id, "attempt": attempt, "lines": Jsonb(list(lines)), "most": MOST_LOG_LINES}
+            parameters["after"] = after
+            connection.execute(SQL["append_logs"], parameters)
+
+    def publish_run(
+        self,
+        run: ClaimedRun,
+        outputs: Sequence[StagedOutput],
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        publish_parameters: bool = False,
+        damaged: Collection[str] = (),
+        internal: Mapping[str, Collection[str]] | None = None,
+    ) -> list[str]:
+        """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets.
+
+        `damaged`: directories of its heads that are no longer what was published; an equal output replaces them.
+        `internal`: by step, the outputs of other steps that it reads.
+        """
+        names, avoided, waited = [output.asset_id for output in outputs], 0, None
+        with (
+            self._told(run.id, run.attempt, RunStatus.SUCCEEDED),
+            self.database.transaction("publish_run") as connection,
+        ):
+            row = _fence(connection, run.id, run.attempt)
+            who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged, internal=internal or {})
+            published = publication.publish(connection, who, outputs)
+            names = [one.row["asset_id"] for one in published]
+            unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
+            avoided = runs_avoided(connection, unchanged)
+            success = record_success(connection, run, row, avoided=avoided)
+            result = {"assets": names, "unchanged": unchanged, "metrics": _metrics(connection, run, metrics or {})}
+            end_run(connection, row, RunStatus.SUCCEEDED, result=result)
+            events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
+            if success["closed_breaker"]:
+                events.append(breaker_event(row, EventType.BREAKER_CLOSED))
+            connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+            waited = success["waited"]
+        if waited is not None:
+            observe("event_to_fresh_seconds", max(0.0, waited))
+        count("runs_ended", trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
+        count("runs_avoided", avoided)
+        return names
+
+    def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
+        """The run failed: nothing is published. An automatic one counts towards cooldown and breaker (R7.1)."""
+        with self._told(run_id, attempt, RunStatus.FAILED), self.database.transaction("fail_run") as connection:
+            row = _fence(connection, run_id, attempt)
+            self._fail(connection, row, attempt, error)
+
+    def cancel_running(self, run_id: str, attempt: int) -> None:
+        """The worker stopped a run that a user canceled."""
+        with self._told(run_id, attempt, RunStatus.CANCELED), self.database.transaction("cancel_running") as connection:
+            row = _fence(connection, run_id, attempt)
+            end_canceled(connection, row, attempt, "canceled by a user")
+
+    def hand_back(self, run_id: str, attempt: int, *, crashed: bool = False) -> None:
+        """The worker leaves: anybody may go on with the run, on the same pins.
+
+        `crashed`: Spark or the warehouse got lost, perhaps by the run itself.
+        """
+        ends = (RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else []))
+        with self._told(run_id, attempt, *ends), self.database.transaction("hand_back") as connection:
+            self._return(connection, _fence(connection, run_id, attempt), attempt, crashed=crashed)
+
+    def give_up(self, run_id: str, attempt: int) -> None:
+        """The lease is over and the worker is not: the run is anybody's, and the loss does not count (R12.2)."""
+        with self.database.transaction("give_up") as connection:
+            row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
+            if row is None:
+                connection.execute(SQL["excuse_run"], {"run": run_id, "attempt": attempt})
+            else:
+                self._return(connection, row, attempt, crashed=False)
+
+    def rescue(self, batch: int) -> int:
+        """Free the runs of workers that stopped renewing; one that kills its workers again and again has failed."""
+        with self.database.transaction("rescue") as connection:
+            lost = connection.execute(SQL["lost_runs"], {"batch": batch}).fetchall()
+            for one in lost:
+                row = _fence(connection, one["id"], one["attempt"])
+                self._return(connection, row, one["attempt"], crashed=True)
+        count("leases_lost", len(lost))
+        return len(lost)
+
+    def engines(self, project: str) -> list[bool]:
+        """What the project's workflows need: False for plain Python, True for Spark."""
+        with self.database.connection() as connection:
+            rows = connection.execute(SQL["engines"], {"project": project}).fetchall()
+        return [row["needs_spark"] for row in rows]
+
+    def spark_waits(self, project: str) -> bool:
+        """Whether a queued run of the project needs Spark."""
+        with self.database.connection() as connection:
+            return connection.execute(SQL["spark_waits"], {"project": project}).fetchone() is not None
+
+    def table_at(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
+        """A version of an input that a job asks for beside the pinned one. `NotFoundError`: it is not kept."""
+        keys = {"assets": [asset_id], "sequences": [version], "partition": partition_key}
+        with self.database.connection() as connection:
+            row = connection.execute(SQL["pinned_inputs"], keys).fetchone()
+        if row is None or row["gone_at"] is not None:
+            how = "does not exist" if row is None else "is not kept any more"
+            raise NotFoundError(f"version {version} of asset {asset_id!r} {how}; `freshline show {asset_id}` shows one")
+        return pinned_input(row)
+
+    def locations(self, run_id: str) -> list[dict[str, Any]]:
+        """Where the data is that a run has published."""
+        with self.database.connection() as connection:
+            rows = connection.execute(SQL["locations"], {"run": run_id}).fetchall()
+        return [row["location"] for row in rows]
+
+    def _return(self, connection: Connection, row: Row, attempt: int, *, crashed: bool) -> None:
+        """The run is queued again, unless it is to end, or has crashed too often (R12.2)."""
+        if ended_instead(connection, row, attempt):
+            return
+        times = row["crashes"] + crashed
+        if crashed and times >= self.settings.poison:
+            text = f"its worker, its Spark or the warehouse was lost {times} times while it ran"
+            message = f"{text}; it is not tried again by itself before the cooldown"
+            self._fail(connection, row, attempt, {"code": "poison", "message": message})
+        else:
+            connection.execute(SQL["return_run"], {"run": row["id"], "crashed": [attempt] if crashed else []})
+
+    def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any]) -> None:
+        opened = False
+        if row["trigger_type"] == TriggerType.AUTO:
+            opened = record_failure(connection, row, self.settings)
+        end_run(connection, row, RunStatus.FAILED, error=error)
+        events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
+        if opened:
+            events.append(breaker_event(row, EventType.BREAKER_OPENED))
+        connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+        count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
+
+    @contextmanager
+    def _told(self, run_id: str, attempt: int, *ends: RunStatus) -> Iterator[None]:
+        """A write that ends an attempt. The answer to its COMMIT may get lost: what looks like a failure is looked up.
+
+        A repetition finds the door closed, by its own first try: only this attempt, or who acts for it, ends it so.
+        Queued again is no end: a rescue leaves it like that too, and then it is not ours.
+        """
+        try:
+            yield
+        except FencedError:
+            if self._status(run_id, attempt) not in {*ends} - {RunStatus.QUEUED}:
+                raise
+        except LostConnectionError:
+            if self._status(run_id, attempt) not in ends:
+                raise
+
+    def _status(self, run_id: str, attempt: int) -> RunStatus | None:
+        with self.database.connection() as connection:
+            row = connection.execute(SQL["run_status"], {"run": run_id}).fetchone()
+        return RunStatus(row["status"]) if row and row["attempt"] == attempt else None
+
+
+def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
+    row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
+    if row is None:
+        count("fenced")
+        raise FencedError(f"attempt {attempt} no longer owns run {run_id}; another worker has taken it over")
+    return row
+
+
+def _count_volume(metrics: Mapping[str, Any]) -> None:
+    """What a try read and wrote, as far as its engine says."""
+    for what in ("rows", "bytes"):
+        for direction in ("In", "Out"):
+            count(f"step_{what}", int(metrics.get(what + direction) or 0), direction=direction.lower())
+
+
+def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of this attempt, and of the steps that it took over from earlier ones."""
+    if not run.finished_steps:
+        return dict(metrics)
+    found = connection.execute(SQL["finished_steps"], {"run": run.id}).fetchall()
+    return {one["step_id"]: one["metrics"] for one in found if one["metrics"]} | dict(metrics)
+
+
+def _publisher(
+    run: ClaimedRun,
+    row: Row,
+    *,
+    publish_parameters: bool,
+    damaged: Collection[str],
+    internal: Mapping[str, Collection[str]],
+) -> publication.Publisher:
+    return publication.Publisher(
+        run_id=run.id,
+        attempt=run.attempt,
+        workflow_id=row["workflow_id"],
+        slug=row["slug"],
+        partition_key=row["partition_key"],
+        pins=row["pins"],
+        parameters=row["parameters"] if publish_parameters else None,
+        now=row["now"],
+        damaged=damaged,
+        internal=internal,
+    )

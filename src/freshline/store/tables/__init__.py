@@ -1,0 +1,1 @@
+"""Versions of tables: rollback, Delta log bookkeeping, vacuum."""

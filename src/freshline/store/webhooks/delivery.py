@@ -1,0 +1,193 @@
+"""How events leave for webhooks: a webhook is claimed with the next events for it, and what became of them is recorded.
+
+Nothing is sent inside a transaction. The cursor of a webhook moves only when it is recorded that everything before was
+delivered or is in `deliveries`: a crash in between sends again and leaves nothing out. The claim is a fencing token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from freshline.counters import count
+from freshline.errors import FencedError
+from freshline.settings import Settings
+from freshline.store.db.database import Connection, Database
+from freshline.store.db.queries import load
+
+SQL = load("webhooks")
+BATCH = 50
+WINDOW = 1_000
+# After so many failures in a row the receiver is taken for away: one letter at a time is tried, ever less often.
+PATIENCE = 3
+BASE_MS = 5_000
+LONGEST_MS = 3_600_000
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One event for one webhook. `event` is None if it is kept no more."""
+
+    position: int
+    event_id: str
+    since: datetime
+    event: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A claimed webhook, and what is to be sent to it. `end`: up to where it is all that there is for it."""
+
+    webhook_id: str
+    name: str
+    kind: str
+    url: str
+    secret: bytes = field(repr=False)
+    claim: int = 0
+    position: int = 0
+    failures: int = 0
+    trouble: str | None = None
+    letters: tuple[Letter, ...] = ()
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a letter: `trouble` is None if it arrived; `final`: it cannot be tried again."""
+
+    letter: Letter
+    trouble: str | None = None
+    final: bool = False
+
+
+class Delivering:
+    """What the deliverer does to the store."""
+
+    database: Database
+    settings: Settings
+
+    def claim_webhook(self, *, lease_ms: int) -> Batch | None:
+        """The next webhook that has something to send, for this process alone while the lease lasts; None if none has.
+
+        Events that it did not ask for are passed over at once; then its batch may be empty.
+        """
+        with self.database.transaction("claim_webhook") as connection:
+            row = connection.execute(SQL["claim"], {"lease_ms": lease_ms}).fetchone()
+            if row is None:
+                return None
+            batch = _batch(connection, row)
+            if not batch.letters:
+                _pass(connection, batch)
+            return batch
+
+    def record_deliveries(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+        """What was sent, in its order; letters without an outcome were not. Whoever claimed it later knows better."""
+        failed = [_failure(one) for one in outcomes if one.trouble is not None]
+        taken = [one.letter.position for one in outcomes if one.trouble is None]
+        failures, worst = _in_a_row(batch.failures, outcomes)
+        trouble = next((one.trouble for one in reversed(outcomes)), batch.trouble)
+        with self.database.transaction("record_deliveries") as connection:
+            if not connection.execute(SQL["lock_claim"], {"id": batch.webhook_id, "claim": batch.claim}).fetchone():
+                raise FencedError(f"webhook '{batch.name}' was claimed by another process meanwhile")
+            connection.execute(SQL["taken"], {"id": batch.webhook_id, "positions": taken})
+            dead = self._refused(connection, batch, failed)
+            if failures >= PATIENCE:
+                dead += connection.execute(SQL["outlived"], {"id": batch.webhook_id, "age": self._age}).rowcount
+            if taken and worst >= PATIENCE:
+                connection.execute(SQL["recovered"], {"id": batch.webhook_id})
+            state = {"failures": failures, "trouble": trouble, "delivered": len(taken)}
+            _release(connection, batch, _reached(batch, outcomes), state)
+        count("deliveries", len(taken), result="delivered")
+        count("deliveries", len(failed) - dead, result="failed")
+        count("deliveries", dead, result="dead")
+
+    @property
+    def _age(self) -> timedelta:
+        return timedelta(milliseconds=self.settings.webhook_max_age_ms)
+
+    def _refused(self, connection: Connection, batch: Batch, failed: Sequence[Row]) -> int:
+        """How many of them have no budget left."""
+        if not failed:
+            return 0
+        budget = {"attempts": self.settings.webhook_attempts, "age": self._age}
+        values = {"id": batch.webhook_id, "failed": Jsonb(failed), "base_ms": BASE_MS, "longest_ms": LONGEST_MS}
+        return sum(row["dead"] for row in connection.execute(SQL["refused"], {**values, **budget}))
+
+
+def prune(connection: Connection, days: int) -> None:
+    """Forget dead letters of long ago."""
+    connection.execute(SQL["prune_deliveries"], {"days": days})
+
+
+def _batch(connection: Connection, row: Row) -> Batch:
+    """First what waits, then what follows. A receiver that seems to be away gets one letter, new if possible.
+
+    Or letters that it will never take would be all that it is judged by.
+    """
+    waiting = connection.execute(SQL["waiting"], {"id": row["id"], "batch": BATCH}).fetchall()
+    asked = {"types": _like(row["types"]), "assets": _like(row["assets"])}
+    next_ = connection.execute(SQL["following"], {"after": row["position"], "window": WINDOW, **asked}).fetchall()
+    wanted = [one for one in next_ if one["wanted"]]
+    taken = wanted[: BATCH - len(waiting)]
+    if row["failures"] >= PATIENCE:
+        taken = wanted[:1]
+        waiting = [] if taken else waiting[:1]
+    end = row["position"] if not next_ else next_[-1]["position"]
+    if len(taken) < len(wanted):
+        end = taken[-1]["position"] if taken else row["position"]
+    return Batch(
+        webhook_id=row["id"],
+        **{name: row[name] for name in ("name", "kind", "url", "secret", "claim", "position", "failures", "trouble")},
+        letters=tuple(map(_letter, [*waiting, *taken])),
+        end=end,
+    )
+
+
+def _letter(row: Row) -> Letter:
+    return Letter(row["position"], row["id"], row["since"], row if row["type"] is not None else None)
+
+
+def _like(patterns: Sequence[str]) -> list[str]:
+    return [pattern.replace("_", r"\_").replace("*", "%") for pattern in patterns]
+
+
+def _failure(one: Outcome) -> dict[str, Any]:
+    letter = one.letter
+    return {
+        "position": letter.position,
+        "event_id": letter.event_id,
+        "since": letter.since.isoformat(),
+        "trouble": one.trouble,
+        "final": one.final,
+    }
+
+
+def _in_a_row(before: int, outcomes: Sequence[Outcome]) -> tuple[int, int]:
+    """Failures in a row at the end, and the most that there were."""
+    now = worst = before
+    for one in outcomes:
+        now = 0 if one.trouble is None else now + 1
+        worst = max(worst, now)
+    return now, worst
+
+
+def _reached(batch: Batch, outcomes: Sequence[Outcome]) -> int:
+    """Up to where every event was tried: letters are in the order of events, but for those that wait from before."""
+    if len(outcomes) == len(batch.letters):
+        return batch.end
+    return max((one.letter.position for one in outcomes), default=batch.position)
+
+
+def _pass(connection: Connection, batch: Batch) -> None:
+    """Nothing was tried, so a pause that failures have caused stays as it is."""
+    connection.execute(SQL["pass"], {"id": batch.webhook_id, "position": batch.end})
+
+
+def _release(connection: Connection, batch: Batch, position: int, state: Row) -> None:
+    pace = {"patience": PATIENCE, "base_ms": BASE_MS, "longest_ms": LONGEST_MS}
+    connection.execute(SQL["release"], {"id": batch.webhook_id, "position": position, **state, **pace})

@@ -1,0 +1,136 @@
+"""What a job function gets: `ctx`, with its pinned inputs, its parameters and a voice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from freshline.errors import JobError
+from freshline.model.run import PinnedInput
+from freshline.worker.log_capture import MAX_SAID
+from freshline.worker.progress_reporter import job_progress
+
+
+class Tables(Protocol):
+    """What a context needs of Spark; `freshline.spark.engine.Engine` is the one in real life."""
+
+    @property
+    def spark(self) -> Any:
+        """The session of this step."""
+
+    def read(self, pinned: PinnedInput, *, new: bool = False) -> Any:
+        """The DataFrame of one pinned snapshot, or of the rows that are new to the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One consumed asset, at the version that this run is pinned to.
+
+    `version` is the number of the snapshot, `data_version` changes if and only if the content does.
+    """
+
+    asset_id: str
+    version: int
+    data_version: str
+    payload: Any
+    _read: Callable[[int | None], Any] = field(repr=False)
+
+    def df(self) -> Any:
+        """The rows as a Spark DataFrame."""
+        return self._read(None)
+
+    def at(self, version: int) -> Any:
+        """The rows of another version that is still kept, as a Spark DataFrame."""
+        return self._read(version)
+
+
+class Context:
+    """The one argument of a job function."""
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        attempt: int,
+        partition_key: str,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, PinnedInput],
+        full_refresh: bool,
+        tables: Tables | None,
+        say: Callable[[dict[str, Any]], None],
+        ask: Callable[[str, int], PinnedInput],
+    ) -> None:
+        self.run_id = run_id
+        self.attempt = attempt
+        self.partition_key = partition_key
+        self.parameters = dict(parameters)
+        self.full_refresh = full_refresh
+        self.log = _logger(say)
+        self.inputs = Inputs({asset: self._input(pinned) for asset, pinned in inputs.items()})
+        self._pinned = dict(inputs)
+        self._tables = tables
+        self._say = say
+        self._ask = ask
+
+    def _input(self, pinned: PinnedInput) -> Input:
+        def read(version: int | None) -> Any:
+            tables = self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()")
+            return tables.read(pinned if version is None else self._ask(pinned.asset_id, version))
+
+        return Input(pinned.asset_id, pinned.sequence, pinned.data_version, pinned.payload, read)
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session."""
+        return self._need_spark("ctx.spark").spark
+
+    def new(self, asset_id: str) -> Any:
+        """The rows of an input that were appended since the last run of this step succeeded.
+
+        None of an input that did not change. All, where `ctx.full_refresh` is true or the step makes the input itself;
+        then the log says so.
+        """
+        known = self.inputs[asset_id]
+        pinned = self._pinned[asset_id]
+        if pinned.since is None:
+            why = "everything is read anew" if self.full_refresh else "which of its rows are new is not known"
+            self.log.info("ctx.new(%r) is the whole input: %s", asset_id, why)
+        return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Tell how far the job is; shown while it runs, in place of Spark's tasks."""
+        self._say({"type": "progress", "progress": {"job": job_progress(done, total)}})
+
+    def _need_spark(self, what: str) -> Tables:
+        if self._tables is None:
+            raise JobError(f"{what} needs Spark, and a 'python' job has none; use the job kind 'spark.python'")
+        return self._tables
+
+
+class Inputs(dict[str, Input]):
+    """The inputs by asset id; asking for another one says which there are."""
+
+    def __missing__(self, asset_id: str) -> Input:
+        declared = ", ".join(sorted(self)) or "none"
+        raise JobError(
+            f"asset {asset_id!r} is not an input of this step; its inputs are: {declared}; add it to 'consumes'"
+        )
+
+
+class _Handler(logging.Handler):
+    def __init__(self, say: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._say = say
+        self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for line in self.format(record).splitlines():
+            self._say({"type": "log", "text": line[:MAX_SAID].replace("\x00", "\ufffd")})
+
+
+def _logger(say: Callable[[dict[str, Any]], None]) -> logging.Logger:
+    logger = logging.Logger("freshline.job", logging.DEBUG)  # noqa: LOG001 - it belongs to one step, not to the process
+    logger.addHandler(_Handler(say))
+    return logger

@@ -1,0 +1,64 @@
+"""A failure of the user's code as one error: a sentence, the place in the user's files, and the user's own lines."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+import freshline
+from freshline.errors import Place
+from freshline.worker.protocol import JobFailedError
+
+OURS = str(Path(freshline.__path__[0]))
+MAX_MESSAGE = 2_000
+
+
+def user_error(error: BaseException, sentence: str | None = None) -> JobFailedError:
+    """`error` for people: without the frames of Freshline and of the import machinery."""
+    frames = _users(error.__traceback__)
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    return JobFailedError(sentence or _sentence(error), place=_place(error, frames), traceback=text)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"the job called sys.exit({error.code!r}); return from the function or raise an exception instead"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.msg}; modules are found from the project's root and among the installed packages"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"the disk is full: {error}"
+    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(": ")
+
+
+def _users(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that begins at the user's first line."""
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith((OURS, "<frozen importlib")) or "/importlib/" in filename
+
+
+def _place(error: BaseException, trace: TracebackType | None) -> Place | None:
+    """The last line of the project itself, which is where the user can do something."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Place(_relative(error.filename) or error.filename, error.lineno)
+    found = None
+    while trace is not None:
+        if name := _relative(trace.tb_frame.f_code.co_filename):
+            found = Place(name, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def _relative(filename: str) -> str | None:
+    """`filename` as seen from the project's root, which is the runner's directory."""
+    try:
+        path = Path(filename).relative_to(Path.cwd())
+    except ValueError:
+        return None
+    return None if "site-packages" in path.parts else str(path)

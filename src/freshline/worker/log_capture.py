@@ -1,0 +1,112 @@
+"""What a job prints, as bounded lines: long lines are cut, endless output ends with one line that says so."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from freshline.worker.protocol import storable
+
+MAX_LINE = 8 * 1024
+MAX_SAID = 64 * 1024  # characters of a line that a job passes to its logger
+MAX_LINES = 10_000
+MAX_BYTES = 1024 * 1024
+TAIL = 20  # lines kept for the message about a runner that died
+SHORTEST_SECRET = 4  # replacing every "1" of a log would hide more than it protects
+
+
+class Secrets:
+    """Values that no log may show. Output comes in lines, so each line of a secret is one too."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        lines = {line.strip() for value in values for line in (value, *value.splitlines())}
+        self._texts = sorted((line for line in lines if len(line) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._texts]
+        self.longest = max((len(data) for data in self._bytes), default=0)
+
+    def hide(self, text: str) -> str:
+        """`text` without them."""
+        for secret in self._texts:
+            text = text.replace(secret, "***")
+        return text
+
+    def hide_cut(self, text: str) -> str:
+        """The same for a text that was cut: what it ends with may be the beginning of one."""
+        text = self.hide(text)
+        for secret in self._texts:
+            for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
+                if text.endswith(secret[:length]):
+                    return f"{text[:-length]}***"
+        return text
+
+    def hide_bytes(self, data: bytes) -> bytes:
+        """The same, before anybody knows what the bytes mean."""
+        for secret in self._bytes:
+            data = data.replace(secret, b"***")
+        return data
+
+
+class Splitter:
+    """Bytes of one stream in, whole lines out. A line without an end is given out in pieces of MAX_LINE.
+
+    What is cut is cut after secrets are hidden: half a secret is none to whoever looks for it.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes, secrets: Secrets) -> Iterator[str]:
+        """The lines that `data` completes."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        for line in whole:
+            yield _text(secrets.hide_bytes(line))
+        # What begins before the cut has to end within what is looked at.
+        while len(self._rest) > MAX_LINE + secrets.longest:
+            self._rest = secrets.hide_bytes(self._rest)
+            if len(self._rest) <= MAX_LINE + secrets.longest:
+                break
+            piece, self._rest = self._rest[:MAX_LINE], self._rest[MAX_LINE:]
+            yield _text(piece)
+
+    def flush(self, secrets: Secrets) -> Iterator[str]:
+        """The unfinished last line, if there is one."""
+        rest, self._rest = self._rest, b""
+        if rest:
+            yield _text(secrets.hide_bytes(rest))
+
+
+def _text(line: bytes) -> str:
+    cut = line.rstrip(b"\r")[:MAX_LINE]
+    return storable(cut.decode("utf-8", "replace"))
+
+
+class Log:
+    """The log of one step: passes lines on until the limit, hides the values of secrets, remembers the last lines."""
+
+    def __init__(self, on_log: Callable[[str, str], None], secrets: Secrets | None = None) -> None:
+        self._on_log = on_log
+        self.secrets = secrets or Secrets()
+        self._lines = 0
+        self._bytes = 0
+        self._tail: deque[str] = deque(maxlen=TAIL)
+
+    @property
+    def tail(self) -> str:
+        """The last lines."""
+        return "\n".join(self._tail)
+
+    def write(self, stream: str, text: str) -> None:
+        """Take one line."""
+        hide = self.secrets.hide_cut if len(text) >= MAX_SAID else self.secrets.hide
+        line = hide(text)[:MAX_LINE]
+        self._tail.append(line)
+        if self._lines > MAX_LINES or self._bytes > MAX_BYTES:
+            return
+        self._lines += 1
+        self._bytes += len(line.encode()) + 1
+        if self._lines > MAX_LINES or self._bytes > MAX_BYTES:
+            line, stream = (
+                f"truncated: a step may log {MAX_LINES} lines and {MAX_BYTES} bytes; the rest is not kept",
+                "log",
+            )
+        self._on_log(stream, line)

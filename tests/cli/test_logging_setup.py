@@ -1,0 +1,40 @@
+"""The log of a process that nobody watches says the same as on a terminal, only without colours, and in less time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import structlog
+
+from freshline.cli.logging_setup import Plain
+from freshline.journal import Journal, configure_later
+from freshline.model.enums import Outcome
+
+EVENTS: list[dict[str, Any]] = [
+    {"event": "decision", "workflow": "make-clean", "outcome": Outcome.RUN, "run": None, "count": 3},
+    {"event": "x" * 40, "error": "it's\nover", "ms": 1.5},
+    {"event": "quiet"},
+    {"event": "failed", "exception": "Traceback: all of it"},
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event["event"][:8])
+def test_a_plain_line_is_that_of_the_console(event: dict[str, Any]) -> None:
+    """Whatever is said, and with a traceback too."""
+    console = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    whole = {"timestamp": "2026-01-05T09:00:00Z", "level": "info", **event}
+    assert Plain(console)(None, "info", dict(whole)) == console(None, "info", dict(whole))
+
+
+def test_logging_is_configured_before_the_first_word() -> None:
+    """And once: a command that says nothing pays nothing for it."""
+    done: list[str] = []
+    configure_later(lambda: done.append("configured"))
+    journal = Journal("freshline.tests")
+    assert done == []
+    with structlog.testing.capture_logs() as said:
+        journal.warning("database_away", error="gone")
+        journal.warning("database_back")
+    assert done == ["configured"]
+    assert [one["event"] for one in said] == ["database_away", "database_back"]

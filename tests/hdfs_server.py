@@ -1,0 +1,82 @@
+"""The part of `hdfs_native.Client` that Freshline uses, over a directory: there is no NameNode that tests could start.
+
+It follows what the library documents, and raises what its source has it raise. It is no proof that HDFS does the same:
+a worker tries that itself when it starts (`freshline.storage.probe`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+
+class Reader(BytesIO):
+    """A file that is open for reading."""
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        return self.getvalue()[offset : offset + length]
+
+
+class NameNode:
+    """What a client can ask for."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def _path(self, path: str) -> Path:
+        return self._root / path.lstrip("/")
+
+    def get_file_info(self, path: str) -> Any:
+        found = self._path(path)
+        if not found.exists():
+            raise FileNotFoundError(path)
+        return self._status(found)
+
+    def list_status(self, path: str, recursive: bool = False) -> Iterator[Any]:
+        found = self._path(path)
+        if not found.exists():
+            raise FileNotFoundError(path)
+        below = [found] if found.is_file() else found.rglob("*") if recursive else found.iterdir()
+        yield from (self._status(one) for one in below)
+
+    def read(self, path: str) -> Reader:
+        try:
+            return Reader(self._path(path).read_bytes())
+        except OSError:
+            raise FileNotFoundError(path) from None
+
+    def create(self, path: str) -> Any:
+        found = self._path(path)
+        found.parent.mkdir(parents=True, exist_ok=True)
+        return found.open("xb")
+
+    def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
+        made, target = self._path(src), self._path(dst)
+        if overwrite:
+            made.replace(target)
+            return
+        os.link(made, target)
+        made.unlink()
+
+    def delete(self, path: str, recursive: bool = False) -> bool:
+        found = self._path(path)
+        if not found.exists():
+            return False
+        if found.is_dir() and recursive:
+            for child in list(found.iterdir()):
+                self.delete(str(child.relative_to(self._root)), recursive=True)
+        (found.rmdir if found.is_dir() else found.unlink)()
+        return True
+
+    def _status(self, path: Path) -> Any:
+        facts = path.stat()
+        return SimpleNamespace(
+            path=f"/{path.relative_to(self._root)}",
+            length=facts.st_size,
+            isdir=path.is_dir(),
+            modification_time=int(facts.st_mtime * 1000),
+        )

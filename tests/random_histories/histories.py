@@ -1,0 +1,184 @@
+"""What a history is made of: random graphs with random policies, and how their definitions change on the way."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.store_harness import Lab, workflow
+
+POOLS = {"narrow": 1, "wide": 2}
+FIRST_MINUTES = ("09:00", "09:01", "09:02", "09:04", "09:06")  # a history begins on Monday at nine
+
+# How often each choice is made, and what it says; several may meet in one policy.
+AUTO: tuple[tuple[float, tuple[dict[str, Any], ...]], ...] = (
+    (0.12, ({"debounceMs": 5_000, "maxDelayMs": 20_000}, {"debounceMs": 8_000})),
+    (0.10, ({"minIntervalMs": 10_000}, {"minIntervalMs": 40_000})),
+    (0.15, ({"when": "all"},)),
+    (0.15, ({"maxWaitMs": 1_000}, {"maxWaitMs": 15_000}, {"maxWaitMs": 60_000})),
+    (0.05, ({"waitForUpstream": False},)),
+    (0.05, ({"onMissing": False},)),
+    (0.05, ({"onUpstreamUpdate": False},)),
+    (0.03, ({"enabled": False},)),
+    (0.20, ({"priority": 1}, {"priority": 50})),
+)
+FRESHNESS: tuple[tuple[float, tuple[dict[str, Any], ...]], ...] = (
+    (0.15, ({"ttlMs": 30_000}, {"ttlMs": 120_000})),
+    (0.10, ({"cadenceMs": 60_000}, {"cadenceMs": 45_000, "offsetMs": 7_000})),
+    (0.05, ({"cron": "*/2 * * * *"},)),
+)
+EDGES: tuple[tuple[float, tuple[dict[str, Any], ...]], ...] = (
+    (0.06, ({"autoMaterialize": {"onUpstreamUpdate": False}},)),
+    (0.04, ({"freshness": {"maxAgeMs": 60_000}},)),
+)
+
+
+@dataclass
+class Shape:
+    """A graph of workflows over a few sources, as it is applied now, and how their jobs behave."""
+
+    sources: list[str]
+    dense: bool = False  # nearly all workflows join, wait and want nothing special
+    definitions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by slug, ancestors first
+    retired: set[str] = field(default_factory=set)
+    coarse: set[str] = field(default_factory=set)  # outputs that often do not change: early cutoff
+    flaky: dict[str, float] = field(default_factory=dict)
+
+    def apply(self, lab: Lab) -> None:
+        """Store what is defined now."""
+        kept = [one for slug, one in self.definitions.items() if slug not in self.retired]
+        lab.apply(*kept, sources=tuple(self.sources), pools=POOLS)
+
+    def copy(self) -> Shape:
+        """What is defined now, to come back to."""
+        return copy.deepcopy(self)
+
+    def restore(self, before: Shape) -> None:
+        """What was defined then."""
+        self.definitions, self.retired = before.definitions, before.retired
+
+    def active(self, rng: random.Random) -> str:
+        """Some workflow that is not retired."""
+        return rng.choice([slug for slug in self.definitions if slug not in self.retired])
+
+    def upwards(self) -> Iterator[str]:
+        """All assets, descendants first."""
+        for slug in reversed(self.definitions):
+            yield from outputs(self.definitions[slug])
+        yield from self.sources
+
+    def above(self, slug: str | None = None) -> list[str]:
+        """The assets that a workflow may read."""
+        found = list(self.sources)
+        for other, definition in self.definitions.items():
+            if other == slug:
+                break
+            found += outputs(definition)
+        return found
+
+
+def random_shape(rng: random.Random) -> Shape:
+    """Up to three sources and eight workflows, each reading up to three assets above it; every second one is dense."""
+    dense = rng.random() < 0.5
+    shape = Shape([f"s{i}" for i in range(1 if dense else rng.randint(1, 3))], dense)
+    for i in range(rng.randint(3, 6) if dense else rng.randint(2, 8)):
+        slug = f"w{i}"
+        made = random_workflow(rng, slug, shape.above(), dense=dense)
+        shape.coarse |= {asset_id for asset_id in outputs(made) if rng.random() < 0.25}
+        shape.definitions[slug] = made
+        if rng.random() < 0.2:
+            shape.flaky[slug] = rng.choice([0.2, 0.5])
+    return shape
+
+
+def random_workflow(rng: random.Random, slug: str, above: list[str], *, dense: bool) -> dict[str, Any]:
+    """What it reads, when it runs, and when it does not."""
+    count = min(len(above), rng.choice([1, 2, 2, 3] if dense else [1, 1, 1, 2, 2, 2, 2, 3, 3, 0]))
+    edges = () if dense else EDGES
+    read = [{"assetId": one, **_chosen(rng, edges)} for one in sorted(rng.sample(above, count))]
+    more = random_policy(rng, rooted=count == 0, plain=dense and rng.random() < 0.7)
+    return workflow(slug, read, outputs=_outputs(rng, slug), **more)
+
+
+def random_policy(rng: random.Random, *, rooted: bool, plain: bool) -> dict[str, Any]:
+    """`rooted`: it reads nothing, so only its freshness makes it run again. `plain`: it only follows its inputs."""
+    auto = {"onUpstreamUpdate": True, "maxWaitMs": 300_000}
+    policy: dict[str, Any] = {
+        "auto": auto if plain else auto | _chosen(rng, AUTO),
+        "freshness": (None if plain else _chosen(rng, FRESHNESS)) or ({"ttlMs": 40_000} if rooted else None),
+        "backoff": {"baseMs": 5_000, "maxMs": 30_000, "budget": rng.choice([2, 5]), "probeMs": 60_000},
+    }
+    if plain:
+        return policy
+    if rng.random() < 0.2:
+        policy["pool"] = rng.choice(list(POOLS))
+    if rng.random() < 0.08:
+        begin, end = sorted(rng.sample(FIRST_MINUTES, 2))
+        policy["quietHours"] = [{"from": begin, "to": end, "timezone": "UTC"}]
+    return policy
+
+
+def change(rng: random.Random, shape: Shape) -> str:
+    """Somebody edits one definition: retires it, brings it back, or changes its policy, its job or its inputs."""
+    slug = rng.choice(list(shape.definitions))
+    if slug in shape.retired:
+        shape.retired.discard(slug)
+        return f"{slug} is back"
+    kind = rng.choice(["policy", "policy", "job", "inputs", "retire"])
+    if kind == "retire" and len(shape.retired) + 1 < len(shape.definitions):
+        shape.retired.add(slug)
+    elif kind == "job":
+        shape.definitions[slug]["steps"][0]["job"]["entrypoint"] = f"jobs:work{rng.randint(1, 3)}"
+    else:
+        shape.definitions[slug] = _edited(rng, shape, slug, same_inputs=kind != "inputs")
+    return f"{slug}: {kind}"
+
+
+def _edited(rng: random.Random, shape: Shape, slug: str, *, same_inputs: bool) -> dict[str, Any]:
+    """Another definition with the same outputs: an asset never changes its owner here."""
+    before = shape.definitions[slug]
+    if same_inputs:
+        read = before["steps"][0]["consumes"]
+        more = random_policy(rng, rooted=not read, plain=shape.dense and rng.random() < 0.7)
+        return workflow(slug, read, outputs=outputs(before), **more)
+    edited = random_workflow(rng, slug, shape.above(slug), dense=shape.dense)
+    edited["steps"][0]["produces"] = [
+        {**edited["steps"][0]["produces"][0], "assetId": asset_id} for asset_id in outputs(before)
+    ]
+    return edited
+
+
+def outputs(definition: dict[str, Any]) -> list[str]:
+    """The assets that a definition produces."""
+    return [one["assetId"] for one in definition["steps"][0]["produces"]]
+
+
+def reads(definition: dict[str, Any]) -> dict[str, bool]:
+    """The assets that a definition consumes, and whether a change of each may cause a run (R2.3)."""
+    auto = definition["steps"][0]["produces"][0]["autoMaterialize"]
+    usual = auto.get("enabled", True) and auto["onUpstreamUpdate"]
+    return {
+        one["assetId"]: one.get("autoMaterialize", {}).get("onUpstreamUpdate", usual)
+        for one in definition["steps"][0]["consumes"]
+    }
+
+
+def policy(definition: dict[str, Any]) -> dict[str, Any]:
+    """What its outputs say about running by themselves."""
+    auto: dict[str, Any] = definition["steps"][0]["produces"][0]["autoMaterialize"]
+    return auto
+
+
+def _outputs(rng: random.Random, slug: str) -> list[str]:
+    return [slug, f"{slug}.more"] if rng.random() < 0.15 else [slug]
+
+
+def _chosen(rng: random.Random, choices: tuple[tuple[float, tuple[dict[str, Any], ...]], ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for chance, ways in choices:
+        if rng.random() < chance:
+            found |= rng.choice(ways)
+    return found

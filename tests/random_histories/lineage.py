@@ -1,0 +1,75 @@
+"""Judges by content whether what a run reads is of one generation: whether some history explains all of it at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.random_histories.histories import Shape, outputs, policy, reads
+from tests.store_harness import Lab
+
+Reading = frozenset[tuple[str, str]]
+ANYTHING: Reading = frozenset()
+SNAPSHOTS = """
+SELECT s.asset_id, s.data_version, s.inputs, r.id::text AS run_id, w.slug,
+       coalesce(r.mixed OR r.trigger_type <> 'auto-materialize', false) AS mixed
+  FROM snapshots s LEFT JOIN runs r ON r.id = s.run_id LEFT JOIN workflows w ON w.id = r.workflow_id
+"""
+
+
+@dataclass
+class Lineage:
+    """Which data versions each version of an asset was computed from.
+
+    Not explained further is what promises nothing: sources, mixes that were said, manual runs, workflows that wait for
+    nobody, and what its workflow would not make anew if an input changed.
+    """
+
+    lab: Lab
+    shape: Shape
+    unbound: set[str] = field(default_factory=set)  # runs of workflows that did not wait
+
+    def is_mix(self, pins: Mapping[str, Any]) -> bool:
+        """Whether no history explains what a run with these pins reads."""
+        read = {asset_id: str(pin["dataVersion"]) for asset_id, pin in pins.items()}
+        return not _explained(read, list(self.shape.upwards()), self._readings())
+
+    def _readings(self) -> dict[tuple[str, str], set[Reading]]:
+        """What each version may have been computed from: early cutoff makes one of several histories."""
+        found: dict[tuple[str, str], set[Reading]] = defaultdict(set)
+        bound = self._bound()
+        for row in self.lab.rows(SNAPSHOTS):
+            found[row["asset_id"], row["data_version"]].add(self._reading(row, bound))
+        return found
+
+    def _reading(self, row: Mapping[str, Any], bound: Mapping[str, Mapping[str, bool]]) -> Reading:
+        triggers = bound.get(row["asset_id"])
+        if row["mixed"] or row["run_id"] in self.unbound or triggers is None or triggers.keys() != row["inputs"].keys():
+            return ANYTHING
+        return frozenset((one, pin["dataVersion"]) for one, pin in row["inputs"].items() if triggers[one])
+
+    def _bound(self) -> dict[str, Mapping[str, bool]]:
+        """The inputs of every asset that follows them by itself, and which of them it follows."""
+        return {
+            asset_id: reads(definition)
+            for slug, definition in self.shape.definitions.items()
+            if slug not in self.shape.retired and policy(definition).get("enabled", True)
+            for asset_id in outputs(definition)
+        }
+
+
+def _explained(read: dict[str, str], upwards: list[str], readings: Mapping[tuple[str, str], set[Reading]]) -> bool:
+    """Whether every asset on the way up can be read at one data version. `upwards`: descendants first."""
+    if not upwards:
+        return True
+    asset_id, rest = upwards[0], upwards[1:]
+    if asset_id not in read:
+        return _explained(read, rest, readings)
+    ways = readings.get((asset_id, read[asset_id]), {ANYTHING})
+    return any(
+        _explained(read | dict(way), rest, readings)
+        for way in ways
+        if all(read.get(upper, version) == version for upper, version in way)
+    )

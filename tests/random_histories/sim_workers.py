@@ -1,0 +1,145 @@
+"""Run workers that take their time, die, sleep longer than their leases, hand runs back, and hear of cancellations."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from freshline.definitions.schema.workflow import Workflow
+from freshline.definitions.steps import produced
+from freshline.errors import FencedError
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.store.db.ids import new_id
+from tests.random_histories.histories import Shape
+from tests.random_histories.notifications import Sleeper
+from tests.store_harness import Lab
+
+LEASE_MS = 20_000
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(eq=False)
+class Worker:
+    """`asleep_until`: it sleeps with its run, longer than its lease, and does not know."""
+
+    id: str
+    loop: Sleeper
+    run: ClaimedRun | None = None
+    ends_at: datetime = NEVER
+    asleep_until: datetime = NEVER
+
+
+@dataclass
+class Crew:
+    """All run workers of a history. `tell` adds words to the step that is under way."""
+
+    lab: Lab
+    rng: random.Random
+    shape: Shape
+    tell: Callable[[str], None]
+    workers: list[Worker] = field(default_factory=list)
+    faults: bool = True
+    _made: itertools.count[int] = field(default_factory=itertools.count)
+
+    def hire(self, count: int, poll: timedelta) -> None:
+        """More workers, who look for work at once."""
+        for _ in range(count):
+            worker = Worker(new_id(), Sleeper("worker", lambda: False, poll, self.lab.now))
+            worker.loop.look = self._looking(worker)
+            self.workers.append(worker)
+
+    def _looking(self, worker: Worker) -> Callable[[], bool]:
+        return lambda: self._look(worker)
+
+    def _look(self, worker: Worker) -> bool:
+        """Claim a run, or end the one that is done. True: it is busy, or there may be more."""
+        if worker.asleep_until > self.lab.now:
+            worker.loop.due = worker.asleep_until
+            return False
+        if worker.run is None:
+            return self._claim(worker)
+        if worker.ends_at <= self.lab.now:
+            self._end(worker, worker.run)
+            return True
+        worker.loop.due = worker.ends_at
+        return False
+
+    def _claim(self, worker: Worker) -> bool:
+        worker.run = self.lab.store.claim_run(self.lab.claimant(worker.id))
+        if worker.run is None:
+            return False
+        self.tell(f"starts {worker.run.slug} attempt {worker.run.attempt}")
+        worker.ends_at = self.lab.later(seconds=self.rng.choice([0, 0, 2, 8]) if self.faults else 0)
+        worker.loop.due = worker.ends_at
+        if self.faults:
+            self._maybe_lose(worker)
+        return worker.ends_at <= self.lab.now
+
+    def _maybe_lose(self, worker: Worker) -> None:
+        chance = self.rng.random()
+        if chance < 0.08:
+            self.tell("and dies")
+            worker.run = None
+        elif chance < 0.2:
+            self.tell("and sleeps past its lease")
+            worker.asleep_until = self.lab.later(seconds=LEASE_MS / 1000 + self.rng.choice([1, 30]))
+
+    def _end(self, worker: Worker, run: ClaimedRun) -> None:
+        worker.run = None  # whatever happens to the commit, this worker does not know
+        try:
+            self._finish(run)
+        except FencedError:
+            self.tell("(fenced)")
+            assert self._owner(run) != (run.attempt, "running"), "fenced, although it owns the run"
+
+    def _finish(self, run: ClaimedRun) -> None:
+        chance = self.rng.random() if self.faults else 1.0
+        if chance < self.shape.flaky.get(run.slug, 0):
+            self.tell(f"fails {run.slug}")
+            self.lab.fail(run)
+        elif chance > 0.97 and self.faults:
+            self.tell(f"hands {run.slug} back")
+            self.lab.store.hand_back(run.id, run.attempt)
+        else:
+            self.tell(f"finishes {run.slug} attempt {run.attempt}")
+            self.lab.store.publish_run(run, self._outputs(run))
+
+    def heartbeat(self) -> None:
+        """Everybody who is awake renews; who lost a run drops it, who hears that it was canceled ends it."""
+        awake = [(w, w.run) for w in self.workers if w.run and w.asleep_until <= self.lab.now]
+        if not awake:
+            return
+        kept = self.lab.store.renew_leases([{"id": run.id, "attempt": run.attempt} for _, run in awake])
+        for worker, run in awake:
+            if kept.get((run.id, run.attempt)) is not False:
+                worker.run = None
+            if kept.get((run.id, run.attempt)):
+                self.tell(f"ends canceled {run.slug}")
+                self.lab.store.cancel_running(run.id, run.attempt)
+
+    def leave(self) -> None:
+        """All of them are killed, and new ones come: their leases run out, nobody ends their runs."""
+        for worker in self.workers:
+            worker.run, worker.asleep_until = None, NEVER
+
+    def _owner(self, run: ClaimedRun) -> tuple[int, str]:
+        row = self.lab.rows("SELECT attempt, status FROM runs WHERE id = %s", run.id)[0]
+        return row["attempt"], row["status"]
+
+    def _outputs(self, run: ClaimedRun) -> list[StagedOutput]:
+        """The content is a function of what was read, so that mixes show; who reads nothing makes something new."""
+        made = produced(Workflow.model_validate(run.definition))
+        read = sorted((pin.asset_id, pin.data_version) for pin in run.inputs.values() if pin.asset_id not in made)
+        news = next(self._made) if not read and self.faults else "old"
+        return [
+            StagedOutput(asset_id, step, f"{asset_id}:{self._content(asset_id, read, news)}")
+            for asset_id, (step, _) in made.items()
+        ]
+
+    def _content(self, asset_id: str, read: list[tuple[str, str]], news: object) -> object:
+        digest = hashlib.sha256(repr((asset_id, read, news)).encode()).digest()
+        return digest[0] % 2 if asset_id in self.shape.coarse else digest.hex()[:8]

@@ -1,0 +1,63 @@
+"""The doctor at random steps of histories with faults: what is under way is no fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from freshline.store.db.ids import new_id
+from freshline.store.doctor.examine import examine
+from tests.random_histories.sim_workers import LEASE_MS
+from tests.random_histories.simulation import Simulation, reset
+from tests.store_harness import CODE, MONDAY, laboratory
+
+EVERY = 5
+
+
+@dataclass
+class Examined(Simulation):
+    """A history that the doctor looks at. Its materializer and its worker show themselves as real ones do."""
+
+    shown: tuple[str, str] = field(default_factory=lambda: (new_id(), new_id()))
+    looks: int = 0
+
+    def _check(self) -> None:
+        """Healthy in every committed state, with repairs that find nothing to do."""
+        super()._check()
+        store = self.lab.store
+        self.looks += 1
+        if self.looks % 20 == 0:
+            store.stamp_positions(1000)
+        if self.looks % 3 == 0:
+            materializer, worker = self.shown
+            store.register_worker(materializer, "materializer", project=None, code_hash=None, info=store.outline())
+            store.register_worker(worker, "worker", project="lab", code_hash=CODE, info={"engine": "ok"})
+        if self.looks % EVERY == 0:
+            found = [sentence for one in examine(store, 20).findings if not one.healthy for sentence in one.sentences]
+            assert not found, f"the doctor says: {found}"
+        if self.looks % (10 * EVERY) == 0:
+            before = self.lab.everything()
+            store.mend()
+            assert self.lab.everything() == before, "there was something to mend"
+
+
+def histories(url: str, seeds: range) -> None:
+    """These, one after another on one database."""
+    with laboratory(url, lease_ms=LEASE_MS, poison=50) as lab:
+        for seed in seeds:
+            lab.now = MONDAY
+            Examined(lab, seed).run()
+            reset(lab)
+
+
+def test_the_doctor_finds_nothing_in_histories_with_faults(database_url: str) -> None:
+    """Crashes, lost leases, pauses, applies and late commits are no faults of the store (R4.1, R8.1, R10.2)."""
+    histories(database_url, range(500, 503))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_the_doctor_finds_nothing_in_many_histories(database_url: str) -> None:
+    """The same for many seeds."""
+    histories(database_url, range(600, 660))

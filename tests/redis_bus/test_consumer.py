@@ -1,0 +1,378 @@
+"""What outside producers say reaches the store once and in order, and what cannot be understood is set aside."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from freshline import failpoints
+from freshline.errors import BusError
+from freshline.failpoints import FailpointError
+from freshline.redis_bus.connection import Bus
+from freshline.redis_bus.inbound import Inbound
+from freshline.redis_bus.keys import DEAD, GROUP, INBOUND
+from freshline.redis_bus.message import MOST_BYTES
+from freshline.services.redis_consumer import MOST_TRIES, Intake
+from tests.redis_bus.server import Server
+from tests.store_harness import Lab, workflow
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def intake(lab: Lab, bus: Bus) -> Intake:
+    """A consumer that waits for nothing; its first round makes the group."""
+    intake = Intake(lab.store, bus, wait_ms=1)
+    intake.run_once()
+    return intake
+
+
+def say(server: Server, **fields: Any) -> str:
+    """A producer adds a message; returns its id in the stream."""
+    return str(server.client.xadd(INBOUND, fields).decode())
+
+
+def versions(lab: Lab, asset_id: str = "a") -> list[str]:
+    """Reported versions in the order in which they were taken."""
+    rows = lab.rows("SELECT data_version FROM snapshots WHERE asset_id = %s ORDER BY sequence", asset_id)
+    return [row["data_version"] for row in rows]
+
+
+def dead(server: Server) -> list[dict[str, str]]:
+    """What was refused."""
+    return [
+        {name.decode(): value.decode("utf-8", "replace") for name, value in fields.items()}
+        for _, fields in server.client.xrange(DEAD)
+    ]
+
+
+def left(server: Server) -> tuple[int, int]:
+    """How many messages are in the stream, and how many of them are given out and not acknowledged."""
+    return server.client.xlen(INBOUND), server.client.xpending(INBOUND, GROUP)["pending"]
+
+
+def crash() -> None:
+    """The process dies here."""
+    raise FailpointError("planted")
+
+
+def test_a_message_is_a_report(lab: Lab, server: Server, intake: Intake) -> None:
+    """Version, key, sequence and payload arrive as with `freshline report`, and the message is gone afterwards."""
+    say(server, assetId="a", dataVersion="v1", key="k1", sequence=7, payload=json.dumps({"path": "/data/1"}))
+    intake.run_once()
+    (row,) = lab.rows("SELECT * FROM snapshots WHERE asset_id = 'a'")
+    assert (row["data_version"], row["report_key"], row["report_sequence"]) == ("v1", "k1", 7)
+    assert row["payload"] == {"path": "/data/1"}
+    assert left(server) == (0, 0)
+    lab.settle()
+    assert lab.active() == ["b"]
+
+
+def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: Intake) -> None:
+    """R3.3: without a version every message is a change, in the order of the stream."""
+    for _ in range(3):
+        say(server, assetId="a")
+    intake.run_once()
+    assert versions(lab) == ["seq:1", "seq:2", "seq:3"]
+
+
+@pytest.mark.parametrize("name", ["key", "id"])
+def test_a_repetition_counts_once(lab: Lab, server: Server, intake: Intake, name: str) -> None:
+    """R3.3: producers may repeat; the key, or the id of a CloudEvent, says that it is the same report."""
+    for _ in range(3):
+        say(server, assetId="a", **{name: "one"})
+    intake.run_once()
+    say(server, assetId="a", **{name: "one"})
+    intake.run_once()
+    assert versions(lab) == ["seq:1"]
+    assert dead(server) == []
+    assert left(server) == (0, 0)
+
+
+def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, intake: Intake) -> None:
+    """R3.3: a message that comes late is recorded, and the head stays."""
+    say(server, assetId="a", dataVersion="new", sequence=9)
+    say(server, assetId="a", dataVersion="old", sequence=3)
+    intake.run_once()
+    assert lab.head("a")["data_version"] == "new"
+    assert versions(lab) == ["new", "old"]
+
+
+def test_a_crash_after_the_report_changes_nothing_more(lab: Lab, server: Server, bus: Bus, intake: Intake) -> None:
+    """The consumer dies between commit and XACK: the next one finds the message again, and it counts once."""
+    say(server, assetId="a", dataVersion="v1")
+    with failpoints.armed("report:after", crash), pytest.raises(FailpointError):
+        intake.run_once()
+    assert versions(lab) == ["v1"]
+    assert left(server) == (1, 1)
+    Intake(lab.store, bus, wait_ms=1).run_once()
+    assert versions(lab) == ["v1"]
+    assert left(server) == (0, 0)
+    assert len(lab.events("asset.produced")) == 1
+
+
+def test_a_crash_before_the_report_loses_nothing(lab: Lab, server: Server, bus: Bus, intake: Intake) -> None:
+    """The consumer dies before the commit: the message was not acknowledged, and another consumer takes it."""
+    say(server, assetId="a", dataVersion="v1")
+    say(server, assetId="a", dataVersion="v2")
+    with failpoints.armed("report:before", crash), pytest.raises(FailpointError):
+        intake.run_once()
+    assert versions(lab) == []
+    Intake(lab.store, bus, wait_ms=1).run_once()
+    assert versions(lab) == ["v1", "v2"]
+    assert left(server) == (0, 0)
+
+
+def test_an_acknowledgement_that_is_lost_is_made_up_for(lab: Lab, server: Server, intake: Intake) -> None:
+    """Redis dies between commit and XACK: when it is back the message comes again and counts once."""
+    say(server, assetId="a", dataVersion="v1")
+    with failpoints.armed("report:after", server.kill):
+        assert intake.run_once() is False
+    assert versions(lab) == ["v1"]
+    server.start()
+    wait_until(lambda: intake.run_once() and left(server) == (0, 0))
+    assert versions(lab) == ["v1"]
+
+
+def test_several_consumers_keep_the_order_of_the_stream(lab: Lab, server: Server) -> None:
+    """Without a sequence the order of the stream counts, with any number of materializers: the last message wins."""
+    buses = [Bus(server.url, timeout_s=1) for _ in range(3)]
+    intakes = [Intake(lab.store, bus, wait_ms=5) for bus in buses]
+    for one in intakes:
+        one.start()
+    try:
+        for number in range(60):
+            say(server, assetId="a", dataVersion=f"v{number}")
+        wait_until(lambda: server.client.exists(INBOUND) and left(server) == (0, 0))
+    finally:
+        for one in intakes:
+            one.stop()
+    assert versions(lab) == [f"v{number}" for number in range(60)]
+    for bus in buses:
+        bus.close()
+
+
+def test_two_consumers_that_both_believe_it_is_their_turn_keep_the_order(
+    lab: Lab, server: Server, bus: Bus, intake: Intake
+) -> None:
+    """The turn saves work only: a consumer that slept repeats what the other one did, and reorders nothing."""
+    for number in range(4):
+        say(server, assetId="a", dataVersion=f"v{number}")
+    slept = Intake(lab.store, bus, wait_ms=1)
+    batch = slept._inbound.next(2, 1)
+    intake.run_once()
+    say(server, assetId="a", dataVersion="v4")
+    for entry in batch:
+        slept._handle(entry)
+    intake.run_once()
+    assert versions(lab) == [f"v{number}" for number in range(5)]
+    assert left(server) == (0, 0)
+
+
+def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, intake: Intake) -> None:
+    """While another one has the turn, messages stay for it."""
+    say(server, assetId="a")
+    with lab.store.taking() as mine:
+        assert mine
+        assert intake.run_once() is False
+    assert versions(lab) == []
+    intake.run_once()
+    assert versions(lab) == ["seq:1"]
+
+
+def test_what_somebody_else_took_and_forgot_is_claimed(
+    lab: Lab, server: Server, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages that are pending under another name come to us when they were idle for long enough."""
+    say(server, assetId="a", dataVersion="v1")
+    server.client.xreadgroup(GROUP, "a person", {INBOUND: ">"})
+    intake.run_once()
+    assert versions(lab) == []
+    monkeypatch.setattr("freshline.redis_bus.inbound.CLAIM_MS", 0)
+    intake.run_once()
+    assert versions(lab) == ["v1"]
+    assert left(server) == (0, 0)
+
+
+def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Server, intake: Intake) -> None:
+    """It was given out, then trimmed by somebody: it is acknowledged, and those behind it are taken."""
+    gone = say(server, assetId="a", dataVersion="gone")
+    say(server, assetId="a", dataVersion="v2")
+    server.client.xreadgroup(GROUP, "freshline", {INBOUND: ">"})
+    server.client.xdel(INBOUND, gone)
+    intake.run_once()
+    assert versions(lab) == ["v2"]
+    assert left(server) == (0, 0)
+
+
+BAD: dict[str, tuple[dict[Any, Any], str, str]] = {
+    "unknown asset": ({"assetId": "nobody"}, "not-found", "there is no asset 'nobody'"),
+    "produced asset": ({"assetId": "b"}, "conflict", "is produced by workflow 'b'"),
+    "no asset": ({"dataVersion": "1"}, "usage", "no assetId"),
+    "typing mistake": ({"assetId": "a", "dataversion": "1"}, "usage", "did you mean 'dataVersion'?"),
+    "sequence": ({"assetId": "a", "sequence": "soon"}, "usage", "whole numbers"),
+    "large sequence": ({"assetId": "a", "sequence": "9223372036854775808"}, "usage", "up to"),
+    "payload": ({"assetId": "a", "payload": "{"}, "usage", "payload is not JSON"),
+    "deep payload": ({"assetId": "a", "payload": "[" * 100_000}, "usage", "payload is not JSON"),
+    "not a number": ({"assetId": "a", "payload": "NaN"}, "usage", "NaN"),
+    "infinite": ({"assetId": "a", "payload": "1e999"}, "usage", ""),
+    "null character": ({"assetId": "a\0"}, "usage", "null character"),
+    "null in payload": ({"assetId": "a", "payload": '"\\u0000"'}, "usage", ""),
+    "long key": ({"assetId": "a", "key": "k" * 501}, "usage", "allowed are 500"),
+    "not text": ({"assetId": b"\xff\xfe"}, "usage", "UTF-8"),
+    "too large": ({"assetId": "a", "payload": json.dumps("x" * MOST_BYTES)}, "usage", "allowed are 300000"),
+    "garbage": ({b"\x00\x01": b"\xde\xad"}, "usage", ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
+    lab: Lab, server: Server, intake: Intake, name: str
+) -> None:
+    """It goes to the dead with its id, a code and the reason, is told, and holds up nobody."""
+    fields, code, reason = BAD[name]
+    bad = server.client.xadd(INBOUND, fields).decode()
+    say(server, assetId="a", dataVersion="good")
+    with capture_logs() as logs:
+        intake.run_once()
+    (letter,) = dead(server)
+    assert (letter["streamId"], letter["code"]) == (bad, code)
+    assert reason in letter["reason"]
+    assert all(len(value) <= 10_000 for value in letter.values())
+    assert len([entry for entry in logs if entry["event"] == "message_refused"]) == 1
+    assert versions(lab) == ["good"]
+    assert left(server) == (0, 0)
+
+
+def test_a_dead_message_can_be_said_again(lab: Lab, server: Server, intake: Intake) -> None:
+    """It keeps its fields: when the asset is known, the same message is accepted."""
+    say(server, assetId="later", dataVersion="v1", key="k")
+    intake.run_once()
+    (letter,) = dead(server)
+    lab.apply(workflow("b", "a"), workflow("c", "later"))
+    prefix = "message."
+    say(server, **{name.removeprefix(prefix): text for name, text in letter.items() if name.startswith(prefix)})
+    intake.run_once()
+    assert versions(lab, "later") == ["v1"]
+
+
+def test_the_dead_are_bounded(database_url: str, server: Server, bus: Bus) -> None:
+    """About FRESHLINE_BUS_DEAD_LENGTH refused messages are kept, the newest ones."""
+    server.client.config_set("stream-node-max-entries", 5)
+    lab = Lab(database_url, event_bus=server.url, bus_dead_length=10)
+    intake = Intake(lab.store, bus, wait_ms=1)
+    for number in range(60):
+        say(server, assetId=f"nobody-{number}")
+    wait_until(lambda: intake.run_once() and left(server) == (0, 0))
+    assert 10 <= server.client.xlen(DEAD) < 20
+    assert dead(server)[-1]["message.assetId"] == "nobody-59"
+    lab.close()
+
+
+def test_a_message_that_cannot_be_set_aside_stays(lab: Lab, server: Server, bus: Bus, intake: Intake) -> None:
+    """The dead key has another type: the bad message is not lost, and the trouble is told once."""
+    server.client.set(DEAD, "not a stream")
+    say(server, assetId="nobody")
+    with capture_logs() as logs:
+        for _ in range(3):
+            intake._inbound._dead._next = 0
+            assert intake.run_once() is False
+    assert [entry["event"] for entry in logs] == ["bus_trouble"]
+    assert left(server) == (1, 1)
+    server.client.delete(DEAD)
+    wait_until(lambda: intake.run_once() and left(server) == (0, 0))
+    assert len(dead(server)) == 1
+    assert bus.trouble is None
+
+
+def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
+    lab: Lab, server: Server, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that makes us fail again and again is set aside after some tries, and the next one is taken."""
+    report = lab.store.report
+
+    def fail(asset_id: str, **more: Any) -> dict[str, Any]:
+        if more["version"] == "poison":
+            raise RuntimeError("a fault")
+        return report(asset_id, **more)
+
+    monkeypatch.setattr(lab.store, "report", fail)
+    say(server, assetId="a", dataVersion="poison")
+    say(server, assetId="a", dataVersion="good")
+    for _ in range(MOST_TRIES - 1):
+        with pytest.raises(RuntimeError):
+            intake.run_once()
+    intake.run_once()
+    assert [letter["code"] for letter in dead(server)] == ["unexpected"]
+    assert versions(lab) == ["good"]
+
+
+def test_a_flush_makes_the_group_anew(lab: Lab, server: Server, intake: Intake) -> None:
+    """FLUSHALL takes what was not handled; whatever is said afterwards is taken."""
+    say(server, assetId="a", dataVersion="before")
+    intake.run_once()
+    server.client.flushall()
+    say(server, assetId="a", dataVersion="after")
+    wait_until(lambda: intake.run_once() and versions(lab) == ["before", "after"])
+
+
+def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server, intake: Intake) -> None:
+    """A server that was emptied may give a stream id again; only the same content there is a repetition."""
+    for known in (["v1"], ["v1", "v2"]):
+        server.client.xadd(INBOUND, {"assetId": "a", "dataVersion": known[-1]}, id="5-0")
+        intake.run_once()  # after a flush, it makes the group
+        intake.run_once()
+        assert versions(lab) == known
+        server.client.flushall()
+
+
+def test_an_inbound_key_of_another_type_is_told_once(lab: Lab, server: Server, bus: Bus) -> None:
+    """WRONGTYPE: no message is taken, events still flow, and it ends when the key is gone."""
+    server.client.set(INBOUND, "not a stream")
+    intake = Intake(lab.store, bus, wait_ms=1)
+    with capture_logs() as logs:
+        for _ in range(3):
+            intake._inbound._line._next = 0
+            assert intake.run_once() is False
+    assert [entry["event"] for entry in logs] == ["bus_trouble"]
+    assert "inbound messages" in str(bus.trouble)
+    server.client.delete(INBOUND)
+    say(server, assetId="a", dataVersion="v1")
+    wait_until(lambda: intake.run_once() and versions(lab) == ["v1"])
+    assert bus.trouble is None
+
+
+def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bus: Bus) -> None:
+    """Nothing is refused because PostgreSQL is away: the message waits."""
+    say(server, assetId="a", dataVersion="v1")
+    intake = Intake(lab.store, bus, wait_ms=1)
+    ended = threading.Event()
+
+    def cut() -> None:
+        if not ended.is_set():
+            ended.set()
+            lab.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    with failpoints.armed("report:before", cut):
+        intake.start()
+        try:
+            wait_until(lambda: ended.is_set() and left(server) == (0, 0))
+        finally:
+            intake.stop()
+    assert versions(lab) == ["v1"]
+    assert dead(server) == []
+
+
+def test_what_is_done_twice_is_no_error(server: Server, bus: Bus) -> None:
+    """Acknowledging what is gone, even with its stream, changes nothing."""
+    inbound = Inbound(bus, dead_length=10)
+    inbound.done("1-1")
+    server.kill()
+    with pytest.raises(BusError):
+        inbound.done("1-1")

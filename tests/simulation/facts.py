@@ -1,0 +1,144 @@
+"""What is compared of two worlds: everything that the store keeps and the in-memory world keeps too, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from freshline.decide import Decision
+from freshline.model.state import Version
+from freshline.simulation import Member, Run, Witness, World
+from tests.store_harness import Lab
+
+Spoken = tuple[str, str, datetime]
+Facts = dict[str, Any]
+
+DECISIONS = """
+SELECT w.slug, d.outcome, d.reason, d.at FROM decisions d JOIN workflows w ON w.id = d.workflow_id ORDER BY d.at, d.id
+"""
+PARTITIONS = """
+SELECT w.slug, p.vector, p.succeeded_at, p.started_at, coalesce(p.mixed, false) AS mixed,
+       coalesce(p.cause_repeats, 0) AS cause_repeats, coalesce(p.avoided, 0) AS avoided,
+       coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at, p.probed
+  FROM workflows w LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
+"""
+HOLDS = "SELECT w.slug, c.hold FROM considerations c JOIN workflows w ON w.id = c.workflow_id"
+TIMERS = "SELECT asset_id, due_at, expired_at FROM timers WHERE kind = 'expiry'"
+HEADS = "SELECT asset_id, sequence, data_version, produced_at FROM heads"
+
+
+@dataclass
+class Said(Witness):
+    """Hears the decisions and the runs of a world."""
+
+    decisions: dict[str, list[Spoken]] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+
+    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:
+        if decision.run is not None and run is not None:
+            self.runs.append(run)
+        said = (str(decision.outcome), str(decision.reason), world.now)
+        self.decisions.setdefault(member.slug, []).append(said)
+
+
+def once(said: Iterable[Spoken]) -> list[Spoken]:
+    """Equal ones in a row are one, from its first time on; each that queued a run counts."""
+    found: list[Spoken] = []
+    for one in said:
+        if one[0] == "run" or not found or found[-1][:2] != one[:2]:
+            found.append(one)
+    return found
+
+
+def stored(lab: Lab) -> Facts:
+    """All facts of the real store."""
+    heads = {row["asset_id"]: (row["sequence"], row["data_version"], row["produced_at"]) for row in lab.rows(HEADS)}
+    timers = {row["asset_id"]: (row["due_at"], row["expired_at"]) for row in lab.rows(TIMERS)}
+    return {
+        "runs": [_stored_run(row) for row in lab.runs()],
+        "heads": heads,
+        "timers": timers,
+        "holds": {row["slug"]: row["hold"] for row in lab.rows(HOLDS)},
+        "partitions": {row["slug"]: _stored_partition(row) for row in lab.rows(PARTITIONS)},
+    }
+
+
+def stored_decisions(lab: Lab) -> Facts:
+    """What the real store said about every workflow, and when."""
+    found: dict[str, list[Spoken]] = {}
+    for row in lab.rows(DECISIONS):
+        found.setdefault(row["slug"], []).append((row["outcome"], row["reason"], row["at"]))
+    return {slug: once(said) for slug, said in found.items()}
+
+
+def _stored_run(row: dict[str, Any]) -> Facts:
+    trigger = row["trigger"]
+    return {
+        "slug": row["slug"],
+        "status": row["status"],
+        "reason": trigger["reason"],
+        "upstream": [(one["assetId"], one["from"], one["to"]) for one in trigger["upstream"]],
+        "expiry": trigger["expiry"],
+        "pins": {asset_id: (pin["sequence"], pin["dataVersion"]) for asset_id, pin in row["pins"].items()},
+        "mixed": row["mixed"],
+        "times": (row["queued_at"], row["started_at"], row["finished_at"]),
+    }
+
+
+def _stored_partition(row: dict[str, Any]) -> Facts:
+    vector = {one: (read["sequence"], read["dataVersion"]) for one, read in (row["vector"] or {}).items()}
+    return {key: value for key, value in row.items() if key != "slug"} | {"vector": vector}
+
+
+def remembered(world: World, said: Said) -> Facts:
+    """All facts of the in-memory world."""
+    assets, members = world.assets.values(), world.catalogue.members
+    clocks = {one.id: (one.due_at, one.expired.at if one.expired else None) for one in assets}
+    return {
+        "runs": [_run(run) for run in said.runs],
+        "heads": {a.id: (a.head.sequence, a.head.data_version, a.head.produced_at) for a in assets if a.head},
+        "timers": {asset_id: clock for asset_id, clock in clocks.items() if clock != (None, None)},
+        "holds": {one.slug: hold for one in members.values() if (hold := world.agenda.hold_of(one.id))},
+        "partitions": {member.slug: _partition(world, member) for member in members.values()},
+    }
+
+
+def decisions(said: Said) -> Facts:
+    """What the in-memory world said about every workflow, and when."""
+    return {slug: once(one) for slug, one in said.decisions.items()}
+
+
+def _run(run: Run) -> Facts:
+    upstream = [(one["assetId"], one["from"], one["to"]) for one in run.trigger["upstream"]]
+    return {
+        "slug": run.slug,
+        "status": str(run.status),
+        "reason": run.reason,
+        "upstream": upstream,
+        "expiry": run.trigger["expiry"],
+        "pins": _versions(run.pins.items()),
+        "mixed": run.mixed,
+        "times": (run.queued_at, run.started_at, run.finished_at),
+    }
+
+
+def _partition(world: World, member: Member) -> Facts:
+    one = world.partitions[member.id]
+    return {
+        "vector": _versions(one.vector.items()),
+        "succeeded_at": one.succeeded_at,
+        "started_at": one.started_at,
+        "mixed": one.mixed,
+        "cause_repeats": one.cause_repeats,
+        "avoided": one.avoided,
+        "failures": one.failures.count,
+        "eligible_at": one.failures.eligible_at,
+        "breaker_at": one.failures.breaker_at,
+        "probed": one.failures.probed,
+    }
+
+
+def _versions(read: Iterable[tuple[str, Version]]) -> dict[str, tuple[int, str]]:
+    return {asset_id: (version.sequence, version.data_version) for asset_id, version in read}

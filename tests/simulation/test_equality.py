@@ -1,0 +1,41 @@
+"""The in-memory world is equal to the store and the services (issue 3, part 9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.facts import decisions, remembered, stored, stored_decisions
+from tests.simulation.histories import Both
+from tests.store_harness import Lab
+
+STEPS = 70
+# Wake-ups that are missed show in one history of fifty: each bug that `tests/mutants/world-*` plants shows in these.
+TELLING = (3, 40, 58, 81, 99, 112, 128, 147, 174, 233, 244)
+ANY = range(1_000, 1_006)
+MORE = range(2_000, 2_200)
+
+
+def play(lab: Lab, seed: int) -> None:
+    """A random history in both worlds: after every step they know the same, and in the end they have said the same."""
+    both = Both(lab, seed)
+    both.settle()
+    told: list[str] = []
+    for _ in range(STEPS):
+        told.append(both.step())
+        theirs, mine = stored(lab), remembered(both.world, both.said)
+        for name, facts in theirs.items():
+            assert mine[name] == facts, f"seed {seed}, {name} after: " + "; ".join(told)
+    assert decisions(both.said) == stored_decisions(lab), f"seed {seed}: " + "; ".join(told)
+
+
+@pytest.mark.parametrize("seed", [*TELLING, *ANY])
+def test_a_random_history_gives_the_same_decisions_and_runs(seed: int, lab: Lab) -> None:
+    """Whatever happens, both decide the same for the same reasons at the same times, and run the same on the same."""
+    play(lab, seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", MORE)
+def test_many_random_histories_give_the_same(seed: int, lab: Lab) -> None:
+    """The same, for long."""
+    play(lab, seed)

@@ -1,0 +1,472 @@
+"""Every transaction of the store with how to get to it, and how to see that it happened exactly once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import freshline
+from freshline import failpoints
+from freshline.errors import NotFoundError
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.store.db.ids import new_id
+from freshline.store.webhooks.delivery import Batch, Letter, Outcome
+from freshline.store.webhooks.subscriptions import Webhook
+from tests.store_harness import Lab, workflow
+
+HOUR = 3_600_000
+WORLD = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
+NAMES = sorted(
+    {
+        name
+        for file in Path(freshline.__file__).parent.rglob("*.py")
+        for name in re.findall(r"\.transaction\(\s*f?\"(\w+)\"", file.read_text(encoding="utf-8"))
+    }
+)
+
+
+@dataclass(slots=True)
+class Scene:
+    """A lab in the middle of something."""
+
+    lab: Lab
+    run: ClaimedRun | None = None
+    ids: list[str] = field(default_factory=lambda: [new_id()])
+
+    @property
+    def held(self) -> ClaimedRun:
+        """The run that a worker holds."""
+        assert self.run is not None
+        return self.run
+
+    def count(self, query: str) -> int:
+        """How many."""
+        return int(self.lab.one(f"SELECT count(*) FROM {query}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How to get there, the transaction, and how to see that it happened exactly once."""
+
+    act: Callable[[Scene], Any]
+    done: Callable[[Scene], bool]
+    prepare: Callable[[Scene], Any] = lambda _: None
+
+
+def idle(scene: Scene) -> None:
+    """Everything is fresh."""
+    scene.lab.report("a", "1")
+    scene.lab.work()
+
+
+def reported(scene: Scene) -> None:
+    """An update is in the inbox."""
+    idle(scene)
+    scene.lab.report("a", "2")
+
+
+def noted(scene: Scene) -> None:
+    """A consideration is due."""
+    reported(scene)
+    scene.lab.store.absorb(10)
+
+
+def queued(scene: Scene) -> None:
+    """A run is queued."""
+    noted(scene)
+    scene.lab.settle()
+
+
+def running(scene: Scene) -> None:
+    """A worker holds a run and works on its step."""
+    queued(scene)
+    scene.run = scene.lab.start()
+    scene.lab.store.begin_step(scene.run.id, 1, "work", 1)
+    scene.lab.advance(seconds=5)
+
+
+def canceling(scene: Scene) -> None:
+    """A user wants the running run to end."""
+    running(scene)
+    scene.lab.store.cancel(scene.held.id)
+
+
+def lost(scene: Scene) -> None:
+    """The worker is gone."""
+    running(scene)
+    scene.lab.advance(seconds=60)
+
+
+def failed(scene: Scene) -> None:
+    """The workflow cools down."""
+    running(scene)
+    scene.lab.fail(scene.held)
+    scene.lab.settle()
+
+
+def paused(scene: Scene) -> None:
+    """An update waits for the end of a pause."""
+    idle(scene)
+    scene.lab.store.pause("b")
+    scene.lab.report("a", "2")
+    scene.lab.settle()
+
+
+def expired(scene: Scene) -> None:
+    """A timer is due."""
+    idle(scene)
+    scene.lab.advance(hours=2)
+
+
+def forgotten(scene: Scene) -> None:
+    """Somebody deleted a consideration."""
+    noted(scene)
+    scene.lab.rows("DELETE FROM considerations RETURNING 1")
+
+
+def timerless(scene: Scene) -> None:
+    """Somebody deleted the timers."""
+    idle(scene)
+    scene.lab.rows("DELETE FROM timers RETURNING 1")
+
+
+def positioned(scene: Scene) -> None:
+    """Events have positions and were not published."""
+    idle(scene)
+    scene.lab.store.stamp_positions(1000)
+
+
+def aged(scene: Scene) -> None:
+    """What was replaced was replaced months ago."""
+    idle(scene)
+    reported(scene)
+    scene.lab.work()
+    scene.lab.advance(days=60)
+
+
+def registered(scene: Scene) -> None:
+    """A process is there."""
+    register(scene)
+
+
+def tables(run: ClaimedRun) -> list[StagedOutput]:
+    """What a run would have written, if there were a warehouse."""
+    path = f"{run.slug}/data/{run.id}-1-1"
+    location = {"format": "parquet", "paths": [path], "files": {f"{path}/part-0.parquet": 1}}
+    return [StagedOutput(run.slug, "work", f"{run.slug}:{run.id}", location=location)]
+
+
+def tabled(scene: Scene) -> None:
+    """Two versions of two tables."""
+    for version in ("1", "2"):
+        scene.lab.report("a", version)
+        scene.lab.work_with(tables)
+
+
+def unlogged(scene: Scene) -> None:
+    """One version is not in its log yet."""
+    tabled(scene)
+    scene.lab.rows("DELETE FROM table_commits WHERE asset_id = 'c' OR table_version = 0 RETURNING 1")
+
+
+def superfluous(scene: Scene) -> None:
+    """Nobody needs the first version of b."""
+    tabled(scene)
+    keep = '{"table": {"keepVersions": 1, "keepMs": 0}}'
+    scene.lab.rows("UPDATE assets SET declaration = declaration || %s WHERE id = 'b' RETURNING 1", keep)
+
+
+def marked(scene: Scene) -> None:
+    """The first version of b was marked an hour ago."""
+    superfluous(scene)
+    scene.lab.store.mark_versions("", 10)
+    scene.lab.advance(hours=1)
+
+
+def register(scene: Scene) -> None:
+    """A process shows itself."""
+    scene.lab.store.register_worker(scene.ids[0], "worker", project="lab", code_hash=None, info={})
+
+
+def make_token(scene: Scene) -> None:
+    """Somebody may use the API."""
+    digest = hashlib.sha256(scene.ids[0].encode()).digest()
+    scene.lab.store.create_token("ci", "read", digest, lifetime_ms=HOUR)
+
+
+def tokened(scene: Scene) -> None:
+    """There is a token."""
+    make_token(scene)
+
+
+def add_hook(scene: Scene) -> None:
+    """Somebody wants to be told."""
+    hook = Webhook("hook", "https://hooks.example/", b"x" * 32, id=scene.ids[0])
+    scene.lab.store.add_webhook(hook, key="k", after=0)
+
+
+def hooked(scene: Scene) -> None:
+    """There is a webhook, and events for it."""
+    positioned(scene)
+    add_hook(scene)
+
+
+def hushed(scene: Scene) -> None:
+    """It is paused."""
+    hooked(scene)
+    scene.lab.store.pause_webhook("hook")
+
+
+def claim_hook(scene: Scene) -> Batch | None:
+    """A deliverer takes its turn."""
+    return scene.lab.store.claim_webhook(lease_ms=60_000)
+
+
+def claimed(scene: Scene) -> None:
+    """A deliverer has something to send."""
+    hooked(scene)
+    claim_hook(scene)
+
+
+FIRST = "SELECT id::text, time, position FROM events ORDER BY position LIMIT 1"
+
+
+def record(scene: Scene, *, final: bool = False) -> None:
+    """What the first claim has led to: the first event was not taken, the others were not tried."""
+    (event,) = scene.lab.rows(FIRST)
+    (hook,) = scene.lab.rows("SELECT id::text, url FROM webhooks")
+    letter = Letter(event["position"], event["id"], event["time"], event)
+    batch = Batch(hook["id"], "hook", "cloudevents", hook["url"], b"", claim=1, letters=(letter, letter))
+    scene.lab.store.record_deliveries(batch, [Outcome(letter, "planted", final=final)])
+
+
+def died(scene: Scene) -> None:
+    """There is a dead letter."""
+    claimed(scene)
+    record(scene, final=True)
+
+
+def remove_hook(scene: Scene) -> None:
+    """A second time finds it gone."""
+    with suppress(NotFoundError):
+        scene.lab.store.remove_webhook("hook")
+
+
+def key_of(lab: Lab, slug: str) -> tuple[int, str]:
+    """The key of its consideration."""
+    return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
+
+
+def changed_world(scene: Scene) -> None:
+    """A policy edit."""
+    scene.lab.apply(
+        workflow("b", "a", freshness={"ttlMs": HOUR}, auto={"onUpstreamUpdate": True, "priority": 1}), WORLD[1]
+    )
+
+
+LINES = [{"step_id": "work", "stream": "log", "text": "hello"}]
+ERROR = {"code": "job", "message": "boom"}
+CASES = {
+    "add_webhook": Case(add_hook, lambda s: s.count("webhooks") == 1, positioned),
+    "remove_webhook": Case(
+        remove_hook,
+        lambda s: s.count("webhooks") == 0 and s.count("deliveries") == 0,
+        died,
+    ),
+    "pause_webhook": Case(
+        lambda s: s.lab.store.pause_webhook("hook"),
+        lambda s: s.count("webhooks WHERE paused_at IS NOT NULL") == 1,
+        hooked,
+    ),
+    "resume_webhook": Case(
+        lambda s: s.lab.store.resume_webhook("hook"), lambda s: s.count("webhooks WHERE paused_at IS NULL") == 1, hushed
+    ),
+    "redeliver_webhook": Case(
+        lambda s: s.lab.store.redeliver_webhook("hook"),
+        lambda s: s.count("deliveries WHERE dead_at IS NULL AND attempts = 0") == 1,
+        died,
+    ),
+    "claim_webhook": Case(
+        claim_hook,
+        lambda s: s.count("webhooks WHERE claim = 1 AND lease_until IS NOT NULL AND position = 0") == 1,
+        hooked,
+    ),
+    "record_deliveries": Case(
+        record,
+        lambda s: s.count("webhooks w JOIN deliveries d ON d.webhook_id = w.id AND d.position = w.position") == 1,
+        claimed,
+    ),
+    "absorb": Case(
+        lambda s: s.lab.store.absorb(10),
+        lambda s: s.count("inbox") == 0 and s.count("considerations") == 1,
+        reported,
+    ),
+    "append_logs": Case(
+        lambda s: s.lab.store.append_logs(s.held.id, s.held.attempt, LINES, after=0),
+        lambda s: s.count("run_logs") == 1,
+        running,
+    ),
+    "apply": Case(changed_world, lambda s: s.lab.one("SELECT version FROM workflows WHERE slug = 'b'") == 2, queued),
+    "begin_step": Case(
+        lambda s: s.lab.store.begin_step(s.held.id, s.held.attempt, "more", 1),
+        lambda s: s.count("run_steps") == 2,
+        running,
+    ),
+    "cancel": Case(
+        lambda s: s.lab.store.cancel(str(s.lab.runs("b")[-1]["id"])),
+        lambda s: s.lab.runs("b")[-1]["status"] == "canceled" and len(s.lab.events("workflow.run.canceled")) == 1,
+        queued,
+    ),
+    "cancel_running": Case(
+        lambda s: s.lab.store.cancel_running(s.held.id, s.held.attempt),
+        lambda s: s.lab.runs("b")[-1]["status"] == "canceled" and len(s.lab.events("workflow.run.canceled")) == 1,
+        canceling,
+    ),
+    "claim_run": Case(
+        lambda s: s.lab.claim(),
+        lambda s: s.lab.runs("b")[-1]["attempt"] == 1 and s.lab.runs("b")[-1]["status"] == "running",
+        queued,
+    ),
+    "create_token": Case(make_token, lambda s: s.count("api_tokens") == 1),
+    "expire": Case(lambda s: s.lab.store.expire("b"), lambda s: s.count("timers WHERE reason = 'manual'") == 1, idle),
+    "fail_run": Case(
+        lambda s: s.lab.store.fail_run(s.held.id, s.held.attempt, ERROR),
+        lambda s: s.lab.state("b")["failures"] == 1 and len(s.lab.events("workflow.run.failed")) == 1,
+        running,
+    ),
+    "finish_step": Case(
+        lambda s: s.lab.store.finish_step(s.held.id, s.held.attempt, "work", 1, outputs=[]),
+        lambda s: s.count("run_steps WHERE status = 'succeeded'") == 1,
+        running,
+    ),
+    "fire_timers": Case(
+        lambda s: s.lab.store.fire_timers(10),
+        lambda s: len(s.lab.events("asset.expired")) == 1 and s.count("timers WHERE expired_at IS NOT NULL") == 1,
+        expired,
+    ),
+    "give_up": Case(
+        lambda s: s.lab.store.give_up(s.held.id, s.held.attempt),
+        lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashed"] == [],
+        running,
+    ),
+    "hand_back": Case(
+        lambda s: s.lab.store.hand_back(s.held.id, s.held.attempt),
+        lambda s: s.lab.runs("b")[-1]["status"] == "queued",
+        running,
+    ),
+    "log_table": Case(
+        lambda s: s.lab.store.log_table(lambda _: None), lambda s: s.count("table_commits") == 0, unlogged
+    ),
+    "relog_table": Case(
+        lambda s: s.lab.store.relog_table("b", lambda _: None),
+        lambda s: s.count("table_commits WHERE asset_id = 'b'") == 0,
+        tabled,
+    ),
+    "mark_versions": Case(
+        lambda s: s.lab.store.mark_versions("", 10),
+        lambda s: s.count("snapshots WHERE gone_at IS NOT NULL") == 1,
+        superfluous,
+    ),
+    "remove_versions": Case(
+        lambda s: s.lab.store.remove_versions(10),
+        lambda s: s.count("snapshots WHERE removed_at IS NOT NULL") == 1,
+        marked,
+    ),
+    "rollback_table": Case(
+        lambda s: s.lab.store.rollback_table("b", 1),
+        lambda s: s.lab.head("b")["sequence"] == 3 and s.count("inbox") == 1,
+        tabled,
+    ),
+    "leave_worker": Case(
+        lambda s: s.lab.store.leave_worker(s.ids[0]),
+        lambda s: s.count("workers WHERE stopped_at IS NOT NULL") == 1,
+        registered,
+    ),
+    "mark_failed": Case(
+        lambda s: s.lab.store.mark_failed(key_of(s.lab, "b"), "planted"),
+        lambda s: s.count("decisions WHERE outcome = 'error'") == 1,
+        noted,
+    ),
+    "mend": Case(lambda s: s.lab.store.mend(), lambda s: s.count("timers") == 1, timerless),
+    "pause": Case(
+        lambda s: s.lab.store.pause("b", s.lab.now + timedelta(hours=1)),
+        lambda s: s.lab.active() == [] and s.count("workflows WHERE paused_at IS NOT NULL") == 1,
+        queued,
+    ),
+    "prune": Case(
+        lambda s: s.lab.store.prune(30, 100),
+        lambda s: s.count("pg_inherits WHERE inhparent = 'events'::regclass") > 1,
+        idle,
+    ),
+    "forget_snapshots": Case(
+        lambda s: s.lab.store.forget_snapshots(30, 100),
+        lambda s: s.count("snapshots WHERE asset_id = 'a'") == 1,
+        aged,
+    ),
+    "publish_run": Case(
+        lambda s: s.lab.store.publish_run(s.held, [StagedOutput("b", "work", "v2")]),
+        lambda s: s.lab.head("b")["sequence"] == 2 and len(s.lab.events("workflow.run.succeeded")) == 3,
+        running,
+    ),
+    "reconcile": Case(
+        lambda s: s.lab.reconciler.run_once(), lambda s: s.lab.active() == ["b"] and len(s.lab.runs("b")) == 2, noted
+    ),
+    "register_worker": Case(register, lambda s: s.count("workers") == 1),
+    "renew_leases": Case(
+        lambda s: s.lab.store.renew_leases([{"id": s.held.id, "attempt": s.held.attempt}]),
+        lambda s: s.lab.one("SELECT max(lease_until) FROM runs") == s.lab.now + timedelta(seconds=15),
+        running,
+    ),
+    "report": Case(
+        lambda s: s.lab.report("a", "2", key="k"),
+        lambda s: s.lab.head("a")["sequence"] == 2 and s.count("inbox") == 1,
+        idle,
+    ),
+    "request_run": Case(
+        lambda s: s.lab.store.request_run("b", key="k"),
+        lambda s: s.count("runs WHERE trigger_type = 'manual'") == 1,
+        idle,
+    ),
+    "rescue": Case(
+        lambda s: s.lab.store.rescue(10),
+        lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashed"] == [1],
+        lost,
+    ),
+    "publish_events": Case(
+        lambda s: s.lab.store.publish_events(lambda _: None, batch=1000, most_bytes=10**6),
+        lambda s: s.lab.one("SELECT position FROM bus_cursor") > 0,
+        positioned,
+    ),
+    "reset": Case(lambda s: s.lab.store.reset("b"), lambda s: s.lab.state("b")["failures"] == 0, failed),
+    "resume": Case(
+        lambda s: s.lab.store.resume("b"), lambda s: s.count("workflows WHERE paused_at IS NOT NULL") == 0, paused
+    ),
+    "revoke_token": Case(
+        lambda s: s.lab.store.revoke_token("ci"),
+        lambda s: s.count("api_tokens WHERE revoked_at IS NOT NULL") == 1,
+        tokened,
+    ),
+    "stamp_positions": Case(
+        lambda s: s.lab.store.stamp_positions(1000), lambda s: s.count("events WHERE position IS NULL") == 0, idle
+    ),
+    "sweep": Case(lambda s: s.lab.store.sweep(), lambda s: s.count("considerations") == 1, forgotten),
+    "use_token": Case(
+        lambda s: s.lab.store.use_token(str(s.lab.one("SELECT id FROM api_tokens"))),
+        lambda s: s.count("api_tokens WHERE used_at IS NOT NULL") == 1,
+        tokened,
+    ),
+}
+
+
+def die(url: str, now: datetime, name: str, side: str, state: tuple[str, ClaimedRun | None, list[str]]) -> None:
+    """The whole life of a process: it does one thing, and is killed in the midst of it."""
+    lab = Lab(url, now=now)
+    lab.worker, run, ids = state
+    failpoints.arm_from(f"{name}:{side}=kill")
+    CASES[name].act(Scene(lab, run, ids))

@@ -1,0 +1,266 @@
+"""A laboratory for the real store and the real services on PostgreSQL: a clock of its own, and runs made by hand.
+
+Whole transactions are its steps. A run's output is a function of the versions that it read, so that mixes show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint
+from freshline.definitions.loading.project import LoadedSource, LoadedWorkflow, Project
+from freshline.definitions.policy import compile_policy
+from freshline.definitions.schema.workflow import Source, Workflow
+from freshline.definitions.steps import produced
+from freshline.errors import Place
+from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.services.reconciler import Reconciler
+from freshline.settings import Settings
+from freshline.storage.base import Storage, storage_at
+from freshline.store.apply.diff import ApplyPlan
+from freshline.store.db.database import Database
+from freshline.store.db.ids import new_id
+from freshline.store.runs.steps import Claimant
+from freshline.store.store import Store
+
+MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+ON_UPDATE: dict[str, Any] = {"onUpstreamUpdate": True}
+CODE = "code-1"
+
+
+def workflow(
+    slug: str,
+    consumes: str | list[Any] = "",
+    *,
+    auto: Mapping[str, Any] | None = ON_UPDATE,
+    freshness: Mapping[str, Any] | None = None,
+    entrypoint: str = "jobs:work",
+    outputs: list[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """A workflow `slug` that makes the asset `slug`: `workflow("d", "b c")` consumes b and c."""
+    inputs = consumes.split() if isinstance(consumes, str) else consumes
+    declared = [
+        {
+            "assetId": asset_id,
+            **({"autoMaterialize": dict(auto)} if auto is not None else {}),
+            **({"freshness": dict(freshness)} if freshness is not None else {}),
+        }
+        for asset_id in outputs or [slug]
+    ]
+    step = {
+        "id": "work",
+        "job": {"kind": "python", "entrypoint": entrypoint},
+        "consumes": [{"assetId": one} if isinstance(one, str) else one for one in inputs],
+        "produces": declared,
+    }
+    return {"slug": slug, "steps": [step], **more}
+
+
+def project(
+    *workflows: dict[str, Any],
+    name: str = "lab",
+    sources: tuple[str, ...] = (),
+    code: str = CODE,
+    pools: Mapping[str, int] | None = None,
+) -> Project:
+    """A project of definitions that are in no file."""
+    loaded = []
+    for data in workflows:
+        definition = Workflow.model_validate(data)
+        loaded.append(
+            LoadedWorkflow(
+                definition=definition,
+                place=Place(f"workflows/{definition.slug}.yaml", 1),
+                policy=compile_policy(definition),
+                fingerprint=definition_fingerprint(definition),
+                job_fingerprint=job_fingerprint(definition, code),
+                code_hash=code,
+            )
+        )
+    declared = tuple(LoadedSource(Source(asset_id=one), Place("sources/all.yaml", 1)) for one in sources)
+    return Project(Path("/nowhere"), name, code, tuple(loaded), declared, (), pools or {})
+
+
+class Lab:
+    """One installation under a clock that only moves when told to."""
+
+    def __init__(self, url: str, *, now: datetime = MONDAY, **settings: Any) -> None:
+        self.now = now
+        self.database = Database(url, clock=lambda: self.now)
+        self.database.open()
+        self.settings = Settings(project=Path("/nowhere"), **settings)
+        self.store = Store(self.database, self.settings)
+        self.reconciler = Reconciler(self.store)
+        self.worker = new_id()
+        self.applied: dict[str, dict[str, Any]] = {}
+
+    @property
+    def warehouse(self) -> Path:
+        """Where tables are."""
+        return Path(self.settings.warehouse_at)
+
+    @property
+    def storage(self) -> Storage:
+        """The same place, as the code has it."""
+        return storage_at(self.settings.warehouse_at)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def apply(self, *workflows: dict[str, Any], baseline: bool = False, **more: Any) -> ApplyPlan:
+        self.applied |= {one["slug"]: one for one in workflows}
+        return self.store.apply(project(*workflows, **more), baseline=baseline)
+
+    def report(self, asset_id: str, version: str | None = None, **more: Any) -> dict[str, Any]:
+        return self.store.report(asset_id, version=version, **more)
+
+    def advance(self, **delta: float) -> None:
+        self.now += timedelta(**delta)
+
+    def settle(self) -> None:
+        """Timers, events and considerations until nothing is due."""
+        for _ in range(10_000):
+            fired = self.store.fire_timers(100)
+            absorbed = self.store.absorb(100)
+            if not self.reconciler.run_once() and not fired and not absorbed:
+                return
+        raise AssertionError("it does not settle")
+
+    def claim(self, *, code: str = CODE, name: str = "lab", spark: bool = True) -> ClaimedRun | None:
+        return self.store.claim_run(Claimant(self.worker, name, code, spark=spark))
+
+    def claimant(self, worker: str) -> Claimant:
+        return Claimant(worker, "lab", CODE, spark=True)
+
+    def later(self, **delta: float) -> datetime:
+        return self.now + timedelta(**delta)
+
+    def start(self) -> ClaimedRun:
+        """The next run, which must be there."""
+        run = self.claim()
+        assert run is not None, "no run is queued"
+        return run
+
+    def start_of(self, slug: str) -> ClaimedRun:
+        """The queued run of `slug`, which must be there, before all others."""
+        self.rows(
+            "UPDATE runs SET urgency = 0 WHERE status = 'queued' AND workflow_id = (SELECT id FROM workflows"
+            " WHERE slug = %s) RETURNING id",
+            slug,
+        )
+        run = self.start()
+        assert run.slug == slug, f"no run of {slug} is queued"
+        return run
+
+    def finish(self, run: ClaimedRun, *, without: Collection[str] = (), **versions: str) -> None:
+        """The run succeeds; an output's version is a function of what it read, unless given."""
+        read = {asset_id: pin.data_version for asset_id, pin in sorted(run.inputs.items()) if asset_id != run.slug}
+        digest = hashlib.sha256(repr((run.slug, read)).encode()).hexdigest()[:8]
+        definition = Workflow.model_validate(run.definition)
+        outputs = [
+            StagedOutput(asset_id, step_id, versions.get(asset_id.replace(".", "_"), f"{asset_id}:{digest}"))
+            for asset_id, (step_id, _) in produced(definition).items()
+            if asset_id not in without
+        ]
+        self.store.publish_run(run, outputs)
+
+    def fail(self, run: ClaimedRun, message: str = "boom") -> None:
+        self.store.fail_run(run.id, run.attempt, {"code": "job", "message": message})
+
+    def work(self, **versions: str) -> list[str]:
+        """Settle and execute until nothing is left to do; the slugs that ran, in order."""
+        ran: list[str] = []
+        for _ in range(10_000):
+            self.settle()
+            run = self.claim()
+            if run is None:
+                return ran
+            ran.append(run.slug)
+            self.finish(run, **versions)
+        raise AssertionError("it never stops running")
+
+    def work_with(self, outputs: Callable[[ClaimedRun], list[StagedOutput]]) -> None:
+        """Like `work`, with outputs of one's own."""
+        for _ in range(10_000):
+            self.settle()
+            run = self.claim()
+            if run is None:
+                return
+            self.store.publish_run(run, outputs(run))
+        raise AssertionError("it never stops running")
+
+    def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        with self.database.connection() as connection:
+            return connection.execute(query, parameters).fetchall()
+
+    def one(self, query: str, *parameters: Any) -> Any:
+        """The first column of the first row."""
+        rows = self.rows(query, *parameters)
+        return next(iter(rows[0].values())) if rows else None
+
+    def runs(self, slug: str | None = None) -> list[dict[str, Any]]:
+        """Oldest first."""
+        found = self.rows("SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.id")
+        return [run for run in found if slug in {None, run["slug"]}]
+
+    def active(self, slug: str | None = None) -> list[str]:
+        """The slugs of queued and running runs, in order."""
+        return sorted(run["slug"] for run in self.runs(slug) if run["status"] in {"queued", "running"})
+
+    def reads(self, slug: str) -> list[dict[str, str]]:
+        """Which data versions each run of the workflow was pinned to, oldest first."""
+        return [{one: pin["dataVersion"] for one, pin in run["pins"].items()} for run in self.runs(slug)]
+
+    def state(self, slug: str) -> dict[str, Any]:
+        """What is stored about the workflow: its vector, failures, cooldown, breaker."""
+        return self.rows(
+            "SELECT p.* FROM workflow_partitions p JOIN workflows w ON w.id = p.workflow_id WHERE w.slug = %s", slug
+        )[0]
+
+    def decision(self, slug: str) -> dict[str, Any]:
+        """The last one."""
+        return self.rows(
+            "SELECT d.* FROM decisions d JOIN workflows w ON w.id = d.workflow_id WHERE w.slug = %s"
+            " ORDER BY d.last_at DESC, d.id DESC LIMIT 1",
+            slug,
+        )[0]
+
+    def reason(self, slug: str) -> str:
+        return str(self.decision(slug)["reason"])
+
+    def head(self, asset_id: str) -> dict[str, Any]:
+        return self.rows("SELECT * FROM heads WHERE asset_id = %s", asset_id)[0]
+
+    def events(self, type_: str) -> list[dict[str, Any]]:
+        return self.rows("SELECT * FROM events WHERE type = %s ORDER BY time, id", type_)
+
+    def everything(self) -> dict[str, list[str]]:
+        """All rows of all tables, to show that something changed nothing."""
+        tables = self.rows(
+            "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+            " AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1"
+        )
+        return {
+            table["name"]: [row["r"] for row in self.rows(f"SELECT t::text AS r FROM {table['name']} t ORDER BY 1")]
+            for table in tables
+        }
+
+    def forgotten(self) -> int:
+        """Stale workflows that nothing will look at: the invariant behind 'no lost update' (R4.1)."""
+        return self.store.sweep()
+
+
+@contextmanager
+def laboratory(url: str, **options: Any) -> Iterator[Lab]:
+    """A lab that is closed again."""
+    lab = Lab(url, **options)
+    try:
+        yield lab
+    finally:
+        lab.close()

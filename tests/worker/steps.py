@@ -1,0 +1,105 @@
+"""Requests for single steps, and a caller that keeps what a step logs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from freshline.errors import NotFoundError
+from freshline.model.run import PinnedInput
+from freshline.storage.layout import staging_directory
+from freshline.worker.process import RunnerProcess
+from freshline.worker.protocol import StepRequest, StepResult
+
+_tries = itertools.count(1)
+
+
+def unknown(asset_id: str, version: int) -> PinnedInput:
+    """The answer to a step that asks for a version which is not there."""
+    raise NotFoundError(f"version {version} of {asset_id} is not there")
+
+
+@dataclass
+class Bench:
+    """A project, a warehouse and a runner; `run` executes one step."""
+
+    project: Path
+    runner: RunnerProcess
+    log: list[tuple[str, str]] = field(default_factory=list)
+    progress: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def warehouse(self) -> Path:
+        """Where tables go."""
+        return self.project / "warehouse"
+
+    @property
+    def lines(self) -> list[str]:
+        """The text of what was logged by the last step."""
+        return [text for _, text in self.log]
+
+    def request(self, job: Mapping[str, Any], **given: Any) -> StepRequest:
+        """A request for a step that produces `out`, unless told otherwise."""
+        produces = given.pop("produces", [{"assetId": "out"}])
+        inputs = given.pop("inputs", {})
+        consumes = given.pop("consumes", [{"assetId": asset} for asset in inputs])
+        try_ = next(_tries)
+        outputs = {
+            asset: {"staging": staging_directory(asset, "run", 1, try_)}
+            for asset in (produced["assetId"] for produced in produces)
+        }
+        return StepRequest(
+            run_id="run",
+            attempt=1,
+            try_=try_,
+            slug="flow",
+            partition_key="",
+            step={"id": "step", "job": job, "consumes": consumes, "produces": produces},
+            parameters=given.pop("parameters", {}),
+            inputs=inputs,
+            outputs=outputs,
+            warehouse=str(self.warehouse),
+            **given,
+        )
+
+    def run(
+        self,
+        job: Mapping[str, Any],
+        *,
+        stop: Callable[[], str | None] = lambda: None,
+        ask: Callable[[str, int], PinnedInput] = unknown,
+        **given: Any,
+    ) -> StepResult:
+        """Execute one step."""
+        self.log.clear()
+        self.progress.clear()
+        return self.runner.run_step(
+            self.request(job, **given),
+            on_log=lambda stream, text: self.log.append((stream, text)),
+            on_progress=self.progress.append,
+            on_ask=ask,
+            stop=stop,
+        )
+
+
+def python(function: str) -> dict[str, str]:
+    """A job without Spark."""
+    return {"kind": "python", "entrypoint": f"jobs:{function}"}
+
+
+def spark_python(function: str) -> dict[str, str]:
+    """A Python job on Spark."""
+    return {"kind": "spark.python", "entrypoint": f"jobs:{function}"}
+
+
+def sql(query: str) -> dict[str, str]:
+    """A query."""
+    return {"kind": "spark.sql", "sql": query}
+
+
+def source(asset: str, path: Path, kind: str = "csv") -> PinnedInput:
+    """A source asset that lies in a file."""
+    return PinnedInput(asset, 1, "v1", {"format": kind, "path": str(path)})

@@ -1,0 +1,94 @@
+"""What one attempt of a run leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from freshline.definitions.schema.workflow import Step
+from freshline.errors import EngineLostError, FreshlineError
+from freshline.model.run import FinishedStep, StagedOutput
+from freshline.settings import Settings
+from freshline.worker.execution import Execution
+from freshline.worker.protocol import JobFailedError, RunnerDied, StepStopped, StepTimeout
+from freshline.worker.slot import Slot
+
+
+@pytest.mark.parametrize(
+    ("error", "remembered"),
+    [
+        (RunnerDied(-9), True),
+        (StepStopped("canceled"), True),
+        (StepTimeout("too long"), True),
+        (EngineLostError("gone"), True),
+        (JobFailedError("boom"), False),
+    ],
+)
+def test_a_session_that_may_still_compute_is_remembered(
+    tmp_path: Path, error: FreshlineError, remembered: bool
+) -> None:
+    """R12.1: the next step ends it. A runner that told of an error has ended its session itself."""
+    execution = object.__new__(Execution)
+    execution.slot = Slot(Settings(project=tmp_path))
+    with pytest.raises(type(error)), execution._owning("session-1"):
+        raise error
+    assert list(execution.slot.orphans) == (["session-1"] if remembered else [])
+
+
+def graph(**before: str) -> dict[str, object]:
+    """A workflow of steps that each make the asset of their name from another one, or come `after:` another one."""
+    return {
+        "slug": "graph",
+        "steps": [
+            {
+                "id": name,
+                "job": {"kind": "python", "entrypoint": "jobs:work"},
+                **({"dependsOn": [one[6:]]} if one.startswith("after:") else {"consumes": [{"assetId": one}]}),
+                "produces": [{"assetId": name}],
+            }
+            for name, one in before.items()
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("finished", "gone", "anew"),
+    [
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "", ""),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "c", "c"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "d", "de"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "b", "bc"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "a", "abc"),
+        ({"a": 2, "b": 1, "c": 1, "d": 1, "e": 1}, "", "bc"),
+        ({"a": 2, "b": 2, "c": 1, "d": 1, "e": 1}, "", "c"),
+        ({"a": 1, "b": 2, "c": 2, "d": 1, "e": 1}, "", ""),
+        ({"a": 1}, "", "bcde"),
+    ],
+)
+def test_a_step_is_done_anew_with_whatever_comes_before_it(
+    monkeypatch: pytest.MonkeyPatch, finished: Mapping[str, int], gone: str, anew: str
+) -> None:
+    """Promise 7: outputs that are published together were made from each other, however many attempts it took."""
+    outputs = {name: (StagedOutput(name, name, f"{name}{attempt}"),) for name, attempt in finished.items()}
+    run = SimpleNamespace(
+        attempt=3,
+        definition=graph(a="source", b="a", c="after:b", d="source", e="d"),
+        finished_steps={name: FinishedStep(attempt, outputs[name]) for name, attempt in finished.items()},
+    )
+    done: list[str] = []
+
+    def work(_: Execution, __: object, step: Step) -> tuple[StagedOutput, ...]:
+        done.append(step.id)
+        return (StagedOutput(step.id, step.id, f"{step.id}3"),)
+
+    monkeypatch.setattr(Execution, "_step", work)
+    monkeypatch.setattr(Execution, "_still_there", lambda _, outputs: outputs[0].asset_id not in gone.split())
+    monkeypatch.setattr(Execution, "_publish", lambda self, _: [one.data_version for one in self.staged.values()])
+    execution = object.__new__(Execution)
+    execution.lease, execution.staged = SimpleNamespace(run=run), {}  # type: ignore[assignment]  # all that it asks
+    published = execution.execute()
+    assert "".join(done) == anew
+    assert published == [f"{name}{3 if name in anew else finished[name]}" for name in "abcde"]
