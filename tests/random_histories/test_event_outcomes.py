@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
+from freshline.model.json import Json
 from tests.random_histories.sim_workers import LEASE_MS
 from tests.random_histories.simulation import Simulation, reset
 from tests.store_harness import MONDAY, Lab, laboratory
@@ -14,7 +14,6 @@ SEEDS = range(100, 105)
 SETTLED = {"triggered", "included", "superseded"}
 HELD = {("held", "waiting-for-all"), ("held", "input-too-old")}
 MOST_EVENTS = 40  # a trigger names no more
-Json = dict[str, Any]
 
 
 @dataclass

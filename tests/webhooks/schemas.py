@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-Json = dict[str, Any]
+from freshline.model.json import Json
+
 SILENT = {"$schema", "$id", "$defs", "title", "description", "example", "examples", "default", "$comment"}
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from freshline.api import models
 from freshline.api.auth import Operating, Reading
-from freshline.api.models import Json
 from freshline.api.pagination import After, Limit, Name, Plain, page, tagged
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Key, Stored, one_key
+from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 
 router = APIRouter(tags=["assets"], route_class=Plain)

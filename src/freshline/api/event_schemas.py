@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.alias_generators import to_camel
 
 from freshline.model.enums import EventType
+from freshline.model.json import Json
 
-Json = dict[str, Any]
 SCHEMA_ID = "urn:freshline:events:1"
 
 

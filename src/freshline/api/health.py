@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from freshline.api import models
-from freshline.api.models import Json
 from freshline.api.problems import log
 from freshline.api.workflows import Stored
 from freshline.errors import FreshlineError
+from freshline.model.json import Json
 from freshline.store.doctor import readiness
 from freshline.store.store import Store
 

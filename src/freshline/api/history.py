@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request
 
 from freshline.api import models, stream
 from freshline.api.auth import Administrating, Operating, Reading, access
-from freshline.api.models import Json
 from freshline.api.pagination import After, Flag, Limit, Name, Plain, page, period
 from freshline.api.problems import Refusal
 from freshline.api.workflows import Stored
+from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.read.reader import MAX_LIMIT, Period
 from freshline.store.store import Store

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 
 from freshline.api import models
 from freshline.api.auth import Reading
-from freshline.api.models import Json
 from freshline.api.pagination import Name, Plain
 from freshline.api.workflows import Stored
+from freshline.model.json import Json
 from freshline.store.read.look import plain
 
 router = APIRouter(tags=["overview"], route_class=Plain)

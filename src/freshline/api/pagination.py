@@ -13,7 +13,8 @@ from fastapi.routing import APIRoute
 from pydantic import BeforeValidator
 
 from freshline.api import LONGEST_PAGE
-from freshline.api.models import Json, Moment
+from freshline.api.models import Moment
+from freshline.model.json import Json
 from freshline.store.read.reader import Period
 
 

@@ -17,9 +17,9 @@ import psycopg
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from freshline.api.models import Json
 from freshline.api.problems import Refusal
 from freshline.errors import DatabaseError
+from freshline.model.json import Json
 from freshline.store.read.reader import Reader
 
 MEDIA = "text/event-stream"

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path, Query
 
 from freshline.api import models
 from freshline.api.auth import Administrating, Reading
-from freshline.api.models import Json
 from freshline.api.pagination import Limit, Plain, page
 from freshline.api.workflows import Key, Stored
+from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 from freshline.webhooks.subscription import subscription

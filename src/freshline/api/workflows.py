@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from freshline.api import models
 from freshline.api.auth import Operating, Reading, access
-from freshline.api.models import Json
 from freshline.api.pagination import After, Limit, Plain, page, tagged
 from freshline.api.problems import Refusal
+from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 

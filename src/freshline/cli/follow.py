@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from freshline.cli.render.format import parse_time
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Looking
     from freshline.cli.render.progress import Course
 
-Json = dict[str, Any]
 
 POLL_S = 0.5
 

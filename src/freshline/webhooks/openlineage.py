@@ -12,8 +12,8 @@ from typing import Any
 
 from freshline.model.enums import EventType
 from freshline.model.events import rfc3339
+from freshline.model.json import Json
 
-Json = dict[str, Any]
 Row = Mapping[str, Any]
 SPEC = "https://openlineage.io/spec"
 SCHEMA = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"

@@ -13,7 +13,6 @@ from freshline.api.models.asset import (
 )
 from freshline.api.models.base import (
     Asked,
-    Json,
     Moment,
     Nothing,
     Outcome,
@@ -60,7 +59,6 @@ __all__ = [
     "HealthCheck",
     "Hold",
     "InFlight",
-    "Json",
     "Lag",
     "LastRun",
     "LogLine",

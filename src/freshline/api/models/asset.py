@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
-from freshline.api.models.base import Asked, Json, State, Told
+from freshline.api.models.base import Asked, State, Told
 from freshline.api.models.run import LastRun
+from freshline.model.json import Json
 
 
 class ProducedAsked(Asked):

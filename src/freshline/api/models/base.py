@@ -8,8 +8,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from freshline.model.json import Json
+
 T = TypeVar("T")
-Json = dict[str, Any]
 RunStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 TriggerType = Literal["auto-materialize", "manual", "backfill"]
 Outcome = Literal["run", "hold", "skip", "error"]

@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from freshline.api.models.base import Json, Outcome, Told
+from freshline.api.models.base import Outcome, Told
+from freshline.model.json import Json
 
 
 class Event(Told):

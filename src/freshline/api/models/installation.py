@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from freshline.api.models.asset import AssetState
-from freshline.api.models.base import Json, Told
+from freshline.api.models.base import Told
 from freshline.api.models.workflow import WorkflowState
+from freshline.model.json import Json
 
 
 class Pool(Told):

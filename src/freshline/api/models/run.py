@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from freshline.api.models.base import Asked, Json, RunStatus, Told
+from freshline.api.models.base import Asked, RunStatus, Told
+from freshline.model.json import Json
 
 
 class RunAsked(Asked):

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from freshline.api.models.asset import Hold
-from freshline.api.models.base import Asked, Json, Moment, RunStatus, State, Told
+from freshline.api.models.base import Asked, Moment, RunStatus, State, Told
 from freshline.api.models.run import InFlight, LastRun
+from freshline.model.json import Json
 
 
 class PauseAsked(Asked):

@@ -10,9 +10,8 @@ from typing import Any
 from freshline.api import LONGEST_PAGE
 from freshline.cli.backend.http import Wire
 from freshline.cli.render.format import parse_time
+from freshline.model.json import Json
 from freshline.settings import Settings
-
-Json = dict[str, Any]
 
 
 class Reader:

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from freshline.model.json import Json
 from freshline.settings import Settings
-
-Json = dict[str, Any]
 
 
 class Looking(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -14,11 +13,10 @@ from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.embedded_postgres import server as embedded
 from freshline.errors import UsageError
+from freshline.model.json import Json
 from freshline.settings import Settings
 from freshline.store.db import migrate
 from freshline.store.db.database import masked
-
-Json = dict[str, Any]
 
 
 @click.group(

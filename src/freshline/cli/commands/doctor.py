@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,13 +11,13 @@ from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.text import Text
 from freshline.errors import DatabaseError, SchemaError, UsageError
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.store.doctor.checks import Finding
     from freshline.store.doctor.readiness import Readiness
     from freshline.store.store import Store
 
-Json = dict[str, Any]
 COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 

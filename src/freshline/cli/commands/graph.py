@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -11,8 +10,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.text import Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 
 @command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -14,8 +13,7 @@ from freshline.cli.render import event_outcomes, output, rows
 from freshline.cli.render import run as account
 from freshline.cli.render.progress import course
 from freshline.errors import UsageError
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
 

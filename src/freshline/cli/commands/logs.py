@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +14,11 @@ from freshline.cli.render import output
 from freshline.cli.render import run as account
 from freshline.cli.render.format import moment
 from freshline.cli.render.text import Text
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Looking
 
-Json = dict[str, Any]
 
 POLL_S = 0.5
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import click
 
@@ -12,8 +11,7 @@ from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.text import Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 MOST_SHOWN = 20
 

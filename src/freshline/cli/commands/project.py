@@ -14,6 +14,7 @@ from freshline.cli.commands.plan import show_wave
 from freshline.cli.render import output
 from freshline.cli.render.text import Text
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.definitions.loading.project import Project
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from freshline.store.apply.diff import ApplyPlan
     from freshline.store.store import Store
 
-Json = dict[str, Any]
 
 directory_argument = click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 strict_option = click.option(

@@ -18,11 +18,11 @@ from freshline.cli.render.progress import Course, course
 from freshline.cli.render.run_detail import output_words
 from freshline.cli.render.text import Text
 from freshline.errors import UsageError
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Operating
 
-Json = dict[str, Any]
 
 POLL_S = 0.3
 QUEUED_LONG_S = 5

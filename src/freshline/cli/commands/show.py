@@ -21,13 +21,13 @@ from freshline.cli.command import command
 from freshline.cli.render import output, run
 from freshline.cli.render.format import moment, number, size
 from freshline.errors import NotFoundError, UsageError, WarehouseError
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     import duckdb
 
     from freshline.storage.base import Storage
 
-Json = dict[str, Any]
 
 READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
 

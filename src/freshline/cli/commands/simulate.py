@@ -14,12 +14,12 @@ from freshline.cli.render import output
 from freshline.cli.render.format import duration, number
 from freshline.cli.render.text import Text
 from freshline.errors import UsageError
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.commands.scenario import Scenario
     from freshline.simulation.simulate import Result
 
-Json = dict[str, Any]
 MOST_ASSETS = 20
 # A synthetic week is always the same week.
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import click
 
@@ -13,8 +12,7 @@ from freshline.cli.render import output
 from freshline.cli.render.decisions import hold_words
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
 from freshline.cli.render.text import Table, Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 
 @command(

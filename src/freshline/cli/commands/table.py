@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +11,12 @@ from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.cli.render.format import differing, moment, number, size
 from freshline.errors import WarehouseError
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.storage.base import Storage
     from freshline.store.store import Store
 
-Json = dict[str, Any]
 BATCH = 500
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,11 +13,11 @@ from freshline.cli.render import run as account
 from freshline.cli.render.decisions import sentence, vectors, when
 from freshline.cli.render.format import differing, short
 from freshline.cli.render.text import Text
+from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Looking
 
-Json = dict[str, Any]
 
 ABOUT = """{question}
 

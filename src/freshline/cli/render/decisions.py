@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from freshline.cli.render.format import duration, moment, short, version
 from freshline.model.enums import Outcome, Reason
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 _MOTIONS = {
     "running": "which is running",

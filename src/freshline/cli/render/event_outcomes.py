@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.format import moment, short
@@ -11,8 +10,7 @@ from freshline.cli.render.output import coloured
 from freshline.cli.render.rows import event_words
 from freshline.cli.render.text import Text
 from freshline.model.enums import EventType, Fate, FateReason, Outcome, Reason
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 COLUMNS = ["WORKFLOW", "FATE", ""]
 ABOUT_ASSETS = {EventType.ASSET_PRODUCED: "no workflow consumes it", EventType.ASSET_EXPIRED: "no workflow makes it"}

@@ -13,8 +13,7 @@ from typing import IO, Any, NamedTuple, Protocol
 from freshline.cli.render import output
 from freshline.cli.render.format import duration, parse_time, short
 from freshline.cli.render.text import Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 TENTHS = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO
 
 from rich import text
 from rich.console import Console
@@ -16,8 +16,7 @@ from rich.table import Table
 from freshline.cli.render.format import short
 from freshline.cli.render.progress import elapsed, standing
 from freshline.cli.render.text import Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 BAR_WIDTH = 24
 REFRESH_HZ = 4

@@ -10,8 +10,8 @@ from freshline.cli.render.decisions import sentence, when
 from freshline.cli.render.format import between, moment, short, version
 from freshline.cli.render.output import coloured
 from freshline.cli.render.text import Text
+from freshline.model.json import Json
 
-Json = dict[str, Any]
 Cells = Sequence[str | Text]
 
 LONGEST_ERROR = 100

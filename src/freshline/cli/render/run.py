@@ -9,8 +9,7 @@ from typing import Any
 from freshline.cli.render import output, rows, run_detail
 from freshline.cli.render.format import between, moment, number, version
 from freshline.cli.render.text import Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 LONGEST_VALUE = 100
 

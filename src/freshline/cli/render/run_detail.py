@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from freshline.cli.render import progress, rows
 from freshline.cli.render.format import between, duration, number, size
 from freshline.cli.render.output import coloured, table
 from freshline.cli.render.text import Table, Text
-
-Json = dict[str, Any]
+from freshline.model.json import Json
 
 COLUMNS = [
     "STEP",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.duration import in_words
 from freshline.errors import SchemaError
+from freshline.model.json import Json
 from freshline.settings import Settings
 from freshline.store.apply import write
 from freshline.store.db import migrate
@@ -22,7 +23,7 @@ from freshline.store.db.queries import load
 from freshline.store.doctor import checks
 from freshline.store.doctor.checks import Check, Finding, told
 from freshline.store.read import status
-from freshline.store.read.look import Json, plain
+from freshline.store.read.look import plain
 from freshline.store.read.reader import SILENT_MS
 
 if TYPE_CHECKING:

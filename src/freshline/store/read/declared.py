@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from freshline.errors import NotFoundError
-from freshline.store.read.look import Json, Look, plain
+from freshline.model.json import Json
+from freshline.store.read.look import Look, plain
 from freshline.store.read.status import asset_status, next_refresh, workflow_status
 
 EVERYTHING = {"assets": None, "workflow": None, "after": None, "limit": None}

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from freshline.model.enums import EventType, Fate, FateReason, Outcome, Reason, TriggerType
+from freshline.model.json import Json
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
-from freshline.store.read.look import Json, plain
+from freshline.store.read.look import plain
 
 SQL = load("fates")
 NOBODY: Json = {"consumers": 0, "fates": []}

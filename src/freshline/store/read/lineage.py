@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from freshline.store.read.look import Json
+from freshline.model.json import Json
 
 
 class Lineage:

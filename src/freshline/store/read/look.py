@@ -10,10 +10,9 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
+from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.store.db.database import Connection
-
-Json = dict[str, Any]
 
 SHORTEST_SUFFIX = 6
 _RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_SUFFIX},32}}")

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from freshline.errors import NotFoundError
 from freshline.model.events import cloud_event
+from freshline.model.json import Json
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
 from freshline.store.read import declared
 from freshline.store.read.event_outcomes import of_event
 from freshline.store.read.lineage import Lineage
-from freshline.store.read.look import Json, Look, unknown, uuid
+from freshline.store.read.look import Look, unknown, uuid
 from freshline.store.read.status import asset_status, notes, workflow_status
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from freshline.model.enums import AssetState
-from freshline.store.read.look import Json, plain
+from freshline.model.json import Json
+from freshline.store.read.look import plain
 
 
 def asset_status(row: Json) -> Json:
