@@ -1,3 +1,5 @@
+"""`freshline db status` and `freshline db upgrade`."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

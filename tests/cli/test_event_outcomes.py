@@ -1,3 +1,5 @@
+"""How the outcome of an event is rendered."""
+
 from __future__ import annotations
 
 from typing import Any

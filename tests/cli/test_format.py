@@ -1,3 +1,5 @@
+"""How durations, times and sizes are parsed and formatted."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

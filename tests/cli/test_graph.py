@@ -1,3 +1,5 @@
+"""`freshline graph`."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Commands that list runs, events, decisions and workflows, and follow them."""
+
 from __future__ import annotations
 
 import json

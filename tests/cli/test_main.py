@@ -1,3 +1,5 @@
+"""The entry point: help, errors and exit codes."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""Commands that start processes."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""docs/cli.md is generated from the commands."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""`freshline show`."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""`freshline status`."""
+
 from __future__ import annotations
 
 from datetime import timedelta

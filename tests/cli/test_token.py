@@ -1,3 +1,5 @@
+"""`freshline token`."""
+
 from __future__ import annotations
 
 import getpass

@@ -1,3 +1,5 @@
+"""`freshline why`."""
+
 from __future__ import annotations
 
 import re

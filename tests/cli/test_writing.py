@@ -1,3 +1,5 @@
+"""Commands that write: report, materialize, pause and others."""
+
 from __future__ import annotations
 
 import threading

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -28,7 +30,7 @@ def _asset(name: str, block: dict[str, Any] | None) -> dict[str, Any]:
     return {"assetId": name} if block is None else {"assetId": name, "autoMaterialize": block}
 
 
-def test_defaults_of_a_block():
+def test_defaults_of_a_block() -> None:
     """An empty block is enabled, runs what is missing, and waits for upstream up to an hour (R2.2)."""
     policy = compile_policy(workflow({}, inputs={"i": None}))
     assert (policy.declared, policy.automatic, policy.on_missing, policy.priority) == (True, True, True, 100)
@@ -49,13 +51,13 @@ def test_defaults_of_a_block():
         (workflow({"onMissing": False}, {"onMissing": True}), (True, True, True)),
     ],
 )
-def test_declared_automatic_and_on_missing(made, expected):
+def test_declared_automatic_and_on_missing(made: Workflow, expected: tuple[bool, bool, bool]) -> None:
     """No block is not-auto, disabled blocks are policy-off, an input that says so makes a workflow automatic (R2.1)."""
     policy = compile_policy(made)
     assert (policy.declared, policy.automatic, policy.on_missing) == expected
 
 
-def test_inputs_override_whether_they_trigger():
+def test_inputs_override_whether_they_trigger() -> None:
     """An input's own word wins over the outputs' (R2.3); one that says nothing follows them."""
     blocks = {"a": None, "b": {"onUpstreamUpdate": False}, "c": {"onUpstreamUpdate": True}, "d": {"priority": 3}}
     for merged in (True, False):
@@ -68,7 +70,7 @@ def test_inputs_override_whether_they_trigger():
         }
 
 
-def test_everything_declared_reaches_the_policy():
+def test_everything_declared_reaches_the_policy() -> None:
     """Freshness, ages, quiet hours, backoff and waits arrive in milliseconds and words of the model."""
     step = {
         "id": "x",
@@ -100,7 +102,7 @@ def test_everything_declared_reaches_the_policy():
     assert policy.backoff == Backoff(base_ms=1_000, budget=2)
 
 
-def test_steps_that_consume_one_asset_speak_together():
+def test_steps_that_consume_one_asset_speak_together() -> None:
     """The strictest age and the stated trigger of several steps count once."""
     job = {"kind": "python", "entrypoint": "m:f"}
     steps = [
@@ -124,7 +126,7 @@ def test_steps_that_consume_one_asset_speak_together():
         ("parameterDefaults", {}, {"a": 1}),
     ],
 )
-def test_blocks_that_disagree_are_refused(field, one, other):
+def test_blocks_that_disagree_are_refused(field: str, one: object, other: object) -> None:
     """Waits, delays and `when` must agree where two enabled blocks state them, and only there (R2.1)."""
     with pytest.raises(DefinitionError, match=f"'{field}' is .*the outputs of a workflow must agree"):
         compile_policy(workflow({field: one}, {field: other}))
@@ -132,7 +134,7 @@ def test_blocks_that_disagree_are_refused(field, one, other):
     compile_policy(workflow({field: one}, {}, {field: one}))
 
 
-def test_a_disagreement_shows_both_places(tmp_path):
+def test_a_disagreement_shows_both_places(tmp_path: Path) -> None:
     """The loader names the lines of both blocks, and inputs that two steps treat differently."""
     text = """
         slug: w
@@ -176,7 +178,7 @@ BLOCKS = st.lists(
 
 
 @given(BLOCKS, st.randoms())
-def test_merging_is_the_same_in_every_order(blocks, random):
+def test_merging_is_the_same_in_every_order(blocks: list[dict[str, Any] | None], random: Random) -> None:
     """OR, smallest and agreement do not depend on the order of outputs; disabled blocks change nothing else."""
     shuffled = random.sample(blocks, len(blocks))
     enabled = [block for block in blocks if block is not None and block.get("enabled", True)]
@@ -190,7 +192,7 @@ def test_merging_is_the_same_in_every_order(blocks, random):
 
 
 @given(BLOCKS)
-def test_a_policy_survives_the_store(blocks):
+def test_a_policy_survives_the_store(blocks: list[dict[str, Any] | None]) -> None:
     """What the store keeps as JSON gives the same policy back."""
     policy = compile_policy(workflow(*blocks, inputs={"i": None}))
     assert Policy.from_json(policy.as_json()) == policy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import py_compile
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ FLIGHTS = """
 """
 
 
-def test_a_decorated_function_is_the_workflow_that_yaml_would_be(tmp_path):
+def test_a_decorated_function_is_the_workflow_that_yaml_would_be(tmp_path: Path) -> None:
     """Slug, entry point, inputs and policy come from the function; YAML can say exactly the same."""
     (one,) = loaded(tmp_path, {**SOURCE, "workflows/flights.py": FLIGHTS}).workflows
     assert str(one.place) == "workflows/flights.py:4"
@@ -51,7 +52,7 @@ def test_a_decorated_function_is_the_workflow_that_yaml_would_be(tmp_path):
     assert one.code_hash is not None
 
 
-def test_every_field_can_be_said_in_python(tmp_path):
+def test_every_field_can_be_said_in_python(tmp_path: Path) -> None:
     """All keyword arguments arrive in the definition."""
     text = """
         from freshline import *
@@ -138,7 +139,7 @@ def test_every_field_can_be_said_in_python(tmp_path):
     assert again.policy.outputs[0].freshness.offset_ms == 60_000
 
 
-def test_a_decorated_function_stays_a_function():
+def test_a_decorated_function_stays_a_function() -> None:
     """It can be called as it is, and tells a runner its arguments by name."""
 
     def plain(flights_clean: str, ctx: str, top: int, spare: int = 7) -> tuple[object, ...]:
@@ -194,7 +195,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("code", "message"), MISTAKES.items())
-def test_mistakes_in_python_show_the_users_line(tmp_path, code, message):
+def test_mistakes_in_python_show_the_users_line(tmp_path: Path, code: str, message: str) -> None:
     """What is wrong in a Python file is one sentence with its line, never a traceback."""
     head = "from freshline import asset, ttl, on_upstream_update, not_null\n"
     files = {**SOURCE, "workflows/w.py": head + code, "lib.py": "\nraise ValueError('no')\n"}
@@ -202,14 +203,14 @@ def test_mistakes_in_python_show_the_users_line(tmp_path, code, message):
     assert found[0] == (message if message.startswith("lib") else f"workflows/w.py:{message}")
 
 
-def test_names_of_python_files_must_be_importable(tmp_path):
+def test_names_of_python_files_must_be_importable(tmp_path: Path) -> None:
     """A file that Python cannot import is refused by its name."""
     assert mistakes(tmp_path, {"workflows/my-file.py": ""}) == [
         "workflows/my-file.py: cannot be imported; allowed are letters, digits and _ in names of Python files"
     ]
 
 
-def test_loading_leaves_nothing_behind_and_sees_every_edit(tmp_path):
+def test_loading_leaves_nothing_behind_and_sees_every_edit(tmp_path: Path) -> None:
     """Import path and modules are as before, and a second load reads the files again, also within one second."""
     files = {**SOURCE, "lib.py": "NAME = 'weather'\n", "workflows/a.py": FLIGHTS + "    import lib\n"}
     modules, path, finders = set(sys.modules), list(sys.path), list(sys.meta_path)
@@ -222,7 +223,7 @@ def test_loading_leaves_nothing_behind_and_sees_every_edit(tmp_path):
     assert [one.policy.outputs[0].freshness.ttl_ms for one in (first, second)] == [3_600_000, 7_200_000]
 
 
-def test_stale_bytecode_is_not_believed(tmp_path):
+def test_stale_bytecode_is_not_believed(tmp_path: Path) -> None:
     """An edit counts even if size and time of the file are those of the cached bytecode."""
     files = {**SOURCE, "workflows/a.py": FLIGHTS}
     write(tmp_path, files)
@@ -234,7 +235,7 @@ def test_stale_bytecode_is_not_believed(tmp_path):
     assert load_project(tmp_path).workflows[0].policy.outputs[0].freshness.ttl_ms == 7_200_000
 
 
-def test_two_projects_do_not_see_each_other(tmp_path):
+def test_two_projects_do_not_see_each_other(tmp_path: Path) -> None:
     """Each project's `workflows` package is its own, and one that was loaded before comes back."""
     sys.modules["workflows"] = sys
     try:
@@ -246,7 +247,7 @@ def test_two_projects_do_not_see_each_other(tmp_path):
         del sys.modules["workflows"]
 
 
-def test_modules_may_import_each_other(tmp_path):
+def test_modules_may_import_each_other(tmp_path: Path) -> None:
     """A function is declared once, whichever file was imported first."""
     files = {
         "workflows/a.py": "from freshline import asset\nfrom workflows.b import g\n@asset('a')\ndef f(b): ...",
@@ -260,16 +261,16 @@ def test_modules_may_import_each_other(tmp_path):
     }
 
 
-def test_the_decorator_declares_nothing_outside_a_load():
+def test_the_decorator_declares_nothing_outside_a_load() -> None:
     """In a runner or a user's test it only marks the function."""
 
-    def plain(): ...
+    def plain() -> None: ...
 
     plain.__qualname__ = "plain"
     assert vars(asset("a")(plain))["__freshline__"].asset_id == "a"
 
 
-def test_names_that_do_not_exist_are_told():
+def test_names_that_do_not_exist_are_told() -> None:
     """The package exports what `__all__` says, lazily, and nothing else."""
     for name in freshline.__all__:
         assert getattr(freshline, name) is not None

@@ -36,7 +36,7 @@ TEXT = (DOCS / "definitions.md").read_text(encoding="utf-8")
 FENCES = re.findall(r"```(yaml|python)\n(.*?)```", TEXT, re.DOTALL)
 
 
-def test_the_examples_of_the_reference_are_a_valid_project(tmp_path):
+def test_the_examples_of_the_reference_are_a_valid_project(tmp_path: Path) -> None:
     """All examples together load strictly and without a warning."""
     (workflow, source), (python,) = (
         [text for language, text in FENCES if language == wanted] for wanted in ("yaml", "python")
@@ -69,13 +69,13 @@ def test_the_examples_of_the_reference_are_a_valid_project(tmp_path):
         Source,
     ],
 )
-def test_the_reference_names_every_field(block):
+def test_the_reference_names_every_field(block: type[Model]) -> None:
     """A field that is not in the reference does not exist for users."""
     fields = [field.alias or name for name, field in block.model_fields.items()]
     assert [name for name in fields if not re.search(rf"\b{name}\b", TEXT)] == []
 
 
-def test_every_field_of_every_block_is_described():
+def test_every_field_of_every_block_is_described() -> None:
     """Editors show these descriptions; also the durations in words are known to them."""
     schema = workflow_schema()
     for name, block in schema["$defs"].items():
@@ -86,7 +86,7 @@ def test_every_field_of_every_block_is_described():
 
 
 @pytest.mark.parametrize(("name", "schema"), [("definition", workflow_schema()), ("source", source_schema())])
-def test_the_schemas_in_docs_are_current(name, schema):
+def test_the_schemas_in_docs_are_current(name: str, schema: dict[str, Any]) -> None:
     """`python -m freshline.definitions.schema.json_schema` was run after the last change of a model."""
     assert (DOCS / f"{name}.schema.json").read_text(encoding="utf-8") == text_of(schema)
 
@@ -146,7 +146,7 @@ def _keyword(key: str, value: Any, schema: dict[str, Any], data: Any, root: dict
     raise AssertionError(f"the schema uses {key!r}, which this test does not know")
 
 
-def test_the_schemas_accept_the_examples():
+def test_the_schemas_accept_the_examples() -> None:
     """Editors must not complain about what the loader takes."""
     (workflow, source) = (text for language, text in FENCES if language == "yaml")
     for text in (workflow, SEED):
@@ -171,14 +171,14 @@ def test_the_schemas_accept_the_examples():
         ('"type": "job"', '"type": "service"'),
     ],
 )
-def test_the_schemas_refuse_mistakes(old, new):
+def test_the_schemas_refuse_mistakes(old: str, new: str) -> None:
     """Editors show the most common mistakes while they are made."""
     assert old in SEED
     data = document.parse(SEED.replace(old, new), "x.yaml")[0].data
     assert not accepts(workflow_schema(), data, workflow_schema())
 
 
-def test_a_required_duration_may_be_in_words():
+def test_a_required_duration_may_be_in_words() -> None:
     """`maxAge` is enough where `maxAgeMs` is required."""
     schema = workflow_schema()
     block = schema["$defs"]["InputFreshness"]

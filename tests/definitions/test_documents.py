@@ -34,7 +34,7 @@ SCALARS = {
 
 
 @pytest.mark.parametrize(("text", "value"), SCALARS.items())
-def test_scalars_follow_yaml_1_2(text, value):
+def test_scalars_follow_yaml_1_2(text: str, value: object) -> None:
     """Times and dates are texts, yes and no are texts, numbers may have underscores."""
     assert document.parse(f"a: {text}\n", "x.yaml")[0].data == {"a": value}
 
@@ -54,39 +54,39 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_json_is_read_as_python_reads_it(data):
+def test_json_is_read_as_python_reads_it(data: object) -> None:
     """A JSON file gives the data that json.loads gives."""
     text = json.dumps({"data": data})
     if "\\u0000" not in text:
         assert document.parse(text, "x.json")[0].data == {"data": data}
 
 
-def test_json_with_mistakes_still_has_lines():
+def test_json_with_mistakes_still_has_lines() -> None:
     """Lines of JSON are found also when it is indented with tabs."""
     found = document.parse('{\n\t"slug":\t"a"\t,\n\t"steps": [\n\t\t{"id": 5}\n\t]\n}', "x.json")[0]
     assert str(found.place(("steps", 0, "id"))) == "x.json:4"
     assert str(found.place(("steps", 0, "absent"))) == "x.json:4"
 
 
-def test_json_may_use_what_yaml_allows():
+def test_json_may_use_what_yaml_allows() -> None:
     """The seeds write numbers with underscores inside JSON."""
     assert document.parse('{"ttlMs": 3_600_000, # an hour\n}', "x.json")[0].data["ttlMs"] == 3600000
 
 
-def test_json_that_is_neither_is_told_as_json():
+def test_json_that_is_neither_is_told_as_json() -> None:
     """A mistake in a JSON file is told in the words of JSON, at its line."""
     with pytest.raises(DefinitionError, match=r"x.json:2: cannot be read as JSON: Expecting ',' delimiter"):
         document.parse('{"a": 1\n "b": 2}', "x.json")
 
 
-def test_anchors_and_merges_work():
+def test_anchors_and_merges_work() -> None:
     """A block can be written once and used again; what is written beside `<<` wins."""
     text = "base: &b {x: 1, y: 2}\nuse: {<<: *b, y: 3}\nmany: {<<: [*b, {x: 7, z: 9}]}\n"
     data = document.parse(text, "x.yaml")[0].data
     assert (data["use"], data["many"]) == ({"x": 1, "y": 3}, {"x": 1, "y": 2, "z": 9})
 
 
-def test_documents_of_a_file_know_their_lines():
+def test_documents_of_a_file_know_their_lines() -> None:
     """Empty documents are left out, and the others keep their own lines."""
     found = document.parse("a: 1\n---\n---\n# nothing\n---\nb:\n  c: 2\n", "x.yaml")
     assert [(str(one.place()), one.data) for one in found] == [("x.yaml:1", {"a": 1}), ("x.yaml:6", {"b": {"c": 2}})]
@@ -112,7 +112,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
     ids=["alias-bomb", "deep", "very-deep", "huge-number", "infinite", "twice", "surrogate", "control"],
 )
-def test_hostile_files_are_refused(text, message):
+def test_hostile_files_are_refused(text: str, message: str) -> None:
     """Nothing in a file can use unbounded time, memory or stack."""
     for name in ("x.yaml", "x.json"):
         with pytest.raises(DefinitionError, match=message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ def edited(base: dict[str, Any], path: str, value: Any) -> Workflow:
         ("steps/0/job/sql", "SELECT a,\n  'b  c' FROM i /* because */ WHERE a > 1"),
     ],
 )
-def test_edits_of_policy_and_layout_cause_no_run(path, value):
+def test_edits_of_policy_and_layout_cause_no_run(path: str, value: object) -> None:
     """Policy, freshness, retries, checks, comments and spaces leave the job's fingerprint as it is."""
     base, other = Workflow.model_validate(SQL), edited(SQL, path, value)
     assert job_fingerprint(base, "code") == job_fingerprint(other, "code")
@@ -88,12 +89,12 @@ def test_edits_of_policy_and_layout_cause_no_run(path, value):
         (PYTHON, "steps/0/job", {"kind": "python", "entrypoint": "m:f"}),
     ],
 )
-def test_edits_of_the_job_cause_a_run(base, path, value):
+def test_edits_of_the_job_cause_a_run(base: dict[str, Any], path: str, value: object) -> None:
     """SQL, entry point, kind, parameters and consumed assets are what a run computes."""
     assert job_fingerprint(Workflow.model_validate(base), "c") != job_fingerprint(edited(base, path, value), "c")
 
 
-def test_code_counts_only_for_python_jobs():
+def test_code_counts_only_for_python_jobs() -> None:
     """An edit of the project's Python files concerns Python jobs alone."""
     sql, python = Workflow.model_validate(SQL), Workflow.model_validate(PYTHON)
     assert job_fingerprint(sql, "c1") == job_fingerprint(sql, "c2")
@@ -103,13 +104,13 @@ def test_code_counts_only_for_python_jobs():
     assert [needs_spark(sql), needs_spark(python), needs_spark(plain)] == [True, True, False]
 
 
-def test_raw_strings_are_left_alone():
+def test_raw_strings_are_left_alone() -> None:
     """Where quotes cannot be told apart simply, every space counts."""
     one, other = (edited(SQL, "steps/0/job/sql", f"SELECT r'\\', '{gap}' FROM i") for gap in (" ", "  "))
     assert job_fingerprint(one, "") != job_fingerprint(other, "")
 
 
-def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path):
+def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path: Path) -> None:
     """Every edit, rename, addition and removal changes it; what is no code of the project does not."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "a.py").write_text("x = 1\n")
@@ -128,7 +129,7 @@ def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path):
     assert code_hash(tmp_path) == seen[-1]
 
 
-def test_too_much_code_is_refused(tmp_path, monkeypatch):
+def test_too_much_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project that holds somebody's whole disk is told so."""
     monkeypatch.setattr(fingerprint, "MAX_CODE_FILES", 2)
     for name in "abc":

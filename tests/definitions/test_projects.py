@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -67,7 +68,7 @@ steps:
 
 
 @pytest.mark.parametrize("name", ["build.json", "build.yaml", "deep/er/build.yml"])
-def test_the_seeds_example_works(tmp_path, name):
+def test_the_seeds_example_works(tmp_path: Path, name: str) -> None:
     """It is a valid definition as JSON and as YAML, with the same fingerprints."""
     (one,) = loaded(tmp_path, {**JOBS, f"workflows/{name}": SEED}).workflows
     assert one.policy.outputs[0].freshness.ttl_ms == 3_600_000
@@ -77,7 +78,7 @@ def test_the_seeds_example_works(tmp_path, name):
     assert Workflow.model_validate(workflow_json(one.definition)) == one.definition
 
 
-def test_a_definition_is_kept_as_declared():
+def test_a_definition_is_kept_as_declared() -> None:
     """What the store keeps is what the user said, in camelCase and milliseconds, and gives the same back."""
     step = {
         "id": "x",
@@ -98,13 +99,13 @@ def test_a_definition_is_kept_as_declared():
     assert job.queries(made.steps[0]) == {"o": Query("SELECT 1")}
 
 
-def test_names_and_fields_in_python_are_snake_case():
+def test_names_and_fields_in_python_are_snake_case() -> None:
     """The models can be made in Python by field name."""
     made = Source(asset_id="s", format="csv", path="x.csv")
     assert source_json(made) == {"assetId": "s", "format": "csv", "path": "x.csv"}
 
 
-def test_steps_come_after_what_they_need():
+def test_steps_come_after_what_they_need() -> None:
     """DependsOn and consumed assets order the steps, otherwise they stay as declared; own output is no need."""
     job = {"kind": "python", "entrypoint": "m:f"}
     steps = [
@@ -120,7 +121,7 @@ def test_steps_come_after_what_they_need():
     assert {asset_id: step for asset_id, (step, _) in produced(made).items()} == {"d": "d", "c": "c"}
 
 
-def test_a_cycle_of_steps_is_an_error_with_its_path():
+def test_a_cycle_of_steps_is_an_error_with_its_path() -> None:
     """Steps that wait for each other have no order."""
     steps = [
         {"id": one, "job": {"kind": "python", "entrypoint": "m:f"}, "dependsOn": [other]}
@@ -130,7 +131,7 @@ def test_a_cycle_of_steps_is_an_error_with_its_path():
         step_order(Workflow.model_validate({"slug": "w", "steps": steps}))
 
 
-def test_sources_are_where_they_say(tmp_path):
+def test_sources_are_where_they_say(tmp_path: Path) -> None:
     """Paths are kept as declared, and found from the project's root; URLs are left alone (R3.1)."""
     text = """
         - {assetId: rel, format: csv, path: data/../x.csv, options: {header: "true"}}
@@ -163,12 +164,12 @@ def test_sources_are_where_they_say(tmp_path):
         ("- assetId: s\n- {assetId: t, options: {a: 1}}", "asset 't': 'a' is 1; allowed are texts"),
     ],
 )
-def test_mistakes_in_sources_are_refused(tmp_path, text, message):
+def test_mistakes_in_sources_are_refused(tmp_path: Path, text: str, message: str) -> None:
     """Sources are as strict as workflows."""
     assert mistakes(tmp_path, {"sources/s.yaml": text}) == [f"sources/s.yaml:2: {message}"]
 
 
-def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path):
+def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path: Path) -> None:
     """A missing directory and one without freshline.toml are told apart, with the command that helps."""
     for directory, what in ((tmp_path / "absent", "does not exist"), (tmp_path, "has no freshline.toml")):
         with pytest.raises(DefinitionErrors, match=f"{what}.*freshline init {directory}"):
@@ -191,25 +192,25 @@ def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path):
         ("a = 1\n= 2", "2: cannot be read as TOML: Invalid statement (at line 2, column 1)"),
     ],
 )
-def test_mistakes_in_freshline_toml_are_refused(tmp_path, text, message):
+def test_mistakes_in_freshline_toml_are_refused(tmp_path: Path, text: str, message: str) -> None:
     """The project's own file is checked like the rest."""
     assert mistakes(tmp_path, {"freshline.toml": text}) == [f"freshline.toml:{message}"]
 
 
-def test_the_name_of_a_project(tmp_path):
+def test_the_name_of_a_project(tmp_path: Path) -> None:
     """freshline.toml names it, else the directory does, in characters that a name may have (R10.1)."""
     assert loaded(tmp_path / "My Project!", {}).name == "My-Project"
     assert loaded(tmp_path / "x", {"freshline.toml": 'name = "orders"'}).name == "orders"
 
 
-def test_files_that_are_no_definitions_are_left_alone(tmp_path):
+def test_files_that_are_no_definitions_are_left_alone(tmp_path: Path) -> None:
     """Hidden files, caches and other suffixes do not count."""
     files = {"workflows/.hidden.yaml": "x", "workflows/.git/a.yaml": "x", "workflows/README.md": "x"}
     project = loaded(tmp_path, {**files, "workflows/empty.yaml": "# nothing\n"})
     assert (project.workflows, project.sources, project.warnings) == ((), (), ())
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path):
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     """Bytes that are no UTF-8 are told with their position."""
     write(tmp_path, {"workflows/a.yaml": ""})
     (tmp_path / "workflows" / "a.yaml").write_bytes(b"slug: \xff\n")
@@ -230,7 +231,7 @@ PIECES = st.recursive(
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_mistake_is_a_traceback(tmp_path, data):
+def test_no_mistake_is_a_traceback(tmp_path: Path, data: st.DataObject) -> None:
     """Whatever stands in place of any part of a definition, the loader answers with its own errors, or loads it."""
     whole = document.parse(FULL, "x.yaml")[0].data
     block, key = whole, "steps"
@@ -247,7 +248,7 @@ def test_no_mistake_is_a_traceback(tmp_path, data):
         assert all(one.place is not None and one.message for one in error.errors)  # noqa: PT017 - both ends are fine
 
 
-def test_a_thousand_workflows_load(tmp_path):
+def test_a_thousand_workflows_load(tmp_path: Path) -> None:
     """A long chain of workflows is read, ordered and checked without recursion."""
     texts = [minimal(f"w{i}", consumes=f"w{i - 1}" if i else "") for i in range(1_000)]
     project = loaded(tmp_path, {**JOBS, "workflows/all.yaml": "---\n".join(texts)}, strict=True)
@@ -255,7 +256,7 @@ def test_a_thousand_workflows_load(tmp_path):
     assert str(project.workflows[1].place) == "workflows/all.yaml:8"
 
 
-def test_init_writes_a_project_that_is_valid(tmp_path):
+def test_init_writes_a_project_that_is_valid(tmp_path: Path) -> None:
     """The template loads strictly, without warnings, and its own test passes."""
     written = write_template(tmp_path / "new")
     project = load_project(tmp_path / "new", strict=True)
@@ -271,7 +272,7 @@ def test_init_writes_a_project_that_is_valid(tmp_path):
     assert [test() for test in tests] == [None, None]
 
 
-def test_init_overwrites_nothing(tmp_path):
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
     """One file in the way, and nothing is written."""
     (tmp_path / "freshline.toml").touch()
     with pytest.raises(ConflictError, match=r"freshline\.toml exists"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ def flows(**texts: str) -> dict[str, str]:
     return {**JOBS, **{f"workflows/{name}.yaml": text for name, text in texts.items()}}
 
 
-def test_a_cycle_over_workflows_is_refused_with_its_path(tmp_path):
+def test_a_cycle_over_workflows_is_refused_with_its_path(tmp_path: Path) -> None:
     """Workflows that wait for each other are refused, whatever their number."""
     found = mistakes(
         tmp_path, flows(a=minimal("a", consumes="c"), b=minimal("b", consumes="a"), c=minimal("c", consumes="b"))
@@ -29,20 +30,20 @@ def test_a_cycle_over_workflows_is_refused_with_its_path(tmp_path):
     ]
 
 
-def test_every_cycle_is_told(tmp_path):
+def test_every_cycle_is_told(tmp_path: Path) -> None:
     """Two separate cycles are two errors of one load."""
     pairs = {name: minimal(name, consumes=other) for name, other in (("a", "b"), ("b", "a"), ("x", "y"), ("y", "x"))}
     found = mistakes(tmp_path, flows(**pairs))
     assert ["a -> b -> a" in found[0], "x -> y -> x" in found[1], len(found)] == [True, True, 2]
 
 
-def test_a_workflow_may_read_its_own_previous_output(tmp_path):
+def test_a_workflow_may_read_its_own_previous_output(tmp_path: Path) -> None:
     """Consuming what the same workflow produces is no cycle (R1.3)."""
     project = loaded(tmp_path, flows(a=minimal("a", consumes="a")))
     assert project.workflows[0].policy.inputs == ()
 
 
-def test_an_asset_has_one_producer(tmp_path):
+def test_an_asset_has_one_producer(tmp_path: Path) -> None:
     """The second producer is refused, with the place of the first."""
     found = mistakes(tmp_path, flows(a=minimal("a", produces="x"), b=minimal("b", produces="x")))
     assert found == [
@@ -53,7 +54,7 @@ def test_an_asset_has_one_producer(tmp_path):
     ]
 
 
-def test_an_asset_is_produced_once_in_a_workflow(tmp_path):
+def test_an_asset_is_produced_once_in_a_workflow(tmp_path: Path) -> None:
     """Two steps of one workflow cannot make the same asset."""
     text = minimal("a", produces="x") + minimal("a", produces="x").partition("steps:\n")[2].replace("only", "also")
     assert mistakes(tmp_path, flows(a=text)) == [
@@ -61,7 +62,7 @@ def test_an_asset_is_produced_once_in_a_workflow(tmp_path):
     ]
 
 
-def test_slugs_are_unique(tmp_path):
+def test_slugs_are_unique(tmp_path: Path) -> None:
     """A second workflow of the same slug is refused, also in the same file."""
     text = minimal("a", produces="x") + "---\n" + minimal("a", produces="y")
     assert mistakes(tmp_path, flows(a=text)) == [
@@ -72,7 +73,7 @@ def test_slugs_are_unique(tmp_path):
     ]
 
 
-def test_ids_that_differ_only_in_case_are_refused(tmp_path):
+def test_ids_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     """Sales.daily and sales.daily would be one table on some file systems."""
     found = mistakes(tmp_path, flows(a=minimal("a", produces="sales.daily"), b=minimal("b", consumes="Sales.daily")))
     assert found == [
@@ -83,7 +84,7 @@ def test_ids_that_differ_only_in_case_are_refused(tmp_path):
     ]
 
 
-def test_a_source_that_a_workflow_produces_is_refused(tmp_path):
+def test_a_source_that_a_workflow_produces_is_refused(tmp_path: Path) -> None:
     """An asset comes from outside or from a workflow, not from both; nor is it declared twice."""
     sources = "- assetId: a\n- assetId: s\n- assetId: s\n"
     assert mistakes(tmp_path, {**flows(a=minimal("a")), "sources/all.yaml": sources}) == [
@@ -95,7 +96,7 @@ def test_a_source_that_a_workflow_produces_is_refused(tmp_path):
     ]
 
 
-def test_step_ids_are_unique_and_steps_do_not_wait_for_each_other(tmp_path):
+def test_step_ids_are_unique_and_steps_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """Duplicate steps and cycles among steps are refused."""
     step = "  - {{id: {}, job: {{kind: python, entrypoint: 'jobs:run'}}, dependsOn: [{}]}}\n"
     cycle = "slug: a\nsteps:\n" + step.format("x", "z") + step.format("y", "x") + step.format("z", "y")
@@ -106,7 +107,7 @@ def test_step_ids_are_unique_and_steps_do_not_wait_for_each_other(tmp_path):
     ]
 
 
-def test_an_undeclared_input_is_a_warning_and_strictly_an_error(tmp_path):
+def test_an_undeclared_input_is_a_warning_and_strictly_an_error(tmp_path: Path) -> None:
     """What nobody produces and no source declares is told with the nearest known asset (R3.2)."""
     files = flows(a=minimal("a", produces="flights.clean"), b=minimal("b", consumes="flights.claen other"))
     sentences = (
@@ -120,13 +121,13 @@ def test_an_undeclared_input_is_a_warning_and_strictly_an_error(tmp_path):
     assert tuple(mistakes(tmp_path, files, strict=True)) == sentences
 
 
-def test_a_broken_producer_does_not_make_its_consumers_wrong(tmp_path):
+def test_a_broken_producer_does_not_make_its_consumers_wrong(tmp_path: Path) -> None:
     """One mistake is one error: the asset of a workflow with a mistake is still known."""
     broken = minimal("a").replace("slug: a", "slug: a\nmine: 1")
     assert len(mistakes(tmp_path, flows(a=broken, b=minimal("b", consumes="a")), strict=True)) == 1
 
 
-def test_idle_fields_on_an_input_are_warned_about(tmp_path):
+def test_idle_fields_on_an_input_are_warned_about(tmp_path: Path) -> None:
     """Only onUpstreamUpdate has an effect on an input (R2.3)."""
     block = "{assetId: s, autoMaterialize: {onUpstreamUpdate: true, priority: 3, debounce: 1s}}"
     text = minimal("a").replace("consumes: []", f"consumes: [{block}]")
@@ -147,14 +148,14 @@ def test_idle_fields_on_an_input_are_warned_about(tmp_path):
         "-- a comment\n/* and another */ WITH v AS (VALUES (1), (2)) SELECT * FROM v, s",
     ],
 )
-def test_sql_that_spark_takes_is_taken(tmp_path, sql):
+def test_sql_that_spark_takes_is_taken(tmp_path: Path, sql: str) -> None:
     """Only what clearly cannot be parsed is refused."""
     step = {"id": "x", "job": {"kind": "spark.sql", "sql": sql}, "consumes": [{"assetId": "s"}]}
     body = json.dumps({"slug": "a", "steps": [{**step, "produces": [{"assetId": "a"}]}]})
     assert loaded(tmp_path, {"workflows/a.json": body, "sources/s.yaml": "assetId: s"}).warnings == ()
 
 
-def test_limits_are_told(tmp_path):
+def test_limits_are_told(tmp_path: Path) -> None:
     """Too many definitions and too large files are refused, not read."""
     files = flows(a=minimal("a") + "---\n" + minimal("b"), **{"0": "# " + "x" * 500})
     with pytest.raises(DefinitionErrors) as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.definitions.projects import JOBS, mistakes
@@ -67,7 +69,7 @@ IN_OUTPUT = {
 
 
 @pytest.mark.parametrize(("field", "message"), IN_OUTPUT.items())
-def test_mistakes_in_an_output_name_the_asset(tmp_path, field, message):
+def test_mistakes_in_an_output_name_the_asset(tmp_path: Path, field: str, message: str) -> None:
     """A wrong field of a produced asset is refused at its line, with its value and what is allowed."""
     found = mistakes(tmp_path, {"workflows/sales.yaml": OUTPUT + f"        {field}\n"})
     assert found == [f"workflows/sales.yaml:7: asset 'sales.daily': {message}"]
@@ -86,7 +88,7 @@ IN_STEP = {
 
 
 @pytest.mark.parametrize(("field", "message"), IN_STEP.items())
-def test_mistakes_in_a_step_name_the_step(tmp_path, field, message):
+def test_mistakes_in_a_step_name_the_step(tmp_path: Path, field: str, message: str) -> None:
     """A wrong field of a step is refused at its line."""
     text = HEAD + f"    {field}\n    produces: [{{assetId: sales.daily}}]\n"
     assert mistakes(tmp_path, {"workflows/sales.yaml": text}) == [f"workflows/sales.yaml:5: step 'daily': {message}"]
@@ -130,7 +132,7 @@ IN_WORKFLOW = {
 
 
 @pytest.mark.parametrize(("field", "message"), IN_WORKFLOW.items())
-def test_mistakes_in_a_workflow_name_the_workflow(tmp_path, field, message):
+def test_mistakes_in_a_workflow_name_the_workflow(tmp_path: Path, field: str, message: str) -> None:
     """A wrong field of a workflow is refused at its line."""
     text = OUTPUT + f"{field}\n"
     assert mistakes(tmp_path, {"workflows/sales.yaml": text}) == [
@@ -183,7 +185,7 @@ CODE = {
 
 
 @pytest.mark.parametrize(("job", "message"), JOB.items())
-def test_mistakes_in_a_job_are_refused(tmp_path, job, message):
+def test_mistakes_in_a_job_are_refused(tmp_path: Path, job: str, message: str) -> None:
     """A job that cannot work is refused before it runs."""
     text = f"slug: sales\nsteps:\n  - id: daily\n    job: {job}\n    produces: [{{assetId: sales.daily}}]\n"
     found = mistakes(tmp_path, {**CODE, "workflows/sales.yaml": text})
@@ -212,7 +214,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize(("text", "message"), WHOLE.items())
-def test_files_that_cannot_be_read_are_refused_at_their_line(tmp_path, text, message):
+def test_files_that_cannot_be_read_are_refused_at_their_line(tmp_path: Path, text: str, message: str) -> None:
     """What is no workflow at all is refused with the line of the mistake."""
     steps = "" if text.startswith(("-", "just", "slug: [", "slug: a\n\t")) else f"\n{HEAD[12:]}"
     found = mistakes(tmp_path, {"workflows/sales.yaml": text + steps})
@@ -239,13 +241,13 @@ INSIDE = {
 
 
 @pytest.mark.parametrize(("lines", "message"), INSIDE.items())
-def test_what_does_not_fit_inside_a_step_is_refused(tmp_path, lines, message):
+def test_what_does_not_fit_inside_a_step_is_refused(tmp_path: Path, lines: str, message: str) -> None:
     """Inputs, outputs and queries of a step must fit together."""
     text = f"slug: w\nsteps:\n  - id: x\n    job: {{kind: spark.sql, sql: SELECT 1}}\n{lines}\n"
     assert f"workflows/w.yaml:{message}" in mistakes(tmp_path, {"workflows/w.yaml": text})
 
 
-def test_every_output_has_a_query(tmp_path):
+def test_every_output_has_a_query(tmp_path: Path) -> None:
     """An asset that `outputs` forgets would never be made, unless it is optional."""
     text = HEAD.replace("sql: SELECT 1 AS x", "outputs: {a: SELECT 1}")
     text += "    produces: [{assetId: a}, {assetId: b}, {assetId: c, optional: true}]\n"
@@ -254,7 +256,7 @@ def test_every_output_has_a_query(tmp_path):
     ]
 
 
-def test_all_mistakes_are_told_at_once_and_in_order(tmp_path):
+def test_all_mistakes_are_told_at_once_and_in_order(tmp_path: Path) -> None:
     """One load names every mistake of every file, by file and line."""
     files = {
         "workflows/b.yaml": OUTPUT + "        optional: 1\n        freshness: {ttl: x}\n",

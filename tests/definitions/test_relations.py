@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ READS = {
 
 
 @pytest.mark.parametrize(("sql", "expected"), READS.items())
-def test_what_a_query_reads(sql, expected):
+def test_what_a_query_reads(sql: str, expected: str) -> None:
     """Neither a table of the query's own is taken for a view, nor is a view overlooked."""
     found = {one.name for one in relations(_parsed(sql))}
     assert found == set(expected.split())
@@ -105,7 +106,7 @@ def project(sql: str | dict[str, str], *consumes: str, **produces: Any) -> dict[
     return {**SOURCES, "workflows/a.json": json.dumps({"slug": "a", "steps": [step]})}
 
 
-def test_a_forgotten_input_is_an_error(tmp_path):
+def test_a_forgotten_input_is_an_error(tmp_path: Path) -> None:
     """A run would fail, and before that its changes would be lost: the known asset to add is named."""
     assert mistakes(tmp_path, project("SELECT * FROM s JOIN sales_DAILY JOIN t", "s")) == [
         (
@@ -119,7 +120,7 @@ def test_a_forgotten_input_is_an_error(tmp_path):
     ]
 
 
-def test_an_unknown_table_is_an_error_with_a_way_out(tmp_path):
+def test_an_unknown_table_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     """The nearest view of the step is offered, and what to write if Spark's catalogue is meant."""
     known = "A table of Spark's own catalogue needs its schema's name or the comment '-- unchecked'"
     assert mistakes(tmp_path, project("SELECT * FROM sales_dialy JOIN elsewhere", "sales.daily")) == [
@@ -135,13 +136,13 @@ def test_an_unknown_table_is_an_error_with_a_way_out(tmp_path):
     assert loaded(tmp_path, project("SELECT * FROM elsewhere -- unchecked", "s")).warnings == ()
 
 
-def test_what_another_output_of_the_step_makes_is_no_table(tmp_path):
+def test_what_another_output_of_the_step_makes_is_no_table(tmp_path: Path) -> None:
     """Queries of one step do not see each other's results; two steps do."""
     (only,) = mistakes(tmp_path, project({"one": "SELECT * FROM s", "two": "SELECT * FROM one"}, "s"))
     assert "the SQL reads 'one', which the step does not consume; add {assetId: one} to 'consumes'" in only
 
 
-def test_a_qualified_name_is_left_to_spark(tmp_path):
+def test_a_qualified_name_is_left_to_spark(tmp_path: Path) -> None:
     """Files and tables of the catalogue are not ours; one that is called like an asset is a likely mistake."""
     assert loaded(tmp_path, project("SELECT * FROM s JOIN db.t JOIN parquet.`/x`", "s")).warnings == ()
     assert loaded(tmp_path, project("SELECT * FROM s JOIN sales.daily", "s")).warnings == (
@@ -152,7 +153,7 @@ def test_a_qualified_name_is_left_to_spark(tmp_path):
     )
 
 
-def test_an_input_that_no_query_reads_is_warned_about(tmp_path):
+def test_an_input_that_no_query_reads_is_warned_about(tmp_path: Path) -> None:
     """Each of its changes causes a run for nothing; a query that nobody could read may read it."""
     assert loaded(tmp_path, project({"one": "SELECT * FROM s", "two": "SELECT 1 AS a"}, "s", "t")).warnings == (
         (
@@ -165,7 +166,7 @@ def test_an_input_that_no_query_reads_is_warned_about(tmp_path):
     assert loaded(tmp_path, project("SELECT * FROM s", "s", "t", checks=read)).warnings == ()
 
 
-def test_a_check_reads_the_output_and_the_inputs(tmp_path):
+def test_a_check_reads_the_output_and_the_inputs(tmp_path: Path) -> None:
     """Nothing else is there when it runs; in an expression too."""
     good = [{"sql": "SELECT * FROM output JOIN s"}, {"sql": "WITH q AS (FROM output SELECT *) SELECT * FROM q"}]
     assert loaded(tmp_path, project("SELECT * FROM s", "s", checks=good)).warnings == ()
@@ -173,7 +174,7 @@ def test_a_check_reads_the_output_and_the_inputs(tmp_path):
     assert "asset 'out': the SQL reads 'outputs', which the step does not consume; did you mean 'output'?" in only
 
 
-def test_python_code_may_have_made_the_views_of_its_checks(tmp_path):
+def test_python_code_may_have_made_the_views_of_its_checks(tmp_path: Path) -> None:
     """There a foreign table is a warning, and all inputs count as read."""
     text = """
         slug: a

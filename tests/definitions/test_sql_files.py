@@ -37,7 +37,7 @@ def files(job: str = "sqlFile: clean.sql", **texts: str) -> dict[str, str]:
     return {**SOURCES, "workflows/air/clean.yaml": flow(job), **beside}
 
 
-def test_the_definition_carries_the_text_of_the_file(tmp_path):
+def test_the_definition_carries_the_text_of_the_file(tmp_path: Path) -> None:
     """What is stored is what was applied: the text beside the path, seen from the root, and back again."""
     project = loaded(tmp_path, files(clean_sql="SELECT *\r\nFROM flights_raw -- all of it\n"))
     (workflow,) = project.workflows
@@ -55,7 +55,7 @@ def test_the_definition_carries_the_text_of_the_file(tmp_path):
     assert project.warnings == ()
 
 
-def test_each_output_may_have_a_file(tmp_path):
+def test_each_output_may_have_a_file(tmp_path: Path) -> None:
     """In `outputs` a query is a text or names a file, also one from elsewhere in the project."""
     job = "outputs: {one: {sqlFile: ../../queries/one.sql}, two: SELECT 2 AS a FROM flights_raw}"
     text = flow(job, produces="[{assetId: one}, {assetId: two}]")
@@ -69,7 +69,7 @@ def test_each_output_may_have_a_file(tmp_path):
     }
 
 
-def test_a_change_of_the_file_is_a_change_of_the_job(tmp_path):
+def test_a_change_of_the_file_is_a_change_of_the_job(tmp_path: Path) -> None:
     """R1.2: other SQL is another job; a comment is another definition of the same job; in place it is the same job."""
     first = loaded(tmp_path, files(clean_sql="SELECT a FROM flights_raw")).workflows[0]
     comment = loaded(tmp_path, files(clean_sql="SELECT a -- why\nFROM flights_raw")).workflows[0]
@@ -107,7 +107,7 @@ def test_a_change_of_the_file_is_a_change_of_the_job(tmp_path):
         ("outputs: {flights.clean: {sqlFile: clean.sql, x: 1}}", "unknown field 'x'; known are sqlFile"),
     ],
 )
-def test_a_file_that_cannot_be_taken_is_told(tmp_path, job, said):
+def test_a_file_that_cannot_be_taken_is_told(tmp_path: Path, job: str, said: str) -> None:
     """One sentence with the value, what is allowed and the line of the definition."""
     root = tmp_path / "project"
     made = write(root, files(job, clean_sql="SELECT 1 AS a FROM flights_raw")) / "workflows/air"
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_taken_is_told(tmp_path, job, said):
         ),
     ],
 )
-def test_a_mistake_in_the_sql_names_the_file_and_the_line(tmp_path, content, said):
+def test_a_mistake_in_the_sql_names_the_file_and_the_line(tmp_path: Path, content: bytes, said: str) -> None:
     """What is wrong is in the .sql file, not in the definition."""
     write(tmp_path, files(clean_sql=""))
     (tmp_path / "workflows/air/clean.sql").write_bytes(content)
@@ -148,7 +148,7 @@ def test_a_mistake_in_the_sql_names_the_file_and_the_line(tmp_path, content, sai
     assert only.startswith(said)
 
 
-def test_a_link_inside_the_project_is_followed(tmp_path):
+def test_a_link_inside_the_project_is_followed(tmp_path: Path) -> None:
     """Several workflows may share a file."""
     write(tmp_path, files(job="sqlFile: link.sql", clean_sql="SELECT 1 AS a FROM flights_raw"))
     (tmp_path / "workflows/air/link.sql").symlink_to("clean.sql")

@@ -79,12 +79,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return Played(root / "flights", done.stdout, _leftovers(root))
 
 
-def test_the_project_is_valid_without_a_warning(project: Project):
+def test_the_project_is_valid_without_a_warning(project: Project) -> None:
     """Whoever starts from the example starts from something that `validate --strict` has nothing to say about."""
     assert project.warnings == ()
 
 
-def test_it_has_eight_assets_over_four_levels(parents: Parents):
+def test_it_has_eight_assets_over_four_levels(parents: Parents) -> None:
     """The graph is deep and wide enough to show a wave."""
 
     def level(asset: str) -> int:
@@ -94,7 +94,7 @@ def test_it_has_eight_assets_over_four_levels(parents: Parents):
     assert max(map(level, parents)) >= 4
 
 
-def test_it_has_a_diamond(parents: Parents):
+def test_it_has_a_diamond(parents: Parents) -> None:
     """Some asset has two inputs that stem from one produced asset, and neither of which stems from the other."""
 
     def above(asset: str) -> set[str]:
@@ -107,7 +107,7 @@ def test_it_has_a_diamond(parents: Parents):
     assert any(meet(one, other) for inputs in parents.values() for one in inputs for other in inputs)
 
 
-def test_it_shows_every_kind_of_job_and_policy(project: Project):
+def test_it_shows_every_kind_of_job_and_policy(project: Project) -> None:
     """SQL, Python on Spark, plain Python, a TTL, priorities, checks, and a failure that is retried as a new run."""
     steps = [step for workflow in project.workflows for step in workflow.definition.steps]
     assert {step.job.kind for step in steps} == {"spark.sql", "spark.python", "python"}
@@ -120,7 +120,7 @@ def test_it_shows_every_kind_of_job_and_policy(project: Project):
     assert [step.retry.max_attempts for step in fragile.definition.steps if step.retry] == [1]
 
 
-def test_a_delivery_is_never_written_again(deliveries: ModuleType, tmp_path: Path):
+def test_a_delivery_is_never_written_again(deliveries: ModuleType, tmp_path: Path) -> None:
     """A version that was reported stays as it was, whatever arrives later: runs are pinned to it."""
     outside = deliveries.Deliveries(tmp_path)
     first, second = date(2013, 2, 8), date(2013, 2, 9)
@@ -134,7 +134,7 @@ def test_a_delivery_is_never_written_again(deliveries: ModuleType, tmp_path: Pat
     assert (weather.asset, weather.version) == ("weather.raw", "delivery-1")
 
 
-def test_a_day_that_arrives_again_has_the_same_flights(deliveries: ModuleType, tmp_path: Path):
+def test_a_day_that_arrives_again_has_the_same_flights(deliveries: ModuleType, tmp_path: Path) -> None:
     """The update that changes nothing does change the file: the cutoff is one by content, not by bytes."""
     outside = deliveries.Deliveries(tmp_path)
     day = date(2013, 2, 9)
@@ -148,7 +148,7 @@ def test_a_day_that_arrives_again_has_the_same_flights(deliveries: ModuleType, t
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(900)
-def test_the_demo_plays_through(played: Played):
+def test_the_demo_plays_through(played: Played) -> None:
     """It ends by itself with everything fresh, one failure retried by itself and one wave cut off early."""
     said = played.said
     assert re.search(r"failed +carriers-scorecard .*rating service", said)
@@ -165,7 +165,7 @@ def test_the_demo_plays_through(played: Played):
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(900)
-def test_polars_and_duckdb_read_what_spark_reads(played: Played, tmp_path: Path):
+def test_polars_and_duckdb_read_what_spark_reads(played: Played, tmp_path: Path) -> None:
     """Every table of the demo, at its first and at its last version, has the same rows for all three (R9.7)."""
     versions = {asset: found for asset, found in _versions(played.project).items() if found}
     assert len(versions) == TABLES
@@ -184,7 +184,7 @@ def test_polars_and_duckdb_read_what_spark_reads(played: Played, tmp_path: Path)
         session.stop()
 
 
-def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path):
+def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path) -> None:
     """A directory with something in it is refused with a sentence, and left as it is."""
     (tmp_path / "mine.txt").write_text("mine")
     command = [sys.executable, str(EXAMPLE / "demo.py"), "--dir", str(tmp_path)]

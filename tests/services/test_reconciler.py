@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import psycopg
 import pytest
 from structlog.testing import capture_logs
 
 from freshline.services.reconciler import Reconciler
-from freshline.store.evaluation.evaluation import BatchError
+from freshline.store.evaluation.evaluation import BatchError, Judge
+from freshline.store.evaluation.load_state import Key
 from freshline.store.evaluation.write_decisions import Verdicts
 from tests.store_harness import Lab, workflow
 
@@ -17,7 +20,7 @@ def claims(lab: Lab, reconciler: Reconciler) -> list[int]:
     sizes: list[int] = []
     real = lab.store.reconcile
 
-    def counting(judge, *, batch, only=None):
+    def counting(judge: Judge, *, batch: int, only: Sequence[Key] | None = None) -> Verdicts | None:
         sizes.append(len(only) if only is not None else batch)
         return real(judge, batch=batch, only=only)
 

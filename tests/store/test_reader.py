@@ -1,3 +1,5 @@
+"""The read side of the store."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
