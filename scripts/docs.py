@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 
 
 def run_states() -> str:
@@ -186,7 +187,7 @@ def _problems(page: Path, root: Path) -> Iterator[str]:
 
 def _anchors(page: Path) -> set[str]:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    return {_anchor(match[1]) for match in HEADING.finditer(text)}
+    return {_anchor(match[1]) for match in HEADING.finditer(text)} | set(ANCHOR.findall(text))
 
 
 def _anchor(heading: str) -> str:

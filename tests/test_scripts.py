@@ -17,6 +17,14 @@ def test_the_docs_are_current_and_their_links_lead_somewhere() -> None:
     assert docs.outdated() + docs.broken_links() == []
 
 
+def test_an_explicit_anchor_is_a_target(tmp_path: Path) -> None:
+    """A link may lead to an `<a id>` beside those that headings make; case counts."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text('<a id="R1.2"></a>\n### R1.2 Rule\n')
+    (tmp_path / "README.md").write_text("[a](docs/a.md#R1.2) [b](docs/a.md#r12-rule) [c](docs/a.md#R1.3)\n")
+    assert docs.broken_links(tmp_path) == ["README.md:1: docs/a.md#R1.3 names no heading of a.md"]
+
+
 def test_a_broken_link_is_found_with_its_line(tmp_path: Path) -> None:
     """Missing files and headings are named with file and line; code blocks and other sites are left alone."""
     (tmp_path / "docs").mkdir()
