@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from freshline.embedded_postgres.server import EmbeddedServer
-from freshline.storage.object_store import bucket_at
+from freshline.storage.object_store import object_storage_at
 from freshline.store.db import migrate
 from tests.object_store_server import ObjectStore, serving
 
@@ -81,7 +81,7 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectS
         for name, value in store.environ.items():
             monkeypatch.setenv(name, value)
         yield store
-        bucket_at.cache_clear()
+        object_storage_at.cache_clear()
 
 
 def _temporary(server: str, create: str, *arguments: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from freshline.services.webhook_sender import Deliverer
+from freshline.services.webhook_sender import WebhookSender
 from freshline.webhooks.signature import new_secret
 from tests.api.conftest import Api, serving
 from tests.store_harness import laboratory
@@ -119,7 +119,7 @@ def test_no_secret_is_told_anywhere(
             receiver.answer = status
             lab.report("a")
             lab.store.stamp_positions(10)
-            Deliverer(lab.store).run_once()
+            WebhookSender(lab.store).run_once()
             seen += [api.client.get(path, headers=admin).text for path in PATHS]
     out, err = capfd.readouterr()
     told = "".join([*seen, str(said), out, err, caplog.text])

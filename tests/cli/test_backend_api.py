@@ -22,7 +22,7 @@ from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower
 from freshline.cli.main import COMMANDS
 from freshline.definitions.loading.project import load_project
 from freshline.model.run import StagedOutput
-from freshline.services.inbox_consumer import Absorber
+from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
 from freshline.settings import load
 from freshline.store.db.ids import new_id
@@ -92,7 +92,7 @@ def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate"
     store.create_token("ci", scope, digest, lifetime_ms=MINUTE_MS)
     server = Server(store, host="127.0.0.1", port=0, auth="token")
     server.start()
-    server.presence.stop()  # so that it is no worker that the other side has not
+    server.heartbeat.stop()  # so that it is no worker that the other side has not
     try:
         with monkeypatch.context() as environment:
             environment.delenv("FRESHLINE_DATABASE_URL")
@@ -106,7 +106,7 @@ def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate"
 
 def settle(store: Store) -> None:
     """Everything that services would do now."""
-    while store.fire_timers(10) or Absorber(store).run_once() or Reconciler(store).run_once():
+    while store.fire_timers(10) or InboxConsumer(store).run_once() or Reconciler(store).run_once():
         pass
     store.stamp_positions(1000)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from freshline.services.webhook_sender import Deliverer
+from freshline.services.webhook_sender import WebhookSender
 from freshline.store.store import Store
 from freshline.webhooks.signature import new_secret
 from tests.cli.conftest import Freshline
@@ -61,7 +61,7 @@ def test_letters_are_shown_and_sent_again(applied: Freshline, receiver: Receiver
     receiver.answer = 500
     freshline("report", "shop.raw")
     store.stamp_positions(1000)
-    Deliverer(store).run_once()
+    WebhookSender(store).run_once()
     table = freshline("webhook", "deliveries", "mine").stdout
     assert "waiting" in table
     assert "0 dead letters" in freshline("webhook", "redeliver", "mine").stderr

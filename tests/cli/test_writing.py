@@ -11,7 +11,7 @@ import pytest
 from freshline.cli.commands import run as run_module
 from freshline.definitions.loading.project import load_project
 from freshline.model.run import StagedOutput
-from freshline.services.inbox_consumer import Absorber
+from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
 from freshline.store.db.ids import new_id
 from freshline.store.runs.steps import Claimant
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 
 def settle(store: Store) -> None:
     """Absorb and decide until nothing is left to do."""
-    absorber, reconciler = Absorber(store), Reconciler(store)
+    absorber, reconciler = InboxConsumer(store), Reconciler(store)
     while absorber.run_once() or reconciler.run_once():
         pass
 

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from freshline.delta.log import DeltaLog, LogConflictError, TableVersion, commit, placeholder, refusal
-from freshline.storage.local import Directory
+from freshline.delta.log import DeltaLog, LogConflictError, TableVersion, commit, placeholder, unsupported_reason
+from freshline.storage.local import LocalStorage
 
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LONG = {"x": "long"}
@@ -29,7 +29,7 @@ class Table:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.log = DeltaLog(Directory(root.parent), root.name)
+        self.log = DeltaLog(LocalStorage(root.parent), root.name)
         self.versions: list[TableVersion] = []
 
     def part(self, name: str, rows: pl.DataFrame, by: dict[str, str] | None = None) -> dict[str, int]:
@@ -172,8 +172,8 @@ def test_checkpoints_sum_the_log_up(table: Table) -> None:
 )
 def test_what_delta_cannot_hold_is_said(columns: dict[str, str], why: str) -> None:
     """A table of another type is published all the same, without a log."""
-    assert why in str(refusal(schema(**columns)))
-    assert refusal(schema(x="decimal(10,2)", y="timestamp_ntz")) is None
+    assert why in str(unsupported_reason(schema(**columns)))
+    assert unsupported_reason(schema(x="decimal(10,2)", y="timestamp_ntz")) is None
 
 
 def test_timestamps_without_a_zone_are_read(table: Table) -> None:

@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from freshline.delta.log import UNFINISHED
-from freshline.delta.sync import TableLog
+from freshline.delta.sync import DeltaSync
 from freshline.errors import WarehouseError
 from freshline.model.run import StagedOutput
-from freshline.services.delta_log_writer import Scribe
+from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.storage import layout
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 from freshline.store.tables import versions as tables
 from freshline.store.tables.versions import Unlogged
 from tests.store_harness import Lab, laboratory, workflow
@@ -35,7 +35,7 @@ class Table:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.root = lab.warehouse / "b"
-        self.scribe = Scribe(lab.store)
+        self.scribe = DeltaLogWriter(lab.store)
         self.expected: list[Rows] = []
 
     def publish(self, *rows: int, append: bool = False, schema: Any = SCHEMA) -> None:
@@ -123,7 +123,7 @@ def test_a_commit_whose_transaction_was_lost_is_left_as_it_is(table: Table) -> N
     table.publish(1)
 
     def dying(one: Unlogged) -> None:
-        TableLog(table.lab.storage).append(one)
+        DeltaSync(table.lab.storage).append(one)
         raise RuntimeError("the process dies")
 
     with pytest.raises(RuntimeError, match="dies"):
@@ -139,7 +139,7 @@ def test_a_log_that_got_lost_is_written_anew(table: Table) -> None:
     before = {path.name: path.read_bytes() for path in (table.root / "_delta_log").iterdir()}
     assert before.keys() == {f"{n:020}.json" for n in range(6)}
     shutil.rmtree(table.root / "_delta_log")
-    table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+    table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     after = {path.name: path.read_bytes() for path in (table.root / "_delta_log").iterdir()}
     assert after.keys() - before.keys() == {f"{5:020}.checkpoint.parquet", "_last_checkpoint"}
     assert {name: after[name] for name in before} == before
@@ -157,7 +157,7 @@ def test_a_repaired_log_begins_where_the_files_do(table: Table) -> None:
     table.lab.rows("UPDATE snapshots SET gone_at = now() WHERE asset_id = 'b' AND table_version < 2 RETURNING 1")
     (table.root / "_delta_log").mkdir()
     (table.root / "_delta_log" / f"{7:020}.json").write_text("{}")
-    table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+    table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     assert [table.read(n) for n in range(3)] == [[], [], [2]]
     assert DeltaTable(str(table.root)).version() == 2
 
@@ -170,7 +170,7 @@ def test_a_repair_keeps_what_is_published_meanwhile(table: Table) -> None:
     def slow(one: Unlogged) -> None:
         table.publish(2)
         table.write()
-        TableLog(table.lab.storage).rebuild(one)
+        DeltaSync(table.lab.storage).rebuild(one)
 
     table.lab.store.relog_table("b", slow)
     table.lab.advance(seconds=2)
@@ -191,7 +191,7 @@ def test_a_table_that_is_repaired_holds_up_no_other(table: Table) -> None:
         table.lab.advance(seconds=1)
         while table.lab.store.log_table(lambda other: logged.append(other.asset_id)):
             pass
-        TableLog(table.lab.storage).rebuild(one)
+        DeltaSync(table.lab.storage).rebuild(one)
 
     table.lab.store.relog_table("b", meanwhile)
     assert logged == ["c"]
@@ -274,7 +274,7 @@ def test_the_newest_version_is_whole_while_the_log_is_repaired(
     with monkeypatch.context() as patch:
         for name in ("unlink", "rename", "replace"):
             patch.setattr(Path, name, watched(getattr(Path, name)))
-        table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+        table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     assert [rows for rows in seen if rows != [1, 2, 3, 4, 5]] == []
     assert bool(seen) == (damage in {cleaned, broken, foreign})
     assert [table.read(n) for n in range(1, 5)] == table.expected[1:]
@@ -320,17 +320,17 @@ def test_a_repair_that_is_killed_tells_nothing_wrong_and_is_done_by_the_next_ver
     history(table)
     table.write()
     damage(table.root / "_delta_log")
-    replace, calls = Directory.replace, itertools.count()
+    replace, calls = LocalStorage.replace, itertools.count()
 
-    def dying(storage: Directory, name: str, data: bytes) -> None:
+    def dying(storage: LocalStorage, name: str, data: bytes) -> None:
         if next(calls) == done:
             raise RuntimeError("the process dies")
         replace(storage, name, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Directory, "replace", dying)
+        patch.setattr(LocalStorage, "replace", dying)
         with pytest.raises(RuntimeError, match="dies"):
-            table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+            table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     assert (table.root / "_delta_log" / UNFINISHED).exists() == (done > 0)
     if damage is lost and done < 2:  # the mark and then the checkpoint
         with pytest.raises(TableNotFoundError):
@@ -360,7 +360,7 @@ def test_no_version_becomes_wrong_while_the_log_is_repaired(table: Table, monkey
     wrong(table.root / "_delta_log")
     right = [n for n, rows in enumerate(table.expected) if table.read(n) == rows]
     assert right == [0, 3, 4, 5], "those before the checkpoint are wrong"
-    remove, replace = Directory.remove, Directory.replace
+    remove, replace = LocalStorage.remove, LocalStorage.replace
     removed: list[str] = []
     seen: list[tuple[str, list[int]]] = []
 
@@ -368,20 +368,20 @@ def test_no_version_becomes_wrong_while_the_log_is_repaired(table: Table, monkey
         assert table.read() == table.expected[-1], name
         seen.append((name, [n for n in right if readable(table, n) not in (None, table.expected[n])]))
 
-    def removing(storage: Directory, names: Iterable[str]) -> None:
+    def removing(storage: LocalStorage, names: Iterable[str]) -> None:
         for name in names:
             remove(storage, [name])
             removed.append(Path(name).name)
             look(f"without {name}")
 
-    def replacing(storage: Directory, name: str, data: bytes) -> None:
+    def replacing(storage: LocalStorage, name: str, data: bytes) -> None:
         replace(storage, name, data)
         look(f"with {name}")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Directory, "remove", removing)
-        patch.setattr(Directory, "replace", replacing)
-        table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+        patch.setattr(LocalStorage, "remove", removing)
+        patch.setattr(LocalStorage, "replace", replacing)
+        table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     assert [(name, versions) for name, versions in seen if versions] == []
     assert {f"{1:020}.json", f"{2:020}.json", f"{3:020}.checkpoint.parquet"} <= set(removed)
     table.check()
@@ -405,7 +405,7 @@ def test_a_reader_is_not_disturbed_by_repairs(table: Table, monkeypatch: pytest.
     reader.start()
     for damage in (nothing, cleaned, broken):
         damage(table.root / "_delta_log")
-        table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+        table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     over.set()
     reader.join()
     assert [rows for rows in seen if rows != [1, 2, 3, 4, 5]] == []
@@ -416,7 +416,7 @@ def test_a_log_that_is_right_is_left_as_it_is(table: Table, monkeypatch: pytest.
     monkeypatch.setattr("freshline.delta.sync.CHECKPOINT_EVERY", 3)
     appended(table)
     before = {path.name: path.stat() for path in (table.root / "_delta_log").iterdir()}
-    table.lab.store.relog_table("b", TableLog(table.lab.storage).rebuild)
+    table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
     assert {path.name: path.stat() for path in (table.root / "_delta_log").iterdir()} == before
 
 
@@ -441,7 +441,7 @@ def test_scribes_share_the_tables(table: Table) -> None:
     errors: list[BaseException] = []
 
     def work() -> None:
-        scribe = Scribe(table.lab.store)
+        scribe = DeltaLogWriter(table.lab.store)
         try:
             while table.lab.one("SELECT count(*) FROM table_commits"):
                 scribe.run_once()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from unittest import mock
 
-from freshline.services.event_sequencer import Relay
+from freshline.services.event_sequencer import EventSequencer
 from freshline.services.expiry import Expiry
-from freshline.services.inbox_consumer import Absorber
+from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
 from freshline.services.rescuer import Rescuer
 from freshline.store.store import Store
@@ -56,7 +56,7 @@ class Process:
     def start(self, when: datetime) -> None:
         """A new process: nothing of the one before is left, and every service looks once."""
         store = Store(self.lab.database, replace(self.lab.settings, batch=self.batch))
-        services = (Absorber(store), Reconciler(store), Expiry(store), Rescuer(store), Relay(store))
+        services = (InboxConsumer(store), Reconciler(store), Expiry(store), Rescuer(store), EventSequencer(store))
         self.loops[:] = [Sleeper(one.name, one.run_once, self.poll, when) for one in services]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from freshline.redis_bus.connection import Bus
+from freshline.redis_bus.connection import RedisConnection
 from tests.redis_bus.server import Server
 from tests.store_harness import Lab, laboratory, workflow
 
@@ -34,8 +34,8 @@ def lab(database_url: str, server: Server) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def bus(server: Server) -> Iterator[Bus]:
+def bus(server: Server) -> Iterator[RedisConnection]:
     """A process's way to the server."""
-    bus = Bus(server.url, timeout_s=0.2)
+    bus = RedisConnection(server.url, timeout_s=0.2)
     yield bus
     bus.close()

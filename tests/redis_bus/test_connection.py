@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 
 from freshline.cli.logging_setup import configure
 from freshline.errors import BusError, UsageError
-from freshline.redis_bus.connection import FIRST_PAUSE_S, LONGEST_PAUSE_S, Bus, redacted
-from freshline.redis_bus.opening import open_bus
+from freshline.redis_bus import open_bus
+from freshline.redis_bus.connection import FIRST_PAUSE_S, LONGEST_PAUSE_S, RedisConnection, redacted
 from freshline.services.materializer import Materializer
 from freshline.settings import Settings
 from tests.redis_bus.server import Server
@@ -29,9 +29,9 @@ CANARY = "c4n4ry/s3cret"
 ENCODED = "c4n4ry%2Fs3cret"
 
 
-def ping(bus: Bus, purpose: str = "a ping") -> bool:
+def ping(bus: RedisConnection, purpose: str = "a ping") -> bool:
     """One use of the bus."""
-    with bus.line(purpose).used() as redis:
+    with bus.guarded(purpose).use() as redis:
         return bool(redis.ping())
 
 
@@ -67,25 +67,25 @@ def test_inline_opens_nothing() -> None:
     assert open_bus(Settings(project=Path("/nowhere"))) is None
 
 
-def test_an_outage_is_told_once_whoever_notices(server: Server, bus: Bus) -> None:
+def test_an_outage_is_told_once_whoever_notices(server: Server, bus: RedisConnection) -> None:
     """Many uses and many tries while the server is away: one line; and one when all of them work again."""
-    lines = [bus.line(purpose) for purpose in ("events", "inbound messages", "doorbells")]
+    clients = [bus.guarded(purpose) for purpose in ("events", "inbound messages", "notifications")]
     server.kill()
     with capture_logs() as logs:
-        for line, _ in itertools.product(lines, range(5)):
-            with pytest.raises(BusError, match="is unreachable"), line.used() as redis:
+        for client, _ in itertools.product(clients, range(5)):
+            with pytest.raises(BusError, match="is unreachable"), client.use() as redis:
                 redis.ping()
         assert events(logs) == ["bus_trouble"]
         assert str(bus.trouble).startswith(f"the event bus unix://{server.socket} is unreachable")
         server.start()
-        for line in lines:
-            with line.used() as redis:
+        for client in clients:
+            with client.use() as redis:
                 redis.ping()
     assert events(logs) == ["bus_trouble", "bus_recovered"]
     assert bus.trouble is None
 
 
-def test_a_second_outage_is_told_again(server: Server, bus: Bus) -> None:
+def test_a_second_outage_is_told_again(server: Server, bus: RedisConnection) -> None:
     """Each has a beginning and an end."""
     with capture_logs() as logs:
         for _ in range(2):
@@ -97,37 +97,37 @@ def test_a_second_outage_is_told_again(server: Server, bus: Bus) -> None:
     assert events(logs) == ["bus_trouble", "bus_recovered"] * 2
 
 
-def test_pauses_double_up_to_a_bound(server: Server, bus: Bus) -> None:
+def test_pauses_double_up_to_a_bound(server: Server, bus: RedisConnection) -> None:
     """A server that is away is asked less and less often, and never less than every 5 s; success ends it."""
-    line = bus.line("events")
+    client = bus.guarded("events")
     server.kill()
     pauses = []
     for _ in range(8):
-        with pytest.raises(BusError), line.used() as redis:
+        with pytest.raises(BusError), client.use() as redis:
             redis.ping()
-        assert not line.ready
-        pauses.append(line._pause_s)
-        assert line._next <= time.monotonic() + LONGEST_PAUSE_S
+        assert not client.ready
+        pauses.append(client._pause_s)
+        assert client._next <= time.monotonic() + LONGEST_PAUSE_S
     assert pauses == [min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**number) for number in range(8)]
     server.start()
-    with line.used() as redis:
+    with client.use() as redis:
         redis.ping()
-    assert line.ready
+    assert client.ready
 
 
 def test_a_trouble_that_nobody_tries_again_is_forgotten(
-    server: Server, bus: Bus, monkeypatch: pytest.MonkeyPatch
+    server: Server, bus: RedisConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process did it meanwhile: the note about it must not stay for ever."""
     server.kill()
     with pytest.raises(BusError):
         ping(bus)
     assert bus.trouble is not None
-    monkeypatch.setattr("freshline.redis_bus.connection.FORGET_S", 0)
+    monkeypatch.setattr("freshline.redis_bus.connection.TROUBLE_EXPIRES_S", 0)
     assert bus.trouble is None
 
 
-def test_a_frozen_server_is_given_up_in_time(server: Server, bus: Bus) -> None:
+def test_a_frozen_server_is_given_up_in_time(server: Server, bus: RedisConnection) -> None:
     """SIGSTOP: the kernel still takes the connection; the timeout ends the waiting."""
     server.freeze()
     try:
@@ -140,11 +140,11 @@ def test_a_frozen_server_is_given_up_in_time(server: Server, bus: Bus) -> None:
     wait_until(bus.client.ping)
 
 
-def test_a_refusal_is_of_one_use_alone(server: Server, bus: Bus) -> None:
+def test_a_refusal_is_of_one_use_alone(server: Server, bus: RedisConnection) -> None:
     """A key of another type does not make the whole bus unreachable, and its message tells no data."""
     server.client.set("k", "text")
-    line = bus.line("events")
-    with pytest.raises(BusError) as refused, line.used() as redis:
+    client = bus.guarded("events")
+    with pytest.raises(BusError) as refused, client.use() as redis:
         redis.pipeline().xadd("k", {"data": CANARY}).execute()
     ping(bus)
     assert "refuses events: WRONGTYPE" in str(bus.trouble)
@@ -153,7 +153,7 @@ def test_a_refusal_is_of_one_use_alone(server: Server, bus: Bus) -> None:
 
 def test_what_is_no_redis_is_a_trouble_like_others(liar: str) -> None:
     """A server that answers with nonsense is unreachable or refuses; nothing else is raised."""
-    bus = Bus(liar, timeout_s=0.5)
+    bus = RedisConnection(liar, timeout_s=0.5)
     with pytest.raises(BusError):
         ping(bus)
     assert CANARY not in str(bus.trouble)
@@ -200,7 +200,7 @@ def test_a_password_is_in_no_text(server: Server, database_url: str) -> None:
 
 def bus_info(lab: Lab, materializer: Materializer) -> str:
     """What the process shows of the bus, after it was asked to show itself again."""
-    materializer.services[0].ring()
+    materializer.services[0].wake()
     return str(lab.one("SELECT info ->> 'bus' FROM workers"))
 
 

@@ -12,20 +12,20 @@ from structlog.testing import capture_logs
 from freshline import failpoints
 from freshline.errors import BusError
 from freshline.failpoints import FailpointError
-from freshline.redis_bus.connection import Bus
-from freshline.redis_bus.inbound import Inbound
+from freshline.redis_bus.connection import RedisConnection
+from freshline.redis_bus.inbound import InboundStream
 from freshline.redis_bus.keys import DEAD, GROUP, INBOUND
 from freshline.redis_bus.message import MOST_BYTES
-from freshline.services.redis_consumer import MOST_TRIES, Intake
+from freshline.services.redis_consumer import MOST_TRIES, RedisConsumer
 from tests.redis_bus.server import Server
 from tests.store_harness import Lab, workflow
 from tests.waiting import wait_until
 
 
 @pytest.fixture
-def intake(lab: Lab, bus: Bus) -> Intake:
+def intake(lab: Lab, bus: RedisConnection) -> RedisConsumer:
     """A consumer that waits for nothing; its first round makes the group."""
-    intake = Intake(lab.store, bus, wait_ms=1)
+    intake = RedisConsumer(lab.store, bus, wait_ms=1)
     intake.run_once()
     return intake
 
@@ -59,7 +59,7 @@ def crash() -> None:
     raise FailpointError("planted")
 
 
-def test_a_message_is_a_report(lab: Lab, server: Server, intake: Intake) -> None:
+def test_a_message_is_a_report(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """Version, key, sequence and payload arrive as with `freshline report`, and the message is gone afterwards."""
     say(server, assetId="a", dataVersion="v1", key="k1", sequence=7, payload=json.dumps({"path": "/data/1"}))
     intake.run_once()
@@ -71,7 +71,7 @@ def test_a_message_is_a_report(lab: Lab, server: Server, intake: Intake) -> None
     assert lab.active() == ["b"]
 
 
-def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: Intake) -> None:
+def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """R3.3: without a version every message is a change, in the order of the stream."""
     for _ in range(3):
         say(server, assetId="a")
@@ -80,7 +80,7 @@ def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: Intake) -> 
 
 
 @pytest.mark.parametrize("name", ["key", "id"])
-def test_a_repetition_counts_once(lab: Lab, server: Server, intake: Intake, name: str) -> None:
+def test_a_repetition_counts_once(lab: Lab, server: Server, intake: RedisConsumer, name: str) -> None:
     """R3.3: producers may repeat; the key, or the id of a CloudEvent, says that it is the same report."""
     for _ in range(3):
         say(server, assetId="a", **{name: "one"})
@@ -92,7 +92,7 @@ def test_a_repetition_counts_once(lab: Lab, server: Server, intake: Intake, name
     assert left(server) == (0, 0)
 
 
-def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, intake: Intake) -> None:
+def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """R3.3: a message that comes late is recorded, and the head stays."""
     say(server, assetId="a", dataVersion="new", sequence=9)
     say(server, assetId="a", dataVersion="old", sequence=3)
@@ -101,32 +101,36 @@ def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, intake: Intake
     assert versions(lab) == ["new", "old"]
 
 
-def test_a_crash_after_the_report_changes_nothing_more(lab: Lab, server: Server, bus: Bus, intake: Intake) -> None:
+def test_a_crash_after_the_report_changes_nothing_more(
+    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+) -> None:
     """The consumer dies between commit and XACK: the next one finds the message again, and it counts once."""
     say(server, assetId="a", dataVersion="v1")
     with failpoints.armed("report:after", crash), pytest.raises(FailpointError):
         intake.run_once()
     assert versions(lab) == ["v1"]
     assert left(server) == (1, 1)
-    Intake(lab.store, bus, wait_ms=1).run_once()
+    RedisConsumer(lab.store, bus, wait_ms=1).run_once()
     assert versions(lab) == ["v1"]
     assert left(server) == (0, 0)
     assert len(lab.events("asset.produced")) == 1
 
 
-def test_a_crash_before_the_report_loses_nothing(lab: Lab, server: Server, bus: Bus, intake: Intake) -> None:
+def test_a_crash_before_the_report_loses_nothing(
+    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+) -> None:
     """The consumer dies before the commit: the message was not acknowledged, and another consumer takes it."""
     say(server, assetId="a", dataVersion="v1")
     say(server, assetId="a", dataVersion="v2")
     with failpoints.armed("report:before", crash), pytest.raises(FailpointError):
         intake.run_once()
     assert versions(lab) == []
-    Intake(lab.store, bus, wait_ms=1).run_once()
+    RedisConsumer(lab.store, bus, wait_ms=1).run_once()
     assert versions(lab) == ["v1", "v2"]
     assert left(server) == (0, 0)
 
 
-def test_an_acknowledgement_that_is_lost_is_made_up_for(lab: Lab, server: Server, intake: Intake) -> None:
+def test_an_acknowledgement_that_is_lost_is_made_up_for(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """Redis dies between commit and XACK: when it is back the message comes again and counts once."""
     say(server, assetId="a", dataVersion="v1")
     with failpoints.armed("report:after", server.kill):
@@ -139,8 +143,8 @@ def test_an_acknowledgement_that_is_lost_is_made_up_for(lab: Lab, server: Server
 
 def test_several_consumers_keep_the_order_of_the_stream(lab: Lab, server: Server) -> None:
     """Without a sequence the order of the stream counts, with any number of materializers: the last message wins."""
-    buses = [Bus(server.url, timeout_s=1) for _ in range(3)]
-    intakes = [Intake(lab.store, bus, wait_ms=5) for bus in buses]
+    buses = [RedisConnection(server.url, timeout_s=1) for _ in range(3)]
+    intakes = [RedisConsumer(lab.store, bus, wait_ms=5) for bus in buses]
     for one in intakes:
         one.start()
     try:
@@ -156,12 +160,12 @@ def test_several_consumers_keep_the_order_of_the_stream(lab: Lab, server: Server
 
 
 def test_two_consumers_that_both_believe_it_is_their_turn_keep_the_order(
-    lab: Lab, server: Server, bus: Bus, intake: Intake
+    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
 ) -> None:
     """The turn saves work only: a consumer that slept repeats what the other one did, and reorders nothing."""
     for number in range(4):
         say(server, assetId="a", dataVersion=f"v{number}")
-    slept = Intake(lab.store, bus, wait_ms=1)
+    slept = RedisConsumer(lab.store, bus, wait_ms=1)
     batch = slept._inbound.next(2, 1)
     intake.run_once()
     say(server, assetId="a", dataVersion="v4")
@@ -172,7 +176,7 @@ def test_two_consumers_that_both_believe_it_is_their_turn_keep_the_order(
     assert left(server) == (0, 0)
 
 
-def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, intake: Intake) -> None:
+def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """While another one has the turn, messages stay for it."""
     say(server, assetId="a")
     with lab.store.taking() as mine:
@@ -184,7 +188,7 @@ def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, int
 
 
 def test_what_somebody_else_took_and_forgot_is_claimed(
-    lab: Lab, server: Server, intake: Intake, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, server: Server, intake: RedisConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Messages that are pending under another name come to us when they were idle for long enough."""
     say(server, assetId="a", dataVersion="v1")
@@ -197,7 +201,7 @@ def test_what_somebody_else_took_and_forgot_is_claimed(
     assert left(server) == (0, 0)
 
 
-def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Server, intake: Intake) -> None:
+def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """It was given out, then trimmed by somebody: it is acknowledged, and those behind it are taken."""
     gone = say(server, assetId="a", dataVersion="gone")
     say(server, assetId="a", dataVersion="v2")
@@ -230,7 +234,7 @@ BAD: dict[str, tuple[dict[Any, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
-    lab: Lab, server: Server, intake: Intake, name: str
+    lab: Lab, server: Server, intake: RedisConsumer, name: str
 ) -> None:
     """It goes to the dead with its id, a code and the reason, is told, and holds up nobody."""
     fields, code, reason = BAD[name]
@@ -247,7 +251,7 @@ def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
     assert left(server) == (0, 0)
 
 
-def test_a_dead_message_can_be_said_again(lab: Lab, server: Server, intake: Intake) -> None:
+def test_a_dead_message_can_be_said_again(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """It keeps its fields: when the asset is known, the same message is accepted."""
     say(server, assetId="later", dataVersion="v1", key="k")
     intake.run_once()
@@ -259,11 +263,11 @@ def test_a_dead_message_can_be_said_again(lab: Lab, server: Server, intake: Inta
     assert versions(lab, "later") == ["v1"]
 
 
-def test_the_dead_are_bounded(database_url: str, server: Server, bus: Bus) -> None:
+def test_the_dead_are_bounded(database_url: str, server: Server, bus: RedisConnection) -> None:
     """About FRESHLINE_BUS_DEAD_LENGTH refused messages are kept, the newest ones."""
     server.client.config_set("stream-node-max-entries", 5)
     lab = Lab(database_url, event_bus=server.url, bus_dead_length=10)
-    intake = Intake(lab.store, bus, wait_ms=1)
+    intake = RedisConsumer(lab.store, bus, wait_ms=1)
     for number in range(60):
         say(server, assetId=f"nobody-{number}")
     wait_until(lambda: intake.run_once() and left(server) == (0, 0))
@@ -272,13 +276,15 @@ def test_the_dead_are_bounded(database_url: str, server: Server, bus: Bus) -> No
     lab.close()
 
 
-def test_a_message_that_cannot_be_set_aside_stays(lab: Lab, server: Server, bus: Bus, intake: Intake) -> None:
+def test_a_message_that_cannot_be_set_aside_stays(
+    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+) -> None:
     """The dead key has another type: the bad message is not lost, and the trouble is told once."""
     server.client.set(DEAD, "not a stream")
     say(server, assetId="nobody")
     with capture_logs() as logs:
         for _ in range(3):
-            intake._inbound._dead._next = 0
+            intake._inbound._dead_client._next = 0
             assert intake.run_once() is False
     assert [entry["event"] for entry in logs] == ["bus_trouble"]
     assert left(server) == (1, 1)
@@ -289,7 +295,7 @@ def test_a_message_that_cannot_be_set_aside_stays(lab: Lab, server: Server, bus:
 
 
 def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
-    lab: Lab, server: Server, intake: Intake, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, server: Server, intake: RedisConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message that makes us fail again and again is set aside after some tries, and the next one is taken."""
     report = lab.store.report
@@ -310,7 +316,7 @@ def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
     assert versions(lab) == ["good"]
 
 
-def test_a_flush_makes_the_group_anew(lab: Lab, server: Server, intake: Intake) -> None:
+def test_a_flush_makes_the_group_anew(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """FLUSHALL takes what was not handled; whatever is said afterwards is taken."""
     say(server, assetId="a", dataVersion="before")
     intake.run_once()
@@ -319,7 +325,7 @@ def test_a_flush_makes_the_group_anew(lab: Lab, server: Server, intake: Intake) 
     wait_until(lambda: intake.run_once() and versions(lab) == ["before", "after"])
 
 
-def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server, intake: Intake) -> None:
+def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """A server that was emptied may give a stream id again; only the same content there is a repetition."""
     for known in (["v1"], ["v1", "v2"]):
         server.client.xadd(INBOUND, {"assetId": "a", "dataVersion": known[-1]}, id="5-0")
@@ -329,13 +335,13 @@ def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server
         server.client.flushall()
 
 
-def test_an_inbound_key_of_another_type_is_told_once(lab: Lab, server: Server, bus: Bus) -> None:
+def test_an_inbound_key_of_another_type_is_told_once(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """WRONGTYPE: no message is taken, events still flow, and it ends when the key is gone."""
     server.client.set(INBOUND, "not a stream")
-    intake = Intake(lab.store, bus, wait_ms=1)
+    intake = RedisConsumer(lab.store, bus, wait_ms=1)
     with capture_logs() as logs:
         for _ in range(3):
-            intake._inbound._line._next = 0
+            intake._inbound._client._next = 0
             assert intake.run_once() is False
     assert [entry["event"] for entry in logs] == ["bus_trouble"]
     assert "inbound messages" in str(bus.trouble)
@@ -345,10 +351,10 @@ def test_an_inbound_key_of_another_type_is_told_once(lab: Lab, server: Server, b
     assert bus.trouble is None
 
 
-def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bus: Bus) -> None:
+def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """Nothing is refused because PostgreSQL is away: the message waits."""
     say(server, assetId="a", dataVersion="v1")
-    intake = Intake(lab.store, bus, wait_ms=1)
+    intake = RedisConsumer(lab.store, bus, wait_ms=1)
     ended = threading.Event()
 
     def cut() -> None:
@@ -369,9 +375,9 @@ def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bu
     assert dead(server) == []
 
 
-def test_what_is_done_twice_is_no_error(server: Server, bus: Bus) -> None:
+def test_what_is_done_twice_is_no_error(server: Server, bus: RedisConnection) -> None:
     """Acknowledging what is gone, even with its stream, changes nothing."""
-    inbound = Inbound(bus, dead_length=10)
+    inbound = InboundStream(bus, dead_length=10)
     inbound.done("1-1")
     server.kill()
     with pytest.raises(BusError):

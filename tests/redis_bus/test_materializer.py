@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from freshline.redis_bus.connection import Bus
+from freshline.redis_bus.connection import RedisConnection
 from freshline.redis_bus.keys import EVENTS, INBOUND
 from freshline.services.materializer import Materializer
-from freshline.services.redis_consumer import Intake
-from freshline.services.redis_publisher import Publisher
+from freshline.services.redis_consumer import RedisConsumer
+from freshline.services.redis_publisher import RedisPublisher
 from freshline.store.store import Store
 from tests.redis_bus.server import Server
 from tests.store_harness import Lab
 from tests.waiting import wait_until
 
-SERVICES: dict[str, Callable[[Store, Bus], Any]] = {
-    "intake": lambda store, bus: Intake(store, bus, wait_ms=1),
-    "publisher": Publisher,
+SERVICES: dict[str, Callable[[Store, RedisConnection], Any]] = {
+    "intake": lambda store, bus: RedisConsumer(store, bus, wait_ms=1),
+    "publisher": RedisPublisher,
     "materializer": lambda store, _: Materializer(store, store.settings),
 }
 
@@ -65,7 +65,7 @@ def everything_published(lab: Lab) -> bool:
 
 def bus_info(lab: Lab, materializer: Materializer) -> str:
     """What the process shows of the bus, after it was asked to show itself again."""
-    materializer.services[0].ring()
+    materializer.services[0].wake()
     return str(lab.one("SELECT info ->> 'bus' FROM workers"))
 
 
@@ -109,7 +109,7 @@ def test_without_redis_everything_else_goes_on(live: Lab, server: Server, fault:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_may_be_started_and_stopped_from_anywhere(lab: Lab, bus: Bus, name: str) -> None:
+def test_a_service_may_be_started_and_stopped_from_anywhere(lab: Lab, bus: RedisConnection, name: str) -> None:
     """Threads that start and stop one service at random never hang, and leave none."""
     service = SERVICES[name](lab.store, bus)
     count, repetitions = (3, 2) if name == "materializer" else (4, 10)

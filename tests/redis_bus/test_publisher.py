@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from freshline import failpoints
 from freshline.failpoints import FailpointError
-from freshline.redis_bus.connection import LONGEST_PAUSE_S, Bus
+from freshline.redis_bus.connection import LONGEST_PAUSE_S, RedisConnection
 from freshline.redis_bus.keys import EVENTS
-from freshline.services.event_sequencer import Relay
-from freshline.services.redis_publisher import Publisher
+from freshline.services.event_sequencer import EventSequencer
+from freshline.services.redis_publisher import RedisPublisher
 from tests.redis_bus.server import Server
 from tests.store_harness import Lab
 from tests.waiting import wait_until
@@ -53,16 +53,16 @@ def report(lab: Lab, number: int) -> None:
     lab.store.stamp_positions(10_000)
 
 
-def publish(publisher: Publisher) -> None:
+def publish(publisher: RedisPublisher) -> None:
     """All that waits."""
     while publisher.run_once():
         pass
 
 
-def test_a_message_is_a_cloud_event(lab: Lab, server: Server, bus: Bus) -> None:
+def test_a_message_is_a_cloud_event(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """Attributes of CloudEvents 1.0 with the event's own id, type, subject, time and data; source names us."""
     report(lab, 1)
-    publish(Publisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
     event = lab.events("asset.produced")[0]
     (message,) = [one for one in stream(server) if one["type"] == "asset.produced"]
     assert json.loads(message.pop("data")) == event["data"]
@@ -78,11 +78,11 @@ def test_a_message_is_a_cloud_event(lab: Lab, server: Server, bus: Bus) -> None:
     }
 
 
-def test_nothing_is_published_twice_by_a_relay_that_is_well(lab: Lab, server: Server, bus: Bus) -> None:
+def test_nothing_is_published_twice_by_a_relay_that_is_well(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """The cursor remembers, for other processes and after restarts too."""
     report(lab, 5)
-    publish(Publisher(lab.store, bus))
-    publish(Publisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
     assert [int(message["position"]) for message in stream(server)] == stamped(lab)
     assert cursor(lab) == stamped(lab)[-1]
 
@@ -92,9 +92,9 @@ def test_two_relays_at_once_keep_order_and_completeness(
 ) -> None:
     """Relays of several processes, small batches, events all the time: every event, in order, and none twice."""
     monkeypatch.setattr("freshline.services.redis_publisher.BATCH", 3)
-    buses = [Bus(server.url, timeout_s=1) for _ in range(3)]
-    publishers = [Publisher(lab.store, bus) for bus in buses]
-    relays = [Relay(lab.store, stamped=publisher.ring) for publisher in publishers]
+    buses = [RedisConnection(server.url, timeout_s=1) for _ in range(3)]
+    publishers = [RedisPublisher(lab.store, bus) for bus in buses]
+    relays = [EventSequencer(lab.store, stamped=publisher.wake) for publisher in publishers]
     for service in (*publishers, *relays):
         service.start()
     reporters = [threading.Thread(target=lambda: [lab.report("a") for _ in range(30)]) for _ in range(3)]
@@ -114,11 +114,11 @@ def test_two_relays_at_once_keep_order_and_completeness(
 
 
 def test_a_crash_between_publishing_and_the_cursor_repeats_and_loses_nothing(
-    lab: Lab, server: Server, bus: Bus
+    lab: Lab, server: Server, bus: RedisConnection
 ) -> None:
     """At least once: the batch comes again with the same ids, and consumers see one order."""
     report(lab, 3)
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
 
     def crash() -> None:
         raise FailpointError("planted")
@@ -131,10 +131,10 @@ def test_a_crash_between_publishing_and_the_cursor_repeats_and_loses_nothing(
     assert first_seen(server) == stamped(lab)
 
 
-def test_a_relay_that_slept_repeats_and_never_reorders(lab: Lab, server: Server, bus: Bus) -> None:
+def test_a_relay_that_slept_repeats_and_never_reorders(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """A stale relay that sends its old batch after others went on adds repetitions only."""
     report(lab, 4)
-    stale = Publisher(lab.store, bus)
+    stale = RedisPublisher(lab.store, bus)
     old: list[Any] = []
 
     def fall_asleep(events: Sequence[Any]) -> None:
@@ -143,19 +143,19 @@ def test_a_relay_that_slept_repeats_and_never_reorders(lab: Lab, server: Server,
 
     with pytest.raises(FailpointError):
         lab.store.publish_events(fall_asleep, batch=4, most_bytes=10**6)
-    publish(Publisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
     report(lab, 3)
-    publish(Publisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
     stale._send(old)
     report(lab, 1)
-    publish(Publisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
     assert len(stream(server)) == len(stamped(lab)) + 4
     assert first_seen(server) == stamped(lab)
 
 
-def test_events_of_an_outage_come_afterwards(lab: Lab, server: Server, bus: Bus) -> None:
+def test_events_of_an_outage_come_afterwards(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """Redis is killed and comes back with its data: no event is missing, and none is out of order."""
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
     report(lab, 3)
     publish(publisher)
     server.kill()
@@ -169,11 +169,11 @@ def test_events_of_an_outage_come_afterwards(lab: Lab, server: Server, bus: Bus)
 
 
 def test_a_batch_that_redis_did_not_take_is_published_again(
-    lab: Lab, server: Server, bus: Bus, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, server: Server, bus: RedisConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server dies after it was greeted: the cursor stays where it was, and nothing is left out."""
     report(lab, 3)
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
     send = publisher._send
 
     def too_late(events: Sequence[Any]) -> None:
@@ -192,9 +192,9 @@ def test_a_batch_that_redis_did_not_take_is_published_again(
 
 def test_killing_redis_again_and_again_loses_nothing(lab: Lab, server: Server) -> None:
     """kill -9 under load, several times: every event is there, first occurrences in order."""
-    bus = Bus(server.url, timeout_s=0.2)
-    publisher = Publisher(lab.store, bus)
-    relay = Relay(lab.store, stamped=publisher.ring)
+    bus = RedisConnection(server.url, timeout_s=0.2)
+    publisher = RedisPublisher(lab.store, bus)
+    relay = EventSequencer(lab.store, stamped=publisher.wake)
     publisher.start()
     relay.start()
     try:
@@ -214,9 +214,9 @@ def test_killing_redis_again_and_again_loses_nothing(lab: Lab, server: Server) -
     assert first_seen(server) == stamped(lab)
 
 
-def test_a_flush_takes_what_was_there_and_nothing_that_comes(lab: Lab, server: Server, bus: Bus) -> None:
+def test_a_flush_takes_what_was_there_and_nothing_that_comes(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """After FLUSHALL the stream goes on with the next event; the database still has all of them."""
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
     report(lab, 3)
     publish(publisher)
     lost = stamped(lab)
@@ -227,7 +227,7 @@ def test_a_flush_takes_what_was_there_and_nothing_that_comes(lab: Lab, server: S
     assert [event["position"] for event in lab.store.reader.events_since(0)] == stamped(lab)
 
 
-def test_the_stream_is_trimmed(database_url: str, server: Server, bus: Bus) -> None:
+def test_the_stream_is_trimmed(database_url: str, server: Server, bus: RedisConnection) -> None:
     """About FRESHLINE_BUS_LENGTH messages are kept, the newest ones."""
     server.client.config_set("stream-node-max-entries", 10)
     lab = Lab(database_url, event_bus=server.url, bus_length=50)
@@ -236,19 +236,19 @@ def test_the_stream_is_trimmed(database_url: str, server: Server, bus: Bus) -> N
         " FROM generate_series(1, 300) RETURNING 1"
     )
     lab.store.stamp_positions(1000)
-    publish(Publisher(lab.store, bus))
+    publish(RedisPublisher(lab.store, bus))
     kept = [int(message["position"]) for message in stream(server)]
     assert 50 <= len(kept) < 70
     assert kept == stamped(lab)[-len(kept) :]
     lab.close()
 
 
-def test_a_batch_is_bounded_in_bytes_and_goes_on(lab: Lab, server: Server, bus: Bus) -> None:
+def test_a_batch_is_bounded_in_bytes_and_goes_on(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """Large payloads travel in several batches; one that exceeds the bound by itself travels alone."""
     for number in range(5):
         lab.report("a", str(number), payload={"text": "x" * 200_000})
     lab.store.stamp_positions(100)
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
     sizes: list[int] = []
     while size := lab.store.publish_events(publisher._send, batch=500, most_bytes=300_000):
         sizes.append(size)
@@ -256,14 +256,14 @@ def test_a_batch_is_bounded_in_bytes_and_goes_on(lab: Lab, server: Server, bus: 
     assert first_seen(server) == stamped(lab)
 
 
-def test_a_key_of_another_type_is_told_and_waited_out(lab: Lab, server: Server, bus: Bus) -> None:
+def test_a_key_of_another_type_is_told_and_waited_out(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """WRONGTYPE is a trouble of the bus: nothing is lost, it is logged once, and it ends when the key is gone."""
     server.client.set(EVENTS, "not a stream")
     report(lab, 2)
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
     with capture_logs() as logs:
         for _ in range(3):
-            publisher._line._next = 0
+            publisher._client._next = 0
             assert publisher.run_once() is False
         assert "WRONGTYPE" in str(bus.trouble)
         assert [entry["event"] for entry in logs] == ["bus_trouble"]
@@ -275,11 +275,11 @@ def test_a_key_of_another_type_is_told_and_waited_out(lab: Lab, server: Server, 
     assert bus.trouble is None
 
 
-def test_a_full_server_refuses_a_batch_as_a_whole(lab: Lab, server: Server, bus: Bus) -> None:
+def test_a_full_server_refuses_a_batch_as_a_whole(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """Out of memory: no event of a batch overtakes another one that was refused."""
     report(lab, 5)
     server.client.config_set("maxmemory", 1)
-    publisher = Publisher(lab.store, bus)
+    publisher = RedisPublisher(lab.store, bus)
     assert publisher.run_once() is False
     assert stream(server) == []
     server.client.config_set("maxmemory", 0)

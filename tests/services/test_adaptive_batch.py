@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from freshline.services.adaptive_batch import LONGEST_S, Pace
+from freshline.services.adaptive_batch import LONGEST_S, AdaptiveBatch
 
 
 class Machine:
@@ -14,7 +14,7 @@ class Machine:
         self.now = 0.0
         self.seconds_a_row = seconds_a_row
 
-    def work(self, pace: Pace, *, fails: bool = False) -> int:
+    def work(self, pace: AdaptiveBatch, *, fails: bool = False) -> int:
         """One batch; its size."""
         with pace.batch() as size:
             self.now += size * self.seconds_a_row
@@ -23,10 +23,10 @@ class Machine:
         return size
 
 
-def paced(seconds_a_row: float, most: int = 500) -> tuple[Machine, Pace]:
+def paced(seconds_a_row: float, most: int = 500) -> tuple[Machine, AdaptiveBatch]:
     """A machine and its pace."""
     machine = Machine(seconds_a_row)
-    return machine, Pace(most, lambda: machine.now)
+    return machine, AdaptiveBatch(most, lambda: machine.now)
 
 
 def test_a_quick_machine_gets_full_batches() -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import psycopg
 
-from freshline.services.inbox_consumer import Absorber
+from freshline.services.inbox_consumer import InboxConsumer
 from tests.store_harness import Lab, workflow
 
 FUNCTION = """
@@ -30,7 +30,7 @@ def test_a_batch_that_takes_too_long_is_halved(lab: Lab) -> None:
         connection.execute(TRIGGER)
     for number in range(40):
         lab.report(f"s{number}")
-    absorber = Absorber(lab.store)
+    absorber = InboxConsumer(lab.store)
     for _ in range(60):
         with suppress(psycopg.errors.QueryCanceled):
             absorber.run_once()

@@ -10,32 +10,32 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from freshline.services.event_sequencer import Relay
+from freshline.services.event_sequencer import EventSequencer
 from freshline.services.expiry import Expiry
-from freshline.services.heartbeat import Presence
-from freshline.services.inbox_consumer import Absorber
+from freshline.services.heartbeat import Heartbeat
+from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.materializer import Materializer
-from freshline.services.notifier import Doorbell
+from freshline.services.notifier import Notifier
 from freshline.services.pruner import Pruner
 from freshline.services.reconciler import Reconciler
 from freshline.services.rescuer import Rescuer
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
-from freshline.services.webhook_sender import Deliverer
+from freshline.services.webhook_sender import WebhookSender
 from freshline.store.store import Store
 from tests.store_harness import Lab, workflow
 from tests.waiting import wait_until
 
 SERVICES: dict[str, Callable[[Store], Any]] = {
-    "absorber": Absorber,
-    "deliverer": Deliverer,
-    "doorbell": lambda store: Doorbell(store.database, {}),
+    "absorber": InboxConsumer,
+    "deliverer": WebhookSender,
+    "doorbell": lambda store: Notifier(store.database, {}),
     "expiry": Expiry,
     "materializer": lambda store: Materializer(store, store.settings),
-    "presence": lambda store: Presence(store, "materializer"),
+    "presence": lambda store: Heartbeat(store, "materializer"),
     "pruner": Pruner,
     "reconciler": Reconciler,
-    "relay": Relay,
+    "relay": EventSequencer,
     "rescuer": Rescuer,
     "sweeper": Sweeper,
 }
@@ -103,8 +103,8 @@ def test_a_ring_shortens_the_pause(lab: Lab) -> None:
     service = Counting(lab.store, poll_s=3600)
     service.start()
     wait_until(lambda: service.rounds == 1)
-    service.ring()
-    service.ring()
+    service.wake()
+    service.wake()
     wait_until(lambda: service.rounds >= 2)
     service.stop()
     assert service.rounds <= 3
@@ -153,7 +153,7 @@ def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest
 def test_the_doorbell_is_heard(lab: Lab) -> None:
     """Rings reach the service that they name, and unknown names reach nobody."""
     heard: list[str] = []
-    doorbell = Doorbell(lab.database, {"events": lambda: heard.append("events")})
+    doorbell = Notifier(lab.database, {"events": lambda: heard.append("events")})
     doorbell.start()
     try:
         wait_until(lambda: heard == ["events"], what="the look at what rang before")
@@ -167,7 +167,7 @@ def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch:
     """Scenario 10: a listener whose connection is ended says so, listens again, and looks at what it missed."""
     monkeypatch.setattr("freshline.services.notifier.RETRY_S", 0.01)
     heard: list[str] = []
-    doorbell = Doorbell(lab.database, {"events": lambda: heard.append("events")})
+    doorbell = Notifier(lab.database, {"events": lambda: heard.append("events")})
     with capture_logs() as logs:
         doorbell.start()
         try:

@@ -14,7 +14,7 @@ from freshline.definitions.schema.workflow import Check, Produces
 from freshline.errors import CheckError
 from freshline.spark.checks import run_checks
 from freshline.spark.staging import Staging, write
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 from tests.docs.pages import CHECKS, code
 
 pytestmark = pytest.mark.spark
@@ -94,7 +94,7 @@ def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_pa
     directory = "out/data/x"
     produced = Produces.model_validate({"assetId": "out", "checks": bad})
     with pytest.raises(CheckError) as caught:
-        write(table, Staging("out", "step", Directory(tmp_path), directory, produced))
+        write(table, Staging("out", "step", LocalStorage(tmp_path), directory, produced))
     assert str(caught.value).startswith(
         "asset 'out': check n is there failed: column 'n' has 2 nulls; check unique(t) "
     )
@@ -111,7 +111,7 @@ def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_pa
 def test_warnings_do_not_stop_an_output(table: DataFrame, tmp_path: Path) -> None:
     """A violated check of severity warn is stored with what it saw."""
     produced = Produces.model_validate({"assetId": "out", "checks": [{"minRows": 9, "severity": "warn"}]})
-    output = write(table, Staging("out", "step", Directory(tmp_path), "out/data/x", produced))
+    output = write(table, Staging("out", "step", LocalStorage(tmp_path), "out/data/x", produced))
     said = "the table has 4 rows; allowed are 9 or more"
     assert output.checks == [{"check": "minRows", "severity": "warn", "passed": False, "observed": 4, "message": said}]
 
@@ -124,7 +124,7 @@ def test_checks_see_the_rows_that_were_written(spark: SparkSession, tmp_path: Pa
         {"sql": "SELECT max(t) AS t FROM output", "severity": "warn"},
     ]
     produced = Produces.model_validate({"assetId": "out", "checks": checks})
-    output = write(table, Staging("out", "step", Directory(tmp_path), "x", produced))
+    output = write(table, Staging("out", "step", LocalStorage(tmp_path), "x", produced))
     written = spark.read.parquet(str(tmp_path / "x"))
     values = sorted(row.t for row in written.collect())
     assert values != sorted(row.t for row in table.collect()), "another computation gives other values"
@@ -132,7 +132,7 @@ def test_checks_see_the_rows_that_were_written(spark: SparkSession, tmp_path: Pa
         {"count": 5, "min": values[0], "max": values[-1]},
         {"t": values[-1]},
     ]
-    assert write(written, Staging("out", "step", Directory(tmp_path), "y")).data_version == output.data_version
+    assert write(written, Staging("out", "step", LocalStorage(tmp_path), "y")).data_version == output.data_version
 
 
 @pytest.mark.parametrize("check", [{"unique": ["kk"]}, {"range": {"column": "kk", "min": 1}}])
@@ -183,7 +183,7 @@ def test_a_check_that_cannot_be_evaluated_is_told(table: DataFrame, tmp_path: Pa
     produced = Produces.model_validate({"assetId": "out", "checks": [{"sql": sql, "name": "mine"}]})
     directory = "out/data/x"
     with pytest.raises(CheckError, match=said) as caught:
-        write(table, Staging("out", "step", Directory(tmp_path), directory, produced))
+        write(table, Staging("out", "step", LocalStorage(tmp_path), directory, produced))
     assert caught.value.staged == directory
     assert (tmp_path / directory).exists()
 

@@ -11,7 +11,7 @@ import pytest
 
 from freshline.errors import WarehouseError
 from freshline.spark.code_distribution import check_arrived, pack
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 
 
 def test_the_packed_project_can_be_imported(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_rows_that_did_not_arrive_are_noticed(tmp_path: Path, files: list[str]) 
     for name in files:
         duckdb.sql(f"COPY (SELECT * FROM range(5)) TO '{directory / name}' (FORMAT parquet)")
     location = {"paths": ["out/data/run-1-1"], "files": {f"out/data/run-1-1/{name}": 1 for name in files}}
-    check_arrived(Directory(tmp_path), location, 5 * len(files))
+    check_arrived(LocalStorage(tmp_path), location, 5 * len(files))
     with pytest.raises(
         WarehouseError, match=rf"Spark wrote 11 rows to .*run-1-1, but this machine sees {5 * len(files)} "
     ):
-        check_arrived(Directory(tmp_path), location, 11)
+        check_arrived(LocalStorage(tmp_path), location, 11)

@@ -22,7 +22,7 @@ from freshline.spark.fingerprint import MOST_TOLD, aggregates, fingerprint
 from freshline.spark.staging import Staging, write
 from freshline.storage import layout
 from freshline.storage.base import Storage
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 
 pytestmark = pytest.mark.spark
 
@@ -137,7 +137,7 @@ def staged(table: DataFrame, directory: Path, **produced: Any) -> StagedOutput:
     """Write `table` as an output."""
     target = f"out/data/try-{len(list(directory.glob('out/data/*')))}"
     produces = Produces.model_validate({"assetId": "out", **produced})
-    return write(table, Staging("out", "step", Directory(directory), target, produces))
+    return write(table, Staging("out", "step", LocalStorage(directory), target, produces))
 
 
 def version(table: DataFrame, directory: Path, **rule: Any) -> str | None:
@@ -246,14 +246,14 @@ def test_columns_of_large_tables_are_not_told_apart(spark: SparkSession, tmp_pat
     """The version is the same with and without; rows that are appended later do not pretend to tell."""
     table = spark.range(5).toDF("a")
     small, large = (
-        write(table, Staging("out", "step", Directory(tmp_path), str(rows), None, head_of(table, rows)))
+        write(table, Staging("out", "step", LocalStorage(tmp_path), str(rows), None, head_of(table, rows)))
         for rows in (MOST_TOLD, MOST_TOLD + 1)
     )
     assert small.data_version == large.data_version
     assert [bool((one.location or {})["fingerprint"]["columns"]) for one in (small, large)] == [True, False]
     added = Produces.model_validate({"assetId": "out", "table": {"mode": "append"}})
     head = PinnedInput("out", 1, "v", large.location, schema=large.schema, parts=[(1, "large")], rows=5)
-    more = write(table, Staging("out", "step", Directory(tmp_path), "more", added, head, anew=False))
+    more = write(table, Staging("out", "step", LocalStorage(tmp_path), "more", added, head, anew=False))
     assert (more.rows, (more.location or {})["fingerprint"]["columns"]) == (10, {})
 
 

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from freshline.cli.commands.show import query
 from freshline.delta.log import LOG
-from freshline.delta.sync import TableLog
+from freshline.delta.sync import DeltaSync
 from freshline.errors import EngineError, FreshlineError, JobError, UsageError, WarehouseError
-from freshline.services.delta_log_writer import Scribe
+from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.services.vacuum import Vacuum
 from freshline.spark.code_distribution import check_arrived
 from freshline.spark.engine import Engine
-from freshline.storage.base import StoreError
+from freshline.storage.base import StorageError
 from freshline.store.doctor.warehouse import Warehouse
 from freshline.store.read.reader import Reader
 from freshline.store.tables import versions as versioning
@@ -46,7 +46,7 @@ def mill(database_url: str, objects: ObjectStore, spark: SparkSession) -> Iterat
 
 def logged(mill: Mill) -> None:
     """Everything that is published is in the logs."""
-    scribe = Scribe(mill.lab.store)
+    scribe = DeltaLogWriter(mill.lab.store)
     while scribe.run_once():
         pass
 
@@ -143,7 +143,7 @@ def test_a_lost_log_is_written_anew(mill: Mill, objects: ObjectStore) -> None:
     log = objects.warehouse / "plain" / LOG
     for spoil in (lost, spoilt):
         spoil(log)
-        mill.lab.store.relog_table("plain", TableLog(mill.lab.storage).rebuild)
+        mill.lab.store.relog_table("plain", DeltaSync(mill.lab.storage).rebuild)
         assert [read(mill, "plain", n) for n in range(4)] == [[(n,)] for n in range(4)]
     mill.run("plain", parameters={"n": 4})
     assert agree(mill, "plain") == 5
@@ -278,7 +278,7 @@ def test_a_store_that_does_not_say_is_no_damage(mill: Mill, objects: ObjectStore
     (before,) = mill.lab.rows("SELECT location FROM snapshots WHERE asset_id = 'plain'")
     prefix = f"warehouse/{before['location']['paths'][0]}/"
     objects.fault = lambda request: Answer(500) if request.query.get("prefix") == prefix else None
-    with pytest.raises(StoreError, match="500"):
+    with pytest.raises(StorageError, match="500"):
         mill.run("plain")
     objects.fault = lambda _request: None
     mill.run("plain")

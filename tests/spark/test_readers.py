@@ -16,7 +16,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 from freshline.definitions.schema.workflow import Table
-from freshline.services.delta_log_writer import Scribe
+from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.spark.engine import Engine
 from freshline.spark.parquet import writing
 from tests.spark.spark_harness import Mill, flow, job
@@ -97,7 +97,7 @@ def read_by_duckdb(root: Path, version: int) -> list[str]:
 
 def check(mill: Mill, asset: str) -> int:
     """Every version, by three engines; how many versions there were."""
-    scribe = Scribe(mill.lab.store)
+    scribe = DeltaLogWriter(mill.lab.store)
     while scribe.run_once():
         pass
     root = mill.lab.warehouse / asset

@@ -11,7 +11,7 @@ import pytest
 from freshline.errors import WarehouseError
 from freshline.storage import hdfs, layout
 from freshline.storage.base import storage_at
-from freshline.storage.hdfs import Hdfs
+from freshline.storage.hdfs import HdfsStorage
 from tests.hdfs_server import NameNode
 
 
@@ -26,18 +26,18 @@ def namenode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NameNode:
 @pytest.mark.parametrize("address", ["hdfs://host:8020/a/b", "hdfs://nameservice", "viewfs://cluster/a"])
 def test_addresses_of_hdfs_are_its(address: str, namenode: NameNode) -> None:
     """As Spark and deltalake take them."""
-    hdfs.hdfs_at.cache_clear()
+    hdfs.hdfs_storage_at.cache_clear()
     storage = storage_at(address)
-    assert isinstance(storage, Hdfs)
+    assert isinstance(storage, HdfsStorage)
     assert (str(storage), storage.at("x/y")) == (address, f"{address}/x/y")
     storage.create("x/y", b"1")
     assert storage.sizes("") == {"x/y": 1}
-    hdfs.hdfs_at.cache_clear()
+    hdfs.hdfs_storage_at.cache_clear()
 
 
 def test_a_cluster_that_does_otherwise_is_refused(namenode: NameNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is that we expect wrongly of it: nothing is at stake yet."""
-    storage = Hdfs("hdfs://host/warehouse")
+    storage = HdfsStorage("hdfs://host/warehouse")
     original = namenode.rename
     monkeypatch.setattr(namenode, "rename", lambda src, dst, **_: original(src, dst, overwrite=True))
     with pytest.raises(WarehouseError, match="two writers would not notice each other"):
@@ -52,7 +52,7 @@ def test_a_cluster_that_refuses_is_told(namenode: NameNode, monkeypatch: pytest.
     def fails(*_: Any, **__: Any) -> Any:
         raise error
 
-    storage = Hdfs("hdfs://host/warehouse")
+    storage = HdfsStorage("hdfs://host/warehouse")
     for name in ("read", "create", "list_status", "get_file_info", "delete"):
         monkeypatch.setattr(namenode, name, fails)
     with pytest.raises(WarehouseError, match=r"hdfs://host/warehouse cannot be used: (Connection refused|RPCError)"):

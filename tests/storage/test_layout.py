@@ -11,7 +11,7 @@ import pytest
 from freshline.errors import WarehouseError
 from freshline.storage import layout
 from freshline.storage.layout import check_warehouse, seal, staging_directory, verify_staged
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 
 STAGED = staging_directory("a.b", "run", 2, 3)
 
@@ -19,7 +19,7 @@ STAGED = staging_directory("a.b", "run", 2, 3)
 def test_a_warehouse_belongs_to_one_database(tmp_path: Path) -> None:
     """The first use writes the id, the next ones compare it (R12.3)."""
     warehouse = tmp_path / "deep" / "warehouse"
-    storage = Directory(warehouse)
+    storage = LocalStorage(warehouse)
     check_warehouse(storage, "one")
     check_warehouse(storage, "one")
     with pytest.raises(WarehouseError, match="its id is 'one', the database's is 'two'"):
@@ -33,7 +33,7 @@ def test_of_many_databases_at_once_one_gets_the_warehouse(tmp_path: Path) -> Non
 
     def claim(name: str) -> None:
         try:
-            check_warehouse(Directory(tmp_path / "w"), name)
+            check_warehouse(LocalStorage(tmp_path / "w"), name)
         except WarehouseError as error:
             refused.append(error)
 
@@ -49,10 +49,10 @@ def test_a_damaged_id_or_an_impossible_place_is_told(tmp_path: Path) -> None:
     """Nobody guesses: the file is named, and the system's reason is given."""
     (tmp_path / layout.ID_FILE).write_text("{")
     with pytest.raises(WarehouseError, match="is damaged"):
-        check_warehouse(Directory(tmp_path), "one")
+        check_warehouse(LocalStorage(tmp_path), "one")
     (tmp_path / "file").write_text("")
     with pytest.raises(WarehouseError, match="cannot be used: Not a directory"):
-        check_warehouse(Directory(tmp_path / "file" / "w"), "one")
+        check_warehouse(LocalStorage(tmp_path / "file" / "w"), "one")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def staged(tmp_path: Path) -> Path:
 
 def test_a_sealed_directory_is_listed_with_sizes(tmp_path: Path, staged: Path) -> None:
     """The location is relative to the warehouse and lists all data files; Spark's side files are gone."""
-    storage = Directory(tmp_path)
+    storage = LocalStorage(tmp_path)
     location = seal(storage, STAGED)
     assert location == {
         "format": "parquet",
@@ -82,7 +82,7 @@ def test_a_sealed_directory_is_listed_with_sizes(tmp_path: Path, staged: Path) -
 
 def test_a_directory_that_changed_is_not_published(tmp_path: Path, staged: Path) -> None:
     """A file more, a file less, another size, or no directory at all: each is told (R9.4)."""
-    storage = Directory(tmp_path)
+    storage = LocalStorage(tmp_path)
     location = seal(storage, STAGED)
     (staged / "part-9.parquet").write_bytes(b"1")
     with pytest.raises(WarehouseError, match=r"1 unknown \(part-9.parquet\); nothing is published"):
@@ -102,10 +102,10 @@ def test_data_that_lies_elsewhere_is_left_alone(tmp_path: Path) -> None:
     """What a job wrote outside of the warehouse is not verified, whatever became of it."""
     (tmp_path / "theirs").write_text("")
     location = {"format": "csv", "path": str(tmp_path / "theirs")}
-    verify_staged(Directory(tmp_path / "w"), location)
+    verify_staged(LocalStorage(tmp_path / "w"), location)
     assert (tmp_path / "theirs").exists()
     (tmp_path / "theirs").unlink()
-    verify_staged(Directory(tmp_path / "w"), location)
+    verify_staged(LocalStorage(tmp_path / "w"), location)
 
 
 def test_a_full_disk_is_named() -> None:

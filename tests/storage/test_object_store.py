@@ -7,19 +7,19 @@ import pytest
 from freshline.delta.log import DeltaLog
 from freshline.errors import WarehouseError
 from freshline.storage import layout, object_store
-from freshline.storage.object_store import Bucket, bucket_at
+from freshline.storage.object_store import ObjectStorage, object_storage_at
 from tests.object_store_server import SECRET, Answer, ObjectStore, Request
 
 COMMIT = [{"commitInfo": {"operation": "WRITE"}}]
 
 
 @pytest.fixture
-def storage(objects: ObjectStore) -> Bucket:
+def storage(objects: ObjectStore) -> ObjectStorage:
     """A client of its own."""
-    return Bucket(objects.address)
+    return ObjectStorage(objects.address)
 
 
-def test_a_store_that_does_not_know_the_condition_is_refused(objects: ObjectStore, storage: Bucket) -> None:
+def test_a_store_that_does_not_know_the_condition_is_refused(objects: ObjectStore, storage: ObjectStorage) -> None:
     """It would write over a commit of somebody else without a word. Nothing is made there."""
     objects.honest = False
     with pytest.raises(WarehouseError, match=r"s3a://bucket/warehouse cannot be used: .*`If-None-Match: \*`"):
@@ -27,7 +27,7 @@ def test_a_store_that_does_not_know_the_condition_is_refused(objects: ObjectStor
     assert not storage.children("")
 
 
-def test_a_commit_whose_answer_got_lost_is_ours(objects: ObjectStore, storage: Bucket) -> None:
+def test_a_commit_whose_answer_got_lost_is_ours(objects: ObjectStore, storage: ObjectStorage) -> None:
     """The client asks again and hears that there is one already: it is the one that it wrote."""
     lost = 0
 
@@ -46,7 +46,7 @@ def test_a_commit_whose_answer_got_lost_is_ours(objects: ObjectStore, storage: B
     assert DeltaLog(storage, "a").numbers() == [0]
 
 
-def test_a_store_that_stutters_is_asked_again(objects: ObjectStore, storage: Bucket) -> None:
+def test_a_store_that_stutters_is_asked_again(objects: ObjectStore, storage: ObjectStorage) -> None:
     """A request that fails now and then is no lost warehouse."""
     storage.create("a", b"1")
     answers = iter([Answer(503), Answer(500), None])
@@ -58,7 +58,7 @@ def test_a_store_that_stutters_is_asked_again(objects: ObjectStore, storage: Buc
 def test_a_store_that_refuses_is_told_and_no_secret_with_it(objects: ObjectStore, status: int) -> None:
     """A sentence with the address and the answer; whoever must not raise says that nothing is known."""
     objects.fault = lambda _request: Answer(status, b"<Error><Code>Because</Code><Message>of you</Message></Error>")
-    storage = Bucket(objects.address)
+    storage = ObjectStorage(objects.address)
     with pytest.raises(WarehouseError, match=r"s3a://bucket/warehouse cannot be used: .* Because of you") as caught:
         layout.check_warehouse(storage, "ours", make=False)
     told = str(caught.value)
@@ -81,7 +81,7 @@ def test_of_an_answer_only_its_code_and_message_are_told() -> None:
     assert object_store._sentence(OSError(f"GET failed: {answer}")) == "GET failed: InvalidToken is invalid."
 
 
-def test_a_bucket_of_others_is_not_written_to(objects: ObjectStore, storage: Bucket) -> None:
+def test_a_bucket_of_others_is_not_written_to(objects: ObjectStore, storage: ObjectStorage) -> None:
     """Whose it is, is read before anything is tried (R12.3)."""
     layout.check_warehouse(storage, "theirs")
     objects.seen.clear()
@@ -90,7 +90,7 @@ def test_a_bucket_of_others_is_not_written_to(objects: ObjectStore, storage: Buc
     assert [request.method for request in objects.seen] == ["GET"]
 
 
-def test_marks_of_directories_are_no_files(objects: ObjectStore, storage: Bucket) -> None:
+def test_marks_of_directories_are_no_files(objects: ObjectStore, storage: ObjectStorage) -> None:
     """Hadoop leaves empty objects where it made a directory."""
     storage.create("a/data/x/part-1.parquet", b"12345")
     storage.create("a/data/x/day=1", b"")
@@ -99,7 +99,7 @@ def test_marks_of_directories_are_no_files(objects: ObjectStore, storage: Bucket
     assert not [path for path in objects.warehouse.rglob("*") if path.is_file()], "but they go with the others"
 
 
-def test_a_directory_is_deleted_with_few_requests(objects: ObjectStore, storage: Bucket) -> None:
+def test_a_directory_is_deleted_with_few_requests(objects: ObjectStore, storage: ObjectStorage) -> None:
     """Not file by file."""
     for number in range(10):
         storage.create(f"a/data/x/{number}", b"1")
@@ -111,7 +111,7 @@ def test_a_directory_is_deleted_with_few_requests(objects: ObjectStore, storage:
 
 def test_one_client_serves_a_process() -> None:
     """It keeps connections and credentials."""
-    assert bucket_at("s3a://one/place") is bucket_at("s3a://one/place")
+    assert object_storage_at("s3a://one/place") is object_storage_at("s3a://one/place")
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_one_client_serves_a_process() -> None:
 def test_every_kind_of_store_has_a_client(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is asked before something is read."""
     monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
-    storage = Bucket(f"{address}/")
+    storage = ObjectStorage(f"{address}/")
     assert (str(storage), storage.at("x/y")) == (address, f"{address}/x/y")

@@ -19,9 +19,9 @@ from freshline.delta.log import DeltaLog, LogConflictError
 from freshline.errors import WarehouseError
 from freshline.storage import hdfs, layout
 from freshline.storage.base import Storage, storage_at
-from freshline.storage.hdfs import Hdfs
-from freshline.storage.local import Directory
-from freshline.storage.object_store import Bucket
+from freshline.storage.hdfs import HdfsStorage
+from freshline.storage.local import LocalStorage
+from freshline.storage.object_store import ObjectStorage
 from tests.hdfs_server import NameNode
 from tests.object_store_server import ObjectStore
 
@@ -33,11 +33,11 @@ REAL = os.environ.get("FRESHLINE_TEST_BUCKET")
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """One of each kind, and empty."""
     if request.param == "directory":
-        yield Directory(tmp_path / "warehouse")
+        yield LocalStorage(tmp_path / "warehouse")
         return
     if request.param == "hdfs":
         monkeypatch.setattr(hdfs, "connect", lambda _place: NameNode(tmp_path))
-        yield Hdfs("hdfs://host:8020/warehouse")
+        yield HdfsStorage("hdfs://host:8020/warehouse")
         return
     if request.param == "bucket":
         real = storage_at(f"{REAL}/{uuid4()}")
@@ -45,12 +45,12 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         real.clear("")
         return
     objects: ObjectStore = request.getfixturevalue("objects")
-    yield Bucket(objects.address)
+    yield ObjectStorage(objects.address)
 
 
 def test_a_file_is_created_once(storage: Storage) -> None:
     """Whoever is second learns it, and changes nothing."""
-    storage.prove()
+    storage.probe()
     assert storage.create("a/log/1.json", b"first")
     assert not storage.create("a/log/1.json", b"second")
     assert storage.read("a/log/1.json") == b"first"

@@ -14,9 +14,9 @@ import pytest
 from freshline import failpoints
 from freshline.errors import FencedError
 from freshline.failpoints import FailpointError
-from freshline.services.event_sequencer import Relay
+from freshline.services.event_sequencer import EventSequencer
 from freshline.services.materializer import Materializer
-from freshline.services.webhook_sender import LEASE_MS, Deliverer
+from freshline.services.webhook_sender import LEASE_MS, WebhookSender
 from freshline.store.webhooks.delivery import BATCH, PATIENCE, Outcome
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.store_harness import Lab
@@ -39,7 +39,7 @@ def report(lab: Lab, number: int, asset: str = "a") -> list[str]:
 
 def deliver(lab: Lab) -> None:
     """All that is due."""
-    deliverer = Deliverer(lab.store)
+    deliverer = WebhookSender(lab.store)
     while deliverer.run_once():
         pass
 
@@ -233,7 +233,7 @@ def test_a_webhook_that_hangs_delays_no_other(lab: Lab, receiver: Receiver) -> N
     slow.answer = lambda *_: 204 if go_on.wait(30) else 500
     add(lab, slow, "a-slow-one")
     add(lab, receiver, "quick")
-    lanes = [Deliverer(lab.store) for _ in range(2)]
+    lanes = [WebhookSender(lab.store) for _ in range(2)]
     made = report(lab, 30)
     for lane in lanes:
         lane.start()
@@ -266,7 +266,7 @@ def test_a_crash_between_sending_and_recording_repeats_and_loses_nothing(lab: La
         raise FailpointError("planted")
 
     with failpoints.armed("record_deliveries:before", crash), pytest.raises(FailpointError):
-        Deliverer(lab.store).run_once()
+        WebhookSender(lab.store).run_once()
     deliver(lab)
     assert receiver.ids == made, "while the lease lasts nobody else sends"
     made += report(lab, 2)
@@ -294,8 +294,8 @@ def test_several_deliverers_share_the_work_and_keep_the_order(lab: Lab, receiver
     second = Receiver()
     add(lab, receiver, "one")
     add(lab, second, "two")
-    lanes = [Deliverer(lab.store) for _ in range(3)]
-    relay = Relay(lab.store)
+    lanes = [WebhookSender(lab.store) for _ in range(3)]
+    relay = EventSequencer(lab.store)
     for service in (*lanes, relay):
         service.start()
     reporters = [threading.Thread(target=lambda: [lab.report("a") for _ in range(40)]) for _ in range(2)]
@@ -327,7 +327,7 @@ def work(url: str, ready: Any) -> None:
     lab = Lab(url, poll_ms=10, webhook_allow_private=LOOPBACK)
     lab.database.clock = None
     ready.set()
-    deliverer = Deliverer(lab.store)
+    deliverer = WebhookSender(lab.store)
     while True:
         deliverer.run_once()
 

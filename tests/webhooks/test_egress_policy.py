@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from freshline.errors import UsageError
-from freshline.services.webhook_sender import Deliverer
+from freshline.services.webhook_sender import WebhookSender
 from freshline.settings import load
 from freshline.store.webhooks.subscriptions import Webhook
 from freshline.webhooks.egress_policy import AddressError, check_url, is_public, resolve
@@ -134,7 +134,7 @@ def test_nothing_reaches_a_private_receiver_unless_it_is_allowed(database_url: s
         lab.apply(sources=("a",))
         lab.report("a")
         lab.store.stamp_positions(100)
-        deliverer = Deliverer(lab.store)
+        deliverer = WebhookSender(lab.store)
         while deliverer.run_once():
             pass
         troubles = [one["trouble"] for one in lab.store.reader.webhooks()]

@@ -11,7 +11,7 @@ import pytest
 
 from freshline.errors import UsageError
 from freshline.model.run import ClaimedRun, StagedOutput
-from freshline.services.webhook_sender import Deliverer, try_out
+from freshline.services.webhook_sender import WebhookSender, try_out
 from freshline.store.webhooks.subscriptions import RUNS, Webhook
 from freshline.webhooks.openlineage import FACETS, SPEC
 from tests.store_harness import Lab
@@ -60,7 +60,7 @@ def told(lab: Lab, receiver: Receiver) -> list[dict[str, Any]]:
     lab.store.cancel(running.id)
     lab.store.cancel_running(running.id, running.attempt)
     lab.store.stamp_positions(1000)
-    deliverer = Deliverer(lab.store)
+    deliverer = WebhookSender(lab.store)
     while deliverer.run_once():
         pass
     return [one.event for one in receiver.received]
@@ -147,7 +147,7 @@ def test_a_run_that_is_not_kept_is_told_without_its_data(lab: Lab, receiver: Rec
     lab.store.stamp_positions(100)
     lab.rows("DELETE FROM decisions RETURNING 1")
     lab.rows("DELETE FROM runs RETURNING 1")
-    deliverer = Deliverer(lab.store)
+    deliverer = WebhookSender(lab.store)
     while deliverer.run_once():
         pass
     assert [one.event["eventType"] for one in receiver.received] == ["START", "FAIL"]

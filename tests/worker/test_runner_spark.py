@@ -18,7 +18,7 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.spark.progress import SUMS
 from freshline.storage.layout import verify_staged
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 from freshline.worker.process import RunnerProcess
 from freshline.worker.protocol import OUT_OF_MEMORY, JobFailedError, RunnerDied, StepStopped
 from freshline.worker.runner import SPARK_IS_GONE
@@ -117,7 +117,7 @@ def up(bench: Bench) -> dict[str, PinnedInput]:
 def rows(bench: Bench, output: StagedOutput) -> list[tuple[object, ...]]:
     """The rows of a staged output, read without Spark."""
     assert output.location is not None
-    verify_staged(Directory(bench.warehouse), output.location)
+    verify_staged(LocalStorage(bench.warehouse), output.location)
     files = str(bench.warehouse / output.location["paths"][0] / "**" / "*.parquet")
     return sorted(duckdb.sql(f"SELECT * FROM read_parquet('{files}')").fetchall())
 

@@ -11,7 +11,7 @@ from freshline.api.app import create_app
 from freshline.api.auth import is_loopback
 from freshline.api.stream import Streams
 from freshline.errors import UsageError
-from freshline.services.heartbeat import Presence
+from freshline.services.heartbeat import Heartbeat
 from freshline.store.store import Store
 
 KEEP_ALIVE_S = 30
@@ -29,7 +29,7 @@ class Server:
             _require_token(store, host)
         self._socket = _bind(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self.presence = Presence(store, "api", info=lambda: {"address": self.url})
+        self.heartbeat = Heartbeat(store, "api", info=lambda: {"address": self.url})
         self._streams = Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
         app = create_app(store, anonymous=local and auth == "loopback", streams=self._streams)
         config = uvicorn.Config(
@@ -57,7 +57,7 @@ class Server:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="api", daemon=True)
             self._thread.start()
-            self.presence.start()
+            self.heartbeat.start()
 
     def stop(self) -> None:
         """End when the requests that are under way have ended, or after a grace period."""
@@ -66,7 +66,7 @@ class Server:
             self._streams.stopping.set()
             self._server.should_exit = True
             thread.join()
-            self.presence.stop()
+            self.heartbeat.stop()
         self._socket.close()
 
     def _serve(self) -> None:

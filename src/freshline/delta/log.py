@@ -56,7 +56,7 @@ class TableVersion:
     files: Mapping[str, int]
 
 
-def refusal(schema: Any) -> str | None:
+def unsupported_reason(schema: Any) -> str | None:
     """Why Delta's format cannot hold such a table, if it cannot."""
     if not isinstance(schema, Mapping) or not schema.get("fields"):
         return "it has no columns"

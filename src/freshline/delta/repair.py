@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from freshline.delta.log import APP, LAST_CHECKPOINT, UNFINISHED, Action, DeltaLog, written
-from freshline.storage.base import BEGUN, StoreError
-from freshline.storage.local import Directory
+from freshline.storage.base import TEMPORARY_PREFIX, StorageError
+from freshline.storage.local import LocalStorage
 
 CHECKPOINT = ".checkpoint."
 LISTED_S = 0.5  # who has listed the log before there was the checkpoint has read by then what it listed
 
 
-def relog(log: DeltaLog, wanted: Mapping[int, list[Action]], told: Collection[int]) -> None:
+def repair(log: DeltaLog, wanted: Mapping[int, list[Action]], told: Collection[int]) -> None:
     """Have the log say what `wanted` says, from version 0 on. `told`: the versions that it must tell as they are."""
     last = max(wanted)
     _cut(log, last)
@@ -87,7 +87,7 @@ def _right(log: DeltaLog, texts: Mapping[int, str], wanted: Mapping[int, list[Ac
                 return False
             if (number in checkpoints or number == numbers[-1]) and _read(log, number) != set(found.files):
                 return False
-    except StoreError:
+    except StorageError:
         raise
     except Exception:  # noqa: BLE001 - whatever keeps us from reading it keeps others from it
         return False
@@ -122,7 +122,7 @@ def _replace(log: DeltaLog, texts: Mapping[int, str], wanted: Mapping[int, str])
 
 def _tidy(log: DeltaLog) -> None:
     """Remove what somebody has begun who was killed, and last our own mark."""
-    begun = {name for name in log.storage.children(log.directory) if name.startswith(BEGUN)} - {UNFINISHED}
+    begun = {name for name in log.storage.children(log.directory) if name.startswith(TEMPORARY_PREFIX)} - {UNFINISHED}
     log.storage.remove(f"{log.directory}/{name}" for name in (*sorted(begun), UNFINISHED))
 
 
@@ -131,7 +131,7 @@ def _sum_up(log: DeltaLog, wanted: Mapping[int, str], last: int) -> None:
     from deltalake import DeltaTable  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory(prefix="freshline-log-") as place:
-        made = DeltaLog(Directory(Path(place)), log.table)
+        made = DeltaLog(LocalStorage(Path(place)), log.table)
         directory = Path(place, made.directory)
         directory.mkdir(parents=True)
         for number, text in wanted.items():

@@ -7,8 +7,16 @@ from typing import Any
 
 import structlog
 
-from freshline.delta.log import CHECKPOINT_EVERY, Action, DeltaLog, TableVersion, commit, placeholder, refusal
-from freshline.delta.repair import relog
+from freshline.delta.log import (
+    CHECKPOINT_EVERY,
+    Action,
+    DeltaLog,
+    TableVersion,
+    commit,
+    placeholder,
+    unsupported_reason,
+)
+from freshline.delta.repair import repair
 from freshline.storage.base import Storage
 from freshline.store.tables.versions import Unlogged
 
@@ -17,7 +25,7 @@ Row = Mapping[str, Any]
 Commit = tuple[int, list[Action]]
 
 
-class TableLog:
+class DeltaSync:
     """The logs of all tables of a warehouse. Its methods are what `Store.log_table` and `Store.relog_table` call."""
 
     def __init__(self, storage: Storage) -> None:
@@ -49,7 +57,7 @@ class TableLog:
         shown = [row for row in rows if not _refused(row) and row["gone_at"] is None]
         if shown:
             told = {row["table_version"]: row for row in shown}
-            relog(DeltaLog(self._storage, one.asset_id), dict(_commits(one, rows, told)), told.keys())
+            repair(DeltaLog(self._storage, one.asset_id), dict(_commits(one, rows, told)), told.keys())
 
 
 def _commits(one: Unlogged, rows: Iterable[Row], told: Mapping[int, Row]) -> Iterator[Commit]:
@@ -86,7 +94,7 @@ def _follows(target: DeltaLog, before: Row | None) -> bool:
 
 
 def _refused(row: Row) -> str | None:
-    return refusal(row["schema"]) if "files" in (row["location"] or {}) else "its files are not ours"
+    return unsupported_reason(row["schema"]) if "files" in (row["location"] or {}) else "its files are not ours"
 
 
 def _version(asset_id: str, row: Row) -> TableVersion:

@@ -1,4 +1,4 @@
-"""The connection to Redis: timeouts on everything, backoff, one log line per outage, and no password in any text."""
+"""The connection to Redis: a timeout on every call, backoff, one log line per outage, no password in any text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from freshline.errors import BusError, UsageError
+from freshline.model.json import Json
 
 log = structlog.get_logger("freshline.bus")
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
-FORGET_S = 30.0
+TROUBLE_EXPIRES_S = 30.0
 HEALTH_S = 10
 CONNECTIONS = 16
 
 
-class Bus:
-    """A process's way to one Redis server. Threads share it; each use of it has a `Line` of its own."""
+class RedisConnection:
+    """A process's connection to one Redis server. Threads share it; each purpose has its own `GuardedClient`."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self.address = redacted(url)
@@ -37,27 +38,27 @@ class Bus:
 
     @property
     def trouble(self) -> str | None:
-        """What does not work now, in a sentence; None if all that was tried last did work."""
+        """The current failures in one sentence; None if the last attempt of every purpose succeeded."""
         self._settle()
         with self._lock:
             troubles = [trouble for trouble, _ in self._troubles.values()]
         away = [str(one) for one in troubles if one.unreachable]
         return "; ".join([*away[:1], *(str(one) for one in troubles if not one.unreachable)]) or None
 
-    def line(self, purpose: str, *, told: bool = True) -> Line:
-        """A use of the bus that fails and recovers by itself: the inbound stream may be broken while events flow.
+    def guarded(self, purpose: str, *, reports_trouble: bool = True) -> GuardedClient:
+        """Return a client for one purpose, which fails and recovers independently of the others.
 
-        What works on one line says nothing about another, so each command that may be refused alone has its own. Who is
-        not sure to try again leaves the telling to others (`told`), as nobody would notice that it works again.
+        Redis may refuse one command and accept another, so each command that can be refused alone needs its own
+        client. A caller that may not retry passes `reports_trouble=False`: no later success would clear the report.
         """
-        return Line(self, purpose, told=told)
+        return GuardedClient(self, purpose, reports_trouble=reports_trouble)
 
     def close(self) -> None:
-        """Give back the connections that nobody uses."""
+        """Close the idle connections."""
         self.client.connection_pool.disconnect(inuse_connections=False)
 
     def note_trouble(self, purpose: str, trouble: BusError) -> None:
-        """Remember what went wrong; only the beginning is logged."""
+        """Record a failure; only the first one of an outage is logged."""
         with self._lock:
             begins = self._begins(purpose, trouble)
             self._troubles[purpose] = trouble, time.monotonic()
@@ -65,30 +66,32 @@ class Bus:
             log.warning("bus_trouble", error=str(trouble), bus=self.address)
 
     def note_success(self, purpose: str) -> None:
-        """This use of the bus works; the end of the last trouble is logged."""
+        """Clear the failure of this purpose; the end of the last failure is logged."""
         self._settle(purpose)
 
     def _begins(self, purpose: str, trouble: BusError) -> bool:
-        """Whoever notices first that the server is away tells it for all."""
+        """Return whether this failure is new. An unreachable server is one outage for all purposes."""
         if trouble.unreachable:
             return not any(known.unreachable for known, _ in self._troubles.values())
         known = self._troubles.get(purpose)
         return known is None or known[0].unreachable
 
     def _settle(self, works: str | None = None) -> None:
-        """Forget the trouble of what works, and of what nobody tried again: another process did it meanwhile."""
-        since = time.monotonic() - FORGET_S
+        """Drop the failure of `works`, and failures that were not retried: another process may do that work now."""
+        since = time.monotonic() - TROUBLE_EXPIRES_S
         with self._lock:
             if not self._troubles:
                 return
-            self._troubles = {one: told for one, told in self._troubles.items() if one != works and told[1] > since}
+            self._troubles = {
+                one: trouble for one, trouble in self._troubles.items() if one != works and trouble[1] > since
+            }
             over = not self._troubles
         if over:
             log.info("bus_recovered", bus=self.address)
 
     def trouble_of(self, purpose: str, error: Exception) -> BusError:
-        """The error in words, without any password or data."""
-        # redis-py tells the command of a pipeline first, and with it the event's data.
+        """Convert an error to a `BusError` without passwords or event data."""
+        # For a pipeline, redis-py's text starts with the command, which contains the event's data.
         text = str(error).rpartition("of pipeline caused error:")[2].strip()
         text = (text.splitlines() or [""])[0] or type(error).__name__
         if self._password:
@@ -100,7 +103,7 @@ class Bus:
     def _client(self, url: str, timeout_s: float) -> Any:
         try:
             client = redis.Redis.from_url(url, **_options(url, timeout_s))
-            # It does not connect; an option that redis-py does not know shows now and not at every try.
+            # This does not connect. It makes redis-py reject an unknown option now and not at each attempt.
             client.connection_pool.make_connection()
         except (TypeError, ValueError, redis.RedisError):
             raise UsageError(
@@ -110,32 +113,32 @@ class Bus:
         return client
 
 
-class Line:
-    """One use of the bus, with a backoff of its own. Not for several threads at once."""
+class GuardedClient:
+    """The Redis client for one purpose, with its own backoff. Not thread-safe."""
 
-    def __init__(self, bus: Bus, purpose: str, *, told: bool) -> None:
+    def __init__(self, bus: RedisConnection, purpose: str, *, reports_trouble: bool) -> None:
         self._bus = bus
         self._purpose = purpose
-        self._told = told
+        self._reports_trouble = reports_trouble
         self._pause_s = 0.0
         self._next = 0.0
 
     @property
     def ready(self) -> bool:
-        """Whether it is time to try; after a failure not before a pause that doubles."""
+        """Whether the backoff, which doubles with each failure, is over."""
         return time.monotonic() >= self._next
 
     @contextmanager
-    def used(self) -> Iterator[Any]:
-        """The client. Whatever goes wrong in the block, which is to hold nothing else, becomes a `BusError`."""
+    def use(self) -> Iterator[Any]:
+        """Yield the client. Any exception in the block becomes a `BusError`, so the block must only call Redis."""
         try:
             yield self._bus.client
-        except Exception as error:  # noqa: BLE001 - a server that answers with nonsense raises anything
+        except Exception as error:  # noqa: BLE001 - a server that answers with nonsense can cause any exception
             self._pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, self._pause_s * 2))
-            # All processes lose the server at one moment; they need not come back at one.
+            # All processes lose the server at the same moment; the jitter keeps them from returning at the same one.
             self._next = time.monotonic() + self._pause_s * random.uniform(0.5, 1)  # noqa: S311
             trouble = self._bus.trouble_of(self._purpose, error)
-            if self._told:
+            if self._reports_trouble:
                 self._bus.note_trouble(self._purpose, trouble)
             raise trouble from None
         else:
@@ -144,17 +147,17 @@ class Line:
 
 
 def redacted(url: str) -> str:
-    """The address without user, password and options."""
+    """Return the URL without user, password and options."""
     parts = urlsplit(url)
     where = parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2] + parts.path
     return f"{parts.scheme}://{where}"
 
 
-def _options(url: str, timeout_s: float) -> dict[str, Any]:
-    options: dict[str, Any] = {
+def _options(url: str, timeout_s: float) -> Json:
+    options: Json = {
         "socket_timeout": timeout_s,
-        "retry": Retry(NoBackoff(), 0),  # ours waits without blocking anybody
-        "protocol": 2,  # the shape of answers must not depend on the server's version
+        "retry": Retry(NoBackoff(), 0),  # `GuardedClient` backs off without blocking
+        "protocol": 2,  # the shape of replies must not depend on the server's version
         "max_connections": CONNECTIONS,
         "health_check_interval": HEALTH_S,
         "client_name": "freshline",

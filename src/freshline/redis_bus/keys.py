@@ -1,12 +1,13 @@
-"""Everything that Freshline has in Redis: three streams, a consumer group, and a channel that stores nothing."""
+"""Everything that Freshline stores in Redis: three streams, a consumer group, and a pub/sub channel."""
 
 from __future__ import annotations
 
-EVENTS = "freshline:events"  # every event in the order of positions, trimmed to about FRESHLINE_BUS_LENGTH
-INBOUND = "freshline:events:in"  # what outside producers say; a message is deleted when it was handled
-DEAD = "freshline:events:dead"  # messages that were refused, trimmed to about FRESHLINE_BUS_DEAD_LENGTH
-BELLS = "freshline:bells"  # pub/sub: the names of services that have something to do
+EVENTS = "freshline:events"  # all events in the order of positions, trimmed to about FRESHLINE_BUS_LENGTH
+INBOUND = "freshline:events:in"  # reports of outside producers; a message is deleted once it is handled
+DEAD = "freshline:events:dead"  # refused messages, trimmed to about FRESHLINE_BUS_DEAD_LENGTH
+NOTIFICATIONS = "freshline:bells"  # pub/sub: names of the services that have work
 
 GROUP = "freshline"
-# One name for all materializers: what any of them was given and did not acknowledge is the next one's to handle first.
+# One name for all materializers: a message that one of them received and did not acknowledge is handled first by the
+# next one.
 CONSUMER = "freshline"

@@ -1,6 +1,6 @@
-"""Doorbells over Redis, beside PostgreSQL's: for hosts whose connections hear no NOTIFY, as behind a pooler.
+"""Notifications over Redis, for hosts whose connections receive no PostgreSQL NOTIFY, as behind a pooler.
 
-Nobody waits for them: rings are sent by a thread, and a ring that cannot be sent is forgotten.
+They are an optimisation: a thread sends them, nothing waits for them, and one that cannot be sent is dropped.
 """
 
 from __future__ import annotations
@@ -10,74 +10,74 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from freshline.errors import BusError
-from freshline.redis_bus.connection import Bus
-from freshline.redis_bus.keys import BELLS
+from freshline.redis_bus.connection import RedisConnection
+from freshline.redis_bus.keys import NOTIFICATIONS
 
 LISTEN_S = 0.5
-MOST_BELLS = 64
+MAX_WAITING = 64
 
 
-class Herald:
-    """Sends rings. `ring` returns at once; any number of rings before the next sending are one."""
+class NotificationSender:
+    """Sends notifications from a thread. Repeated names before the next send are merged."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._line = bus.line("doorbells", told=False)
+    def __init__(self, bus: RedisConnection) -> None:
+        self._client = bus.guarded("notifications", reports_trouble=False)
         self._lock = threading.Lock()
         self._waiting: set[str] = set()
-        self._bell = threading.Event()
+        self._wakeup = threading.Event()
 
-    def ring(self, *bells: str) -> None:
-        """Have these rung everywhere."""
+    def notify(self, *names: str) -> None:
+        """Queue these names; return at once."""
         with self._lock:
-            if len(self._waiting) < MOST_BELLS:
-                self._waiting.update(bells)
-        self._bell.set()
+            if len(self._waiting) < MAX_WAITING:
+                self._waiting.update(names)
+        self._wakeup.set()
 
     def run(self, stopping: threading.Event) -> None:
-        """Send until it is to stop."""
+        """Send until `stopping` is set."""
         while not stopping.is_set():
-            if self._bell.wait(LISTEN_S):
-                self._bell.clear()
+            if self._wakeup.wait(LISTEN_S):
+                self._wakeup.clear()
                 self.send()
 
     def send(self) -> None:
-        """What waits, once."""
+        """Send the queued names once."""
         with self._lock:
-            bells, self._waiting = sorted(self._waiting), set()
-        if not bells or not self._line.ready:
+            names, self._waiting = sorted(self._waiting), set()
+        if not names or not self._client.ready:
             return
-        with suppress(BusError), self._line.used() as redis:
-            for bell in bells:
-                redis.publish(BELLS, bell)
+        with suppress(BusError), self._client.use() as redis:
+            for name in names:
+                redis.publish(NOTIFICATIONS, name)
 
 
-class Ear:
-    """Hears rings and passes them on."""
+class NotificationListener:
+    """Calls `notified(name)` for each notification, and `connected()` after each subscription."""
 
-    def __init__(self, bus: Bus, heard: Callable[[str], None], everything: Callable[[], None]) -> None:
-        self._line = bus.line("doorbells")
-        self._heard = heard
-        self._everything = everything
+    def __init__(self, bus: RedisConnection, notified: Callable[[str], None], connected: Callable[[], None]) -> None:
+        self._client = bus.guarded("notifications")
+        self._notified = notified
+        self._connected = connected
 
     def run(self, stopping: threading.Event) -> None:
-        """Listen until it is to stop; what rang while nobody listened is found by looking at everything once."""
+        """Listen until `stopping` is set. Notifications sent while it was not subscribed are lost: see `connected`."""
         while not stopping.is_set():
-            if self._line.ready:
+            if self._client.ready:
                 with suppress(BusError):
                     self._listen(stopping)
             stopping.wait(0.05)
 
     def _listen(self, stopping: threading.Event) -> None:
-        with self._line.used() as redis:
-            ears = redis.pubsub(ignore_subscribe_messages=True)
-            ears.subscribe(BELLS)
-            ears.get_message(timeout=LISTEN_S)
+        with self._client.use() as redis:
+            channel = redis.pubsub(ignore_subscribe_messages=True)
+            channel.subscribe(NOTIFICATIONS)
+            channel.get_message(timeout=LISTEN_S)
         try:
-            self._everything()
+            self._connected()
             while not stopping.is_set():
-                with self._line.used():
-                    message = ears.get_message(timeout=LISTEN_S)
+                with self._client.use():
+                    message = channel.get_message(timeout=LISTEN_S)
                 if message is not None and isinstance(message.get("data"), bytes):
-                    self._heard(message["data"].decode("utf-8", "replace"))
+                    self._notified(message["data"].decode("utf-8", "replace"))
         finally:
-            ears.close()
+            channel.close()

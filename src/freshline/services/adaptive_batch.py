@@ -9,7 +9,7 @@ from contextlib import contextmanager
 LONGEST_S = 1.0  # others wait for rows for two seconds at most (R11.3), and fresh events wait for the batch before
 
 
-class Pace:
+class AdaptiveBatch:
     """Halves a batch that failed or took too long, and doubles one that took less than half of that, up to `most`."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:

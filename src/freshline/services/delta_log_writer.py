@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from freshline.delta.sync import TableLog
+from freshline.delta.sync import DeltaSync
 from freshline.services.service import Service
 from freshline.storage.base import storage_at
 from freshline.storage.layout import is_ours
 from freshline.store.store import Store
 
 
-class Scribe(Service):
+class DeltaLogWriter(Service):
     """Strictly by version per table (R9.7); any number of them share the tables between them."""
 
     name = "scribe"
@@ -17,7 +17,7 @@ class Scribe(Service):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._storage = storage_at(store.settings.warehouse_at)
-        self._log = TableLog(self._storage)
+        self._log = DeltaSync(self._storage)
 
     def run_once(self) -> bool:
         """One version of one table."""

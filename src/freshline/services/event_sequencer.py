@@ -10,7 +10,7 @@ from freshline.store.store import Store
 BATCH = 5_000
 
 
-class Relay(Service):
+class EventSequencer(Service):
     """Stamps positions under an advisory lock: an event that commits late gets a later position, never none.
 
     `stamped` is called when there are new ones; what waits for Redis is another thread, so that stamping never does.

@@ -16,7 +16,7 @@ from freshline.store.store import Store
 HEARTBEAT_S = 5.0
 
 
-class Presence(Service):
+class Heartbeat(Service):
     """One row in `freshline workers`. A process that dies stays listed as not seen, and nothing depends on it."""
 
     name = "presence"

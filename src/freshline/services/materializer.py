@@ -1,96 +1,99 @@
-"""One process that runs all services. Any number of them may run against one database; none is a leader."""
+"""The materializer: one process that runs all services. Any number may share a database; there is no leader."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from freshline.redis_bus.opening import open_bus
-from freshline.services.delta_log_writer import Scribe
-from freshline.services.event_sequencer import Relay
+from freshline.model.json import Json
+from freshline.redis_bus import open_bus
+from freshline.services.delta_log_writer import DeltaLogWriter
+from freshline.services.event_sequencer import EventSequencer
 from freshline.services.expiry import Expiry
-from freshline.services.heartbeat import Presence
-from freshline.services.inbox_consumer import Absorber
-from freshline.services.notifier import Doorbell
+from freshline.services.heartbeat import Heartbeat
+from freshline.services.inbox_consumer import InboxConsumer
+from freshline.services.notifier import Notifier
 from freshline.services.pruner import Pruner
 from freshline.services.reconciler import Reconciler
 from freshline.services.rescuer import Rescuer
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
 from freshline.services.vacuum import Vacuum
-from freshline.services.webhook_sender import LANES, Deliverer
+from freshline.services.webhook_sender import SENDERS, WebhookSender
 from freshline.settings import Settings
 from freshline.store.store import Store
 
 if TYPE_CHECKING:
-    from freshline.redis_bus.connection import Bus
+    from freshline.redis_bus.connection import RedisConnection
 
 
 class Materializer:
-    """Starts and stops the services together."""
+    """All services of one process, started and stopped together."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.settings = settings
         self.store = store
         self.bus = open_bus(settings)
-        self.presence = Presence(store, "materializer", info=self._info)
-        absorber, reconciler, expiry, scribe = Absorber(store), Reconciler(store), Expiry(store), Scribe(store)
-        bells = {
-            "events": _all(absorber.ring, scribe.ring),
-            "considerations": reconciler.ring,
-            "timers": expiry.ring,
+        self.heartbeat = Heartbeat(store, "materializer", info=self._info)
+        inbox_consumer, reconciler, expiry = InboxConsumer(store), Reconciler(store), Expiry(store)
+        delta_log_writer = DeltaLogWriter(store)
+        wakeups = {
+            "events": _all(inbox_consumer.wake, delta_log_writer.wake),
+            "considerations": reconciler.wake,
+            "timers": expiry.wake,
         }
         self.services: tuple[Service, ...] = (
-            self.presence,
-            absorber,
+            self.heartbeat,
+            inbox_consumer,
             reconciler,
             expiry,
             Rescuer(store),
-            *_outward(store, self.bus, bells),
+            *_outbound(store, self.bus, wakeups),
             Sweeper(store),
             Pruner(store),
-            scribe,
+            delta_log_writer,
             Vacuum(store),
         )
-        self._doorbell = Doorbell(store.database, bells, self.bus)
+        self._notifier = Notifier(store.database, wakeups, self.bus)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start all services; return at once."""
         for service in self.services:
             service.start()
-        self._doorbell.start()
+        self._notifier.start()
 
     def stop(self) -> None:
-        """End after the rounds that are under way; may be called twice."""
-        self._doorbell.stop()
+        """Stop after the current rounds; may be called twice."""
+        self._notifier.stop()
         for service in reversed(self.services):
             service.stop()
         if self.bus is not None:
             self.bus.close()
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Json:
         return {**self.store.outline(), **({"bus": self.bus.trouble or "ok"} if self.bus else {})}
 
 
-def _outward(store: Store, bus: Bus | None, bells: dict[str, Callable[[], None]]) -> list[Service]:
-    """The services that tell others. Each has a thread of its own: what waits for others holds up nobody."""
-    lanes = [Deliverer(store) for _ in range(LANES)]
-    tell = _all(*(lane.ring for lane in lanes))
+def _outbound(store: Store, bus: RedisConnection | None, wakeups: dict[str, Callable[[], None]]) -> list[Service]:
+    """Create the services that send events out, one thread each, so that a slow receiver delays no other."""
+    senders = [WebhookSender(store) for _ in range(SENDERS)]
+    wake_senders = _all(*(sender.wake for sender in senders))
     if bus is None:
-        return [Relay(store, stamped=tell), *lanes]
-    from freshline.services.redis_consumer import Intake  # noqa: PLC0415 - they need the package redis, an extra
-    from freshline.services.redis_publisher import Publisher  # noqa: PLC0415
+        return [EventSequencer(store, stamped=wake_senders), *senders]
+    # The package redis is an extra.
+    from freshline.services.redis_consumer import RedisConsumer  # noqa: PLC0415
+    from freshline.services.redis_publisher import RedisPublisher  # noqa: PLC0415
 
-    publisher = Publisher(store, bus)
-    relay = Relay(store, stamped=_all(tell, publisher.ring))
-    # Others follow the stream, so events are stamped at once and not at the next poll.
-    bells["events"] = _all(bells["events"], relay.ring)
-    return [relay, publisher, Intake(store, bus), *lanes]
+    publisher = RedisPublisher(store, bus)
+    sequencer = EventSequencer(store, stamped=_all(wake_senders, publisher.wake))
+    # Consumers follow the stream, so events get their positions at once and not at the next poll.
+    wakeups["events"] = _all(wakeups["events"], sequencer.wake)
+    return [sequencer, publisher, RedisConsumer(store, bus), *senders]
 
 
-def _all(*rings: Callable[[], None]) -> Callable[[], None]:
-    def ring() -> None:
-        for one in rings:
+def _all(*wakes: Callable[[], None]) -> Callable[[], None]:
+    def wake() -> None:
+        for one in wakes:
             one()
 
-    return ring
+    return wake

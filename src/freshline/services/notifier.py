@@ -1,6 +1,6 @@
-"""Hears the doorbell (PostgreSQL NOTIFY, and Redis where there is one) and rings the services of this process.
+"""Listens for notifications (PostgreSQL NOTIFY, and Redis if configured) and wakes the services of this process.
 
-It changes latency, never correctness: while it is deaf, everything goes on at the poll interval.
+A notification shortens latency and is never needed for correctness: without it, services poll at their interval.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import structlog
 from freshline.store.db.database import Database
 
 if TYPE_CHECKING:
-    from freshline.redis_bus.connection import Bus
+    from freshline.redis_bus.connection import RedisConnection
 
 log = structlog.get_logger("freshline.services")
 RETRY_S = 1.0
@@ -23,22 +23,24 @@ LISTEN_S = 0.5
 Loop = Callable[[threading.Event], None]
 
 
-class Doorbell:
-    """Calls `bells[name]` for every ring of that name. With a `bus`, this process's rings go there too."""
+class Notifier:
+    """Calls `wakeups[name]` for each notification of that name. With a `bus`, it also sends this process's there."""
 
-    def __init__(self, database: Database, bells: Mapping[str, Callable[[], None]], bus: Bus | None = None) -> None:
+    def __init__(
+        self, database: Database, wakeups: Mapping[str, Callable[[], None]], bus: RedisConnection | None = None
+    ) -> None:
         self._database = database
-        self._bells = bells
+        self._wakeups = wakeups
         self._loops: list[Loop] = [self._loop]
-        self._herald: Callable[..., None] | None = None
-        self._deaf = False  # told once for as long as it lasts
+        self._also_notify: Callable[..., None] | None = None
+        self._warned = False  # one warning per outage
         self._lock = threading.Lock()
         self._running: tuple[list[threading.Thread], threading.Event] | None = None
         if bus is not None:
             self._connect(bus)
 
     def start(self) -> None:
-        """Begin to listen; returns at once."""
+        """Start to listen; return at once."""
         with self._lock:
             if self._running is None:
                 stopping = threading.Event()
@@ -47,28 +49,29 @@ class Doorbell:
                     for loop in self._loops
                 ]
                 self._running = threads, stopping
-                self._database.herald = self._herald
+                self._database.also_notify = self._also_notify
                 for thread in threads:
                     thread.start()
 
     def stop(self) -> None:
-        """End; may be called twice."""
+        """Stop and wait for the threads; may be called twice."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
             threads, stopping = running
             stopping.set()
-            if self._database.herald == self._herald:
-                self._database.herald = None
+            if self._database.also_notify == self._also_notify:
+                self._database.also_notify = None
             for thread in threads:
                 thread.join()
 
-    def _connect(self, bus: Bus) -> None:
-        from freshline.redis_bus.notifier import Ear, Herald  # noqa: PLC0415 - they need the package redis, an extra
+    def _connect(self, bus: RedisConnection) -> None:
+        # The package redis is an extra.
+        from freshline.redis_bus.notifier import NotificationListener, NotificationSender  # noqa: PLC0415
 
-        herald, ear = Herald(bus), Ear(bus, self._ring, self._ring_all)
-        self._herald = herald.ring
-        self._loops += [herald.run, ear.run]
+        sender, listener = NotificationSender(bus), NotificationListener(bus, self._wake, self._wake_all)
+        self._also_notify = sender.notify
+        self._loops += [sender.run, listener.run]
 
     def _loop(self, stopping: threading.Event) -> None:
         if not self._database.keeps_sessions:
@@ -78,27 +81,27 @@ class Doorbell:
             try:
                 self._listen(stopping)
             except psycopg.Error as error:
-                if not self._deaf:
+                if not self._warned:
                     log.warning("doorbell_deaf", error=str(error).strip(), fallback="polling")
-                self._deaf = True
+                self._warned = True
                 stopping.wait(RETRY_S)
 
     def _listen(self, stopping: threading.Event) -> None:
         with self._database.listen() as connection:
-            self._deaf = False
-            # What rang while nobody listened is found by looking once.
-            self._ring_all()
+            self._warned = False
+            # Notifications sent while nothing listened are lost, so each service looks once.
+            self._wake_all()
             while not stopping.is_set():
-                for heard in connection.notifies(timeout=LISTEN_S):
-                    self._ring(heard.payload)
+                for notification in connection.notifies(timeout=LISTEN_S):
+                    self._wake(notification.payload)
                     if stopping.is_set():
                         return
 
-    def _ring_all(self) -> None:
-        for bell in self._bells.values():
-            bell()
+    def _wake_all(self) -> None:
+        for wake in self._wakeups.values():
+            wake()
 
-    def _ring(self, name: str) -> None:
-        bell = self._bells.get(name)
-        if bell is not None:
-            bell()
+    def _wake(self, name: str) -> None:
+        wake = self._wakeups.get(name)
+        if wake is not None:
+            wake()

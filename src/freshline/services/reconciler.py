@@ -13,7 +13,7 @@ from freshline.decide import Decision, decide
 from freshline.decide.batch import moving_after, with_defaults
 from freshline.decide.motion import Walk
 from freshline.graph import Graph
-from freshline.services.adaptive_batch import Pace
+from freshline.services.adaptive_batch import AdaptiveBatch
 from freshline.services.service import Service
 from freshline.settings import Settings
 from freshline.store.evaluation.evaluation import BatchError, failed_evaluation
@@ -31,7 +31,7 @@ class Reconciler(Service):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._pace = Pace(store.settings.batch)
+        self._pace = AdaptiveBatch(store.settings.batch)
 
     def run_once(self) -> bool:
         """One batch. One that fails is halved, so that a single bad row cannot hold up others (R11.3)."""

@@ -15,8 +15,8 @@ import structlog
 from freshline.counters import count
 from freshline.errors import BusError, DatabaseError, FreshlineError, UsageError
 from freshline.redis_bus import message
-from freshline.redis_bus.connection import Bus
-from freshline.redis_bus.inbound import Entry, Inbound
+from freshline.redis_bus.connection import RedisConnection
+from freshline.redis_bus.inbound import Entry, InboundStream
 from freshline.services.service import Service
 from freshline.store.operations.audit import Actor, acting
 from freshline.store.store import Store
@@ -29,14 +29,14 @@ MOST_TRIES = 5
 REDIS = Actor("redis")
 
 
-class Intake(Service):
+class RedisConsumer(Service):
     """Any number may run; one at a time handles messages. `wait_ms`: how long a round waits for the first one."""
 
     name = "intake"
 
-    def __init__(self, store: Store, bus: Bus, *, wait_ms: int = WAIT_MS) -> None:
+    def __init__(self, store: Store, bus: RedisConnection, *, wait_ms: int = WAIT_MS) -> None:
         super().__init__(store)
-        self._inbound = Inbound(bus, dead_length=store.settings.bus_dead_length)
+        self._inbound = InboundStream(bus, dead_length=store.settings.bus_dead_length)
         self._wait_ms = min(wait_ms, store.settings.bus_timeout_ms // 2)  # it is waited for as for any answer
         self._tries: Counter[str] = Counter()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from freshline.errors import BusError
 from freshline.model.events import cloud_event
-from freshline.redis_bus.connection import Bus
+from freshline.redis_bus.connection import RedisConnection
 from freshline.redis_bus.keys import EVENTS
 from freshline.services.service import Service
 from freshline.store.store import Store
@@ -20,23 +20,23 @@ BATCH = 500
 MOST_BYTES = 1_000_000
 
 
-class Publisher(Service):
+class RedisPublisher(Service):
     """Any number may run; the cursor's row lets one publish at a time."""
 
     name = "publisher"
 
-    def __init__(self, store: Store, bus: Bus) -> None:
+    def __init__(self, store: Store, bus: RedisConnection) -> None:
         super().__init__(store)
-        self._greeting = bus.line("a ping")
-        self._line = bus.line("events")
+        self._ping_client = bus.guarded("a ping")
+        self._client = bus.guarded("events")
 
     def run_once(self) -> bool:
         """One batch; True: there was one, and there may be more."""
-        if not (self._greeting.ready and self._line.ready):
+        if not (self._ping_client.ready and self._client.ready):
             return False
         try:
             # Connecting and signing in take several answers: a slow server must not be waited for in a transaction.
-            with self._greeting.used() as redis:
+            with self._ping_client.use() as redis:
                 redis.ping()
             return self.store.publish_events(self._send, batch=BATCH, most_bytes=MOST_BYTES) > 0
         except BusError:
@@ -44,7 +44,7 @@ class Publisher(Service):
 
     def _send(self, events: Sequence[Mapping[str, Any]]) -> None:
         """All or none: an event that Redis refuses must not be overtaken by the next one."""
-        with self._line.used() as redis, redis.pipeline(transaction=True) as pipeline:
+        with self._client.use() as redis, redis.pipeline(transaction=True) as pipeline:
             for event in events:
                 pipeline.xadd(EVENTS, message(event), maxlen=self.store.settings.bus_length, approximate=True)
             pipeline.execute()

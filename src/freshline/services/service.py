@@ -20,14 +20,14 @@ RING_S = 0.05
 
 
 class Service:
-    """Base of all services. `poll_s`: the longest pause between two rounds; `ring` shortens it."""
+    """Base of all services. `poll_s`: the longest pause between two rounds; `wake` shortens it."""
 
     name = "service"
 
     def __init__(self, store: Store, *, poll_s: float | None = None) -> None:
         self.store = store
         self.poll_s = store.settings.poll_ms / 1000 if poll_s is None else poll_s
-        self._bell = threading.Event()
+        self._wakeup = threading.Event()
         self._switch = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -36,9 +36,9 @@ class Service:
         """One round. True: there may be more to do at once."""
         raise NotImplementedError
 
-    def ring(self) -> None:
-        """There is something to do. Any number of rings before the next round are one."""
-        self._bell.set()
+    def wake(self) -> None:
+        """Start the next round at once. Several calls before that round count as one."""
+        self._wakeup.set()
 
     def start(self) -> None:
         """Begin to work in the background."""
@@ -62,17 +62,17 @@ class Service:
             return False
         stopping.set()
         while thread.is_alive():
-            self._bell.set()  # again and again: a thread that was started meanwhile may have taken the ring
+            self._wakeup.set()  # repeated: a thread that was started meanwhile may have cleared it
             thread.join(RING_S)
         return True
 
     def _loop(self, stopping: threading.Event) -> None:
         while True:
-            self._bell.clear()
+            self._wakeup.clear()
             if stopping.is_set():
                 return
             if not self._round():
-                self._bell.wait(self.poll_s)
+                self._wakeup.wait(self.poll_s)
 
     def _round(self) -> bool:
         try:

@@ -30,12 +30,12 @@ from freshline.webhooks.http import InterruptedPostError, Post, PostError
 log = structlog.get_logger("freshline.webhooks")
 Event = Mapping[str, Any]
 TEST = "freshline.webhook.test"
-LANES = 4  # so many slow receivers of one process at once delay nobody else
+SENDERS = 4  # so many slow receivers of one process at once delay nobody else
 TURN_S = 2.0  # then it is another webhook's turn
 LEASE_MS = 90_000  # longer than a turn, its last answer, and a resolver that takes its time
 
 
-class Deliverer(Service):
+class WebhookSender(Service):
     """One lane: one webhook at a time, a batch of its events. Any number of them share the webhooks between them."""
 
     name = "deliverer"

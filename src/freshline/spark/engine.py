@@ -28,7 +28,7 @@ from freshline.spark.reading import load
 from freshline.spark.session import EVERYWHERE, open_session
 from freshline.spark.staging import Staging, write
 from freshline.storage.base import Storage
-from freshline.storage.local import Directory
+from freshline.storage.local import LocalStorage
 
 SETTLE_SECONDS = 0.05
 ENDING_SECONDS = 5.0  # for a JVM that no longer answers to be gone
@@ -71,7 +71,7 @@ class Engine:
         self._local = local
         self._code = code
         self._stopped = False
-        self._storage: Storage = Directory(Path())
+        self._storage: Storage = LocalStorage(Path())
         self._outputs: Mapping[str, Mapping[str, Any]] = {}
         self._views: dict[str, str] = {}
         self._queries: dict[str, Query] = {}
@@ -102,7 +102,7 @@ class Engine:
         return engine
 
     def _warm_up(self, directory: Path) -> None:
-        storage = Directory(directory.parent)
+        storage = LocalStorage(directory.parent)
         staging = Staging("warm-up", "warm-up", storage, directory.name)
         write(self._session.range(10).selectExpr("id % 3 AS k").groupBy("k").count(), staging)
         storage.clear(directory.name)

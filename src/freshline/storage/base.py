@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     import duckdb
 
 HADOOP = frozenset({"hdfs", "viewfs"})
-BEGUN = ".freshline-"  # how the name of a file in the making begins
-MOST_SAID = 500  # characters of an error
+TEMPORARY_PREFIX = ".freshline-"  # how the name of a file in the making begins
+MAX_ERROR_CHARS = 500  # characters of an error
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
-class StoreError(WarehouseError, OSError):
+class StorageError(WarehouseError, OSError):
     """A store of others refuses, does not answer, or does not keep what Freshline relies on."""
 
 
@@ -33,7 +33,7 @@ class Storage(Protocol):
     def at(self, name: str) -> str:
         """The whole address, as Spark and `deltalake` take it."""
 
-    def prove(self) -> None:
+    def probe(self) -> None:
         """Raise if a promise of the protocol is not kept here."""
 
     def read(self, name: str) -> bytes:
@@ -60,7 +60,7 @@ class Storage(Protocol):
     def age(self, name: str) -> float:
         """Seconds since anything in it was made; 0 if that cannot be told."""
 
-    def secure(self, directory: str) -> None:
+    def make_durable(self, directory: str) -> None:
         """Have all that others wrote below, and its name, durable."""
 
     def flushing(self, directory: str) -> AbstractContextManager[None]:
@@ -74,13 +74,13 @@ def storage_at(where: str | Path) -> Storage:
     """The storage at a path or an address."""
     found = _ADDRESS.match(where) if isinstance(where, str) else None
     if found is None:
-        from freshline.storage.local import Directory  # noqa: PLC0415 - each imports what only it needs
+        from freshline.storage.local import LocalStorage  # noqa: PLC0415 - each imports what only it needs
 
-        return Directory(Path(where))
+        return LocalStorage(Path(where))
     if found[1] in HADOOP:
-        from freshline.storage.hdfs import hdfs_at  # noqa: PLC0415 - as above
+        from freshline.storage.hdfs import hdfs_storage_at  # noqa: PLC0415 - as above
 
-        return hdfs_at(str(where))
-    from freshline.storage.object_store import bucket_at  # noqa: PLC0415 - as above
+        return hdfs_storage_at(str(where))
+    from freshline.storage.object_store import object_storage_at  # noqa: PLC0415 - as above
 
-    return bucket_at(str(where))
+    return object_storage_at(str(where))

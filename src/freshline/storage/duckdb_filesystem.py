@@ -14,7 +14,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 Info = dict[str, Any]
 
 
-class Fact(NamedTuple):
+class FileInfo(NamedTuple):
     """What is known of a file."""
 
     name: str
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
 class Source(Protocol):
     """Where the files are."""
 
-    def facts(self, directory: str) -> Iterable[Fact]:
+    def facts(self, directory: str) -> Iterable[FileInfo]:
         """Of all files below."""
 
     def part(self, name: str, start: int, end: int) -> bytes:
@@ -50,7 +50,7 @@ class Scanned(AbstractFileSystem):  # type: ignore[misc]  # it has no types
     def _name(self, path: str) -> str:
         return self._strip_protocol(path).removeprefix(self._place)
 
-    def _told(self, fact: Fact) -> Info:
+    def _told(self, fact: FileInfo) -> Info:
         told = {"name": f"{self._place}{fact.name}", "size": fact.size, "type": "file", "created": fact.made}
         return self._known.setdefault(fact.name, told)
 

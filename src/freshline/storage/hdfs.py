@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from freshline.errors import WarehouseError
-from freshline.storage.base import BEGUN, MOST_SAID, StoreError
-from freshline.storage.duckdb_filesystem import Fact
-from freshline.storage.remote import Elsewhere
+from freshline.storage.base import MAX_ERROR_CHARS, TEMPORARY_PREFIX, StorageError
+from freshline.storage.duckdb_filesystem import FileInfo
+from freshline.storage.remote import RemoteStorage
 
 if TYPE_CHECKING:
     from hdfs_native import Client
 
 
-class Hdfs(Elsewhere):
+class HdfsStorage(RemoteStorage):
     """`Storage` under one address of HDFS."""
 
     def __init__(self, address: str) -> None:
@@ -76,13 +76,13 @@ class Hdfs(Elsewhere):
             return time.time() - max([own, *(fact.made.timestamp() for fact in self.facts(name))])
         return 0.0
 
-    def facts(self, directory: str) -> Iterator[Fact]:
+    def facts(self, directory: str) -> Iterator[FileInfo]:
         """Of all files below."""
         with suppress(FileNotFoundError), _told():
             for one in self._client.list_status(self._path(directory), recursive=True):
                 if not one.isdir:
                     made = datetime.fromtimestamp(one.modification_time / 1000, UTC)
-                    yield Fact(one.path.removeprefix(f"{self._root}/"), one.length, made)
+                    yield FileInfo(one.path.removeprefix(f"{self._root}/"), one.length, made)
 
     def part(self, name: str, start: int, end: int) -> bytes:
         """Some bytes of a file."""
@@ -94,7 +94,7 @@ class Hdfs(Elsewhere):
 
     def _move(self, name: str, data: bytes, *, overwrite: bool) -> None:
         target = self._path(name)
-        made = posixpath.join(posixpath.dirname(target), f"{BEGUN}{uuid4()}")
+        made = posixpath.join(posixpath.dirname(target), f"{TEMPORARY_PREFIX}{uuid4()}")
         with _told():
             try:
                 with self._client.create(made) as file:
@@ -118,9 +118,9 @@ def connect(place: str) -> Client:
 
 
 @cache
-def hdfs_at(address: str) -> Hdfs:
+def hdfs_storage_at(address: str) -> HdfsStorage:
     """One client per address and process."""
-    return Hdfs(address)
+    return HdfsStorage(address)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _told() -> Iterator[None]:
     """What the library raises, as the errors that a file system would raise."""
     try:
         yield
-    except (FileExistsError, FileNotFoundError, StoreError):
+    except (FileExistsError, FileNotFoundError, StorageError):
         raise
     except (OSError, RuntimeError) as error:
-        raise StoreError(" ".join(str(error).split())[:MOST_SAID]) from None
+        raise StorageError(" ".join(str(error).split())[:MAX_ERROR_CHARS]) from None

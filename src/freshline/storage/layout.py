@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from freshline.errors import WarehouseError
-from freshline.storage.base import Storage, StoreError
+from freshline.storage.base import Storage, StorageError
 
 ID_FILE = "freshline-warehouse.json"
 SHOWN = 3  # names in a message about files that differ
@@ -26,7 +26,7 @@ def check_warehouse(storage: Storage, expected_id: str, *, make: bool = True) ->
     try:
         found = read_id(storage)
         if make and found in {None, expected_id}:
-            storage.prove()
+            storage.probe()
             found = found or _make(storage, expected_id)
     except OSError as error:
         raise WarehouseError(f"the warehouse {storage} cannot be used: {error.strerror or error}") from None
@@ -86,7 +86,7 @@ def seal(storage: Storage, directory: str) -> dict[str, Any]:
         there = storage.sizes(directory)
         needless = [name for name in there if PurePosixPath(name).name.startswith((".", "_"))]
         storage.remove(needless)
-        storage.secure(directory)
+        storage.make_durable(directory)
     except OSError as error:
         raise not_durable(storage.at(directory), error) from None
     files = {name: there[name] for name in sorted(there.keys() - set(needless))}
@@ -111,13 +111,13 @@ def verify_staged(storage: Storage, location: Mapping[str, Any]) -> None:
 def difference(storage: Storage, location: Mapping[str, Any]) -> str:
     """How a directory of ours differs from what was recorded when it was written; nothing if it does not.
 
-    `StoreError`: a store of others does not say.
+    `StorageError`: a store of others does not say.
     """
     if "files" not in location:  # data that a job wrote elsewhere
         return ""
     try:
         there = {name: size for path in location["paths"] for name, size in storage.sizes(path).items()}
-    except StoreError:  # nothing is known: that is not the same as damage
+    except StorageError:  # nothing is known: that is not the same as damage
         raise
     except OSError as error:
         return str(error)

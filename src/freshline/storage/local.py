@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from freshline.storage.background_fsync import files_under, flushed, sync
-from freshline.storage.base import BEGUN
+from freshline.storage.base import TEMPORARY_PREFIX
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,7 +22,7 @@ READABLE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class LocalStorage:
     """`Storage` in a directory of this machine."""
 
     path: Path
@@ -34,7 +34,7 @@ class Directory:
         """The path."""
         return str(self.path / name)
 
-    def prove(self) -> None:
+    def probe(self) -> None:
         """A file system without links says so when the first file is created."""
 
     def read(self, name: str) -> bytes:
@@ -95,7 +95,7 @@ class Directory:
             return 0.0
         return time.time() - newest
 
-    def secure(self, directory: str) -> None:
+    def make_durable(self, directory: str) -> None:
         """Files first, then the directories that name them, up to the warehouse."""
         for file in files_under(self.path / directory):
             sync(file)
@@ -119,7 +119,7 @@ class Directory:
 def _made(target: Path, data: bytes) -> Path:
     """The file under a name of its own, on the disk."""
     _make(target.parent)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=BEGUN)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY_PREFIX)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -18,9 +18,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
-from freshline.storage.base import MOST_SAID, StoreError
-from freshline.storage.duckdb_filesystem import Fact
-from freshline.storage.remote import Elsewhere
+from freshline.storage.base import MAX_ERROR_CHARS, StorageError
+from freshline.storage.duckdb_filesystem import FileInfo
+from freshline.storage.remote import RemoteStorage
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PATIENCE: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 
 
-class Bucket(Elsewhere):
+class ObjectStorage(RemoteStorage):
     """`Storage` under one address of an object store."""
 
     def __init__(self, address: str) -> None:
@@ -81,7 +81,7 @@ class Bucket(Elsewhere):
             return time.time() - max(times).timestamp()
         return 0.0
 
-    def facts(self, directory: str) -> Iterator[Fact]:
+    def facts(self, directory: str) -> Iterator[FileInfo]:
         """Of all objects, but those by which Hadoop marks directories: they are empty, and no file of a table is."""
         with _told():
             yield from (fact for fact in self._objects(directory) if fact.size)
@@ -91,15 +91,15 @@ class Bucket(Elsewhere):
         with _told():
             return bytes(obstore.get_range(self._store, name, start=start, end=end))
 
-    def _objects(self, directory: str) -> Iterator[Fact]:
+    def _objects(self, directory: str) -> Iterator[FileInfo]:
         for one in chain.from_iterable(obstore.list(self._store, directory or None)):
-            yield Fact(one["path"], one["size"], one["last_modified"])
+            yield FileInfo(one["path"], one["size"], one["last_modified"])
 
 
 @cache
-def bucket_at(address: str) -> Bucket:
+def object_storage_at(address: str) -> ObjectStorage:
     """One client per address and process: it keeps connections and credentials."""
-    return Bucket(address)
+    return ObjectStorage(address)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _told() -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileNotFoundError(_sentence(error)) from None
     except (BaseError, OSError, ValueError) as error:
-        raise StoreError(_sentence(error)) from None
+        raise StorageError(_sentence(error)) from None
 
 
 def _sentence(error: Exception) -> str:
@@ -120,4 +120,4 @@ def _sentence(error: Exception) -> str:
     text = re.split(r"\n\s*Debug source:", str(error), maxsplit=1)[0]
     said = re.findall(r"<(?:Code|Message)>([^<]*)<", text)
     plain = re.sub(r"(https?://[^\s?]+)\?\S+", r"\1?…", text.split("<", 1)[0])
-    return " ".join(" ".join([plain, *said]).split())[:MOST_SAID]
+    return " ".join(" ".join([plain, *said]).split())[:MAX_ERROR_CHARS]

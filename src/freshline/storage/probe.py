@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from uuid import uuid4
 
-from freshline.storage.base import Storage, StoreError
+from freshline.storage.base import Storage, StorageError
 
 PUT_ONCE = (
     "it writes over a file that it was asked to create, so that two writers would not notice each other; "
@@ -14,20 +14,20 @@ PUT_ONCE = (
 UNEQUAL = "it does not tell what was written to it a moment ago"
 
 
-def proved(storage: Storage) -> None:
+def probe(storage: Storage) -> None:
     """Create a file twice, replace it, list and remove it. What comes back must be what was done."""
     directory = f".freshline-proof-{uuid4()}"
     name = f"{directory}/file"
     try:
         storage.create(name, b"1")  # whose answer may get lost: what counts is the second time
         if storage.create(name, b"2") or storage.read(name) != b"1":
-            raise StoreError(PUT_ONCE)
+            raise StorageError(PUT_ONCE)
         storage.replace(name, b"three")
         if storage.sizes(directory) != {name: 5} or storage.children(directory) != ["file"]:
-            raise StoreError(UNEQUAL)
+            raise StorageError(UNEQUAL)
         storage.remove([name])
         if storage.sizes(directory):
-            raise StoreError(UNEQUAL)
+            raise StorageError(UNEQUAL)
     finally:
         with suppress(OSError):
             storage.clear(directory)

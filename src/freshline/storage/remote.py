@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from freshline.storage.base import Storage
-from freshline.storage.duckdb_filesystem import Fact, Scanned
-from freshline.storage.probe import proved
+from freshline.storage.duckdb_filesystem import FileInfo, Scanned
+from freshline.storage.probe import probe
 
 if TYPE_CHECKING:
     import duckdb
 
 
-class Elsewhere(Storage):
+class RemoteStorage(Storage):
     """`Storage` under one address. What such a place has answered for is durable."""
 
     def __init__(self, address: str) -> None:
@@ -25,7 +25,7 @@ class Elsewhere(Storage):
         return self._address
 
     @abstractmethod
-    def facts(self, directory: str) -> Iterator[Fact]:
+    def facts(self, directory: str) -> Iterator[FileInfo]:
         """Of all files below."""
 
     @abstractmethod
@@ -36,15 +36,15 @@ class Elsewhere(Storage):
         """The address."""
         return f"{self._address}/{name}"
 
-    def prove(self) -> None:
+    def probe(self) -> None:
         """It is others' and may do otherwise: what it was asked to create, it may write over without a word."""
-        proved(self)
+        probe(self)
 
     def sizes(self, directory: str) -> dict[str, int]:
         """As its lists tell them."""
         return {fact.name: fact.size for fact in self.facts(directory)}
 
-    def secure(self, directory: str) -> None:
+    def make_durable(self, directory: str) -> None:
         """It is already."""
 
     def flushing(self, directory: str) -> AbstractContextManager[None]:  # noqa: ARG002 - as the protocol has it

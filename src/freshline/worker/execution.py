@@ -17,7 +17,7 @@ from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineEr
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
 from freshline.settings import Settings
 from freshline.storage import layout
-from freshline.storage.base import Storage, StoreError
+from freshline.storage.base import Storage, StorageError
 from freshline.store.db.database import LostConnectionError, UnreachableError
 from freshline.store.runs.publish import told_checks
 from freshline.store.store import Store
@@ -83,7 +83,7 @@ class Execution:
             for output in outputs:
                 if output.location:
                     layout.verify_staged(self.storage, output.location)
-        except StoreError:  # nothing is known
+        except StorageError:  # nothing is known
             raise
         except FreshlineError:
             return False

@@ -75,7 +75,7 @@ class Heart(Service):
             self._leases.pop(lease.key, None)
             if not lease.over:
                 self._given_up.add(lease.key)
-        self.ring()
+        self.wake()
 
     def run_once(self) -> bool:
         """One beat."""

@@ -26,13 +26,13 @@ from freshline.errors import (
     WarehouseError,
 )
 from freshline.model.run import ClaimedRun
-from freshline.redis_bus.opening import open_bus
-from freshline.services.heartbeat import Presence
-from freshline.services.notifier import Doorbell
+from freshline.redis_bus import open_bus
+from freshline.services.heartbeat import Heartbeat
+from freshline.services.notifier import Notifier
 from freshline.services.service import Service
 from freshline.settings import Settings
 from freshline.storage import layout
-from freshline.storage.base import StoreError, storage_at
+from freshline.storage.base import StorageError, storage_at
 from freshline.store.runs.steps import Claimant
 from freshline.store.store import Store
 from freshline.worker.cds_builder import Archivist
@@ -56,7 +56,7 @@ class Worker:
         self.project = read_manifest(settings.project).name
         self.code = Code(settings.project)
         self.heart = Heart(store)
-        self.presence = Presence(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)
+        self.heartbeat = Heartbeat(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)
         self.slots = [SlotService(self, number) for number in range(slots)]
         self.archivist = Archivist()
         self.engine_trouble: str | None = None
@@ -64,13 +64,13 @@ class Worker:
         self._warehouse_id = ""
         self._engine_retry_at = 0.0
         self.bus = open_bus(settings)
-        self._doorbell = Doorbell(store.database, {"runs": self._ring}, self.bus)
+        self._doorbell = Notifier(store.database, {"runs": self._ring}, self.bus)
 
     def start(self) -> None:
         """Begin; returns at once. A warehouse of another database is refused."""
         self._warehouse_id = self.store.warehouse_id
         self.check_warehouse(make=True)
-        for service in (self.presence, self.heart, *self.slots):
+        for service in (self.heartbeat, self.heart, *self.slots):
             service.start()
         self._doorbell.start()
 
@@ -84,7 +84,7 @@ class Worker:
             slot.stop()
         self.archivist.stop()
         self.heart.stop()
-        self.presence.stop()
+        self.heartbeat.stop()
         if self.bus is not None:
             self.bus.close()
 
@@ -104,9 +104,9 @@ class Worker:
             self._engine_retry_at = time.monotonic() + ENGINE_RETRY_S
 
     def _ring(self) -> None:
-        self.heart.ring()
+        self.heart.wake()
         for slot in self.slots:
-            slot.ring()
+            slot.wake()
 
     def _info(self) -> dict[str, Any]:
         return {
@@ -157,7 +157,7 @@ class SlotService(Service):
         claimed_at = time.monotonic()
         code_hash = worker.code.current()
         spark = self._spark_ready(code_hash)
-        run = self.store.claim_run(Claimant(worker.presence.id, worker.project, code_hash, spark=spark))
+        run = self.store.claim_run(Claimant(worker.heartbeat.id, worker.project, code_hash, spark=spark))
         if run is None:
             return False
         self._run(run, claimed_at, code_hash)
@@ -267,7 +267,7 @@ class SlotService(Service):
 
     def _broke(self, lease: Lease, error: FreshlineError, step: str | None) -> None:
         """The run failed, unless the warehouse got lost under it: then it goes back as with a lost engine (R7.1)."""
-        unsaid = error if isinstance(error, StoreError) else None  # it may answer again by now
+        unsaid = error if isinstance(error, StorageError) else None  # it may answer again by now
         away = unsaid or (self._away() if _needs_warehouse(lease.run, error, step) else None)
         if away is None:
             self._failed(lease, error, step)

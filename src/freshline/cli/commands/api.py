@@ -41,6 +41,6 @@ def api(app: App, *, host: str | None, port: int | None, log_format: str | None)
         server.start()
         output.say(f"the API is at {server.url}/api/v1; Ctrl-C stops it")
         try:
-            wait_for(asked, lambda: server.presence.fatal)
+            wait_for(asked, lambda: server.heartbeat.fatal)
         finally:
             server.stop()

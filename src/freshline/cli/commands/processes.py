@@ -47,7 +47,7 @@ def materializer(app: App, *, log_format: str | None) -> None:
         service.start()
         output.say("materializer is running; Ctrl-C stops it")
         try:
-            wait_for(asked, lambda: service.presence.fatal)
+            wait_for(asked, lambda: service.heartbeat.fatal)
         finally:
             service.stop()
 
@@ -73,7 +73,7 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
         service.start()
         output.say(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
         try:
-            wait_for(asked, lambda: service.presence.fatal)
+            wait_for(asked, lambda: service.heartbeat.fatal)
         finally:
             service.stop(grace)
 

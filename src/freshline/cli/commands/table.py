@@ -144,10 +144,10 @@ def repair(app: App, *, asset: str, as_json: bool) -> None:
 
     The data files are not touched. Commits that others wrote into the log are lost: a table has one writer.
     """
-    from freshline.delta.sync import TableLog  # noqa: PLC0415 - `--help` must not pay for it
+    from freshline.delta.sync import DeltaSync  # noqa: PLC0415 - `--help` must not pay for it
 
     with app.store() as store:
-        store.relog_table(asset, TableLog(_ours(store)).rebuild)
+        store.relog_table(asset, DeltaSync(_ours(store)).rebuild)
         head = store.reader.snapshot(asset)
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})

@@ -73,7 +73,7 @@ class Database:
         self.url = url
         self.clock = clock
         self.revive = revive  # starts an embedded server again that died
-        self.herald: Callable[..., None] | None = None  # another way to ring, which must return at once
+        self.also_notify: Callable[..., None] | None = None  # another way to ring, which must return at once
         self.keeps_sessions = True
         self.outage = Outage()
         self._name = name
@@ -161,8 +161,8 @@ class Database:
 
     def ring(self, *bells: str) -> None:
         """Tell other processes that there is something to do. A doorbell: losing it costs latency only."""
-        if self.herald is not None:
-            self.herald(*bells)
+        if self.also_notify is not None:
+            self.also_notify(*bells)
         try:
             with self._checkout() as connection:
                 connection.execute(RING, [CHANNEL, list(bells)])

@@ -14,7 +14,7 @@ from typing import Any
 
 from freshline.errors import WarehouseError
 from freshline.storage import layout
-from freshline.storage.base import StoreError, storage_at
+from freshline.storage.base import StorageError, storage_at
 from freshline.store.db.queries import load
 from freshline.store.doctor.checks import Check, Finding, Severity
 from freshline.store.store import Store
@@ -132,7 +132,7 @@ class Warehouse:
     def _difference(self, location: dict[str, Any]) -> str:
         try:
             return layout.difference(self._storage, location)
-        except StoreError as error:
+        except StorageError as error:
             return str(error)
 
     def _page(self, asset: str = "", version: int = -1) -> list[dict[str, Any]]:
