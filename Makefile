@@ -3,8 +3,9 @@
 .DELETE_ON_ERROR:
 PYTHON := .venv/bin/python
 STAMP := .venv/.freshline-setup
+DOCS_STAMP := .venv/.freshline-docs
 UV = $(shell command -v uv || echo .venv/bin/uv)
-COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
 .PHONY: help setup demo test full check bench chaos sim mutants docs schema lock
@@ -18,13 +19,18 @@ $(STAMP): requirements/dev.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
 
+# Apart from `make setup`, because only `make docs` and the tests need them.
+$(DOCS_STAMP): requirements/docs.lock $(STAMP)
+	@sh scripts/setup.sh docs
+	@touch $@
+
 demo: $(STAMP)  ## Watch real flights travel through a graph of assets (about 3 minutes)
 	@$(PYTHON) examples/flights/demo.py
 
-test: $(STAMP)  ## The gate: all tests but the long ones (13 minutes on 2 cores)
+test: $(DOCS_STAMP)  ## The gate: all tests but the long ones (13 minutes on 2 cores)
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
 
-full: check  ## Everything but `make chaos`: checks, all tests, all mutants (about an hour)
+full: check $(DOCS_STAMP)  ## Everything but `make chaos`: checks, all tests, all mutants (about an hour)
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not chaos"
 	$(PYTHON) -m tests.mutants --passed
 
@@ -38,15 +44,18 @@ check: $(STAMP)  ## Format, lint, types, layers, dependencies; before every comm
 mutants: $(STAMP)  ## Plant known bugs, one by one, and demand that the named test catches each
 	$(PYTHON) -m tests.mutants
 
-docs: $(STAMP)  ## Write the generated pages anew, and check the links inside README and docs
-	$(PYTHON) scripts/docs.py
+docs: $(DOCS_STAMP)  ## Write the generated pages, check the links, and build the site into site/
+	$(PYTHON) -m scripts.docs
+	$(PYTHON) -m mkdocs build --strict --quiet
+	@echo "built site/; read it with: $(PYTHON) -m http.server --directory site"
 
 schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
 	$(PYTHON) -m freshline.store.db.dump
 
 lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
-	$(COMPILE) $(ARGS) --output-file requirements/runtime.lock
-	$(COMPILE) $(ARGS) --group dev --extra connect --extra demo --extra hdfs --extra redis --output-file requirements/dev.lock
+	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements/runtime.lock
+	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra connect --extra demo --extra hdfs --extra redis --output-file requirements/dev.lock
+	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
 
 bench: $(STAMP)  ## Measurements against plain baselines, into docs/performance.md (under 20 minutes on 2 idle cores)
 	$(PYTHON) -m bench all

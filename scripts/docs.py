@@ -16,8 +16,11 @@ from typing import Any
 
 from freshline.api.app import document
 from freshline.api.event_schemas import FACTS, Fact, schema
+from freshline.cli.reference import reference
+from freshline.definitions.schema.json_schema import source_schema, text_of, workflow_schema
 from freshline.model.enums import TRANSITIONS, EventType
 from freshline.model.events import cloud_event
+from scripts.reference import api_page, definition_page
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -153,6 +156,11 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/openapi.json": openapi,
     "docs/events.schema.json": events,
     "docs/events.md": events_page,
+    "docs/definition.schema.json": lambda: text_of(workflow_schema()),
+    "docs/source.schema.json": lambda: text_of(source_schema()),
+    "docs/cli.md": reference,
+    "docs/api-reference.md": lambda: api_page(document()),
+    "docs/definition-reference.md": lambda: definition_page(workflow_schema(), source_schema()),
 }
 
 

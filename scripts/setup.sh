@@ -1,5 +1,6 @@
 #!/bin/sh
 # Makes .venv with the locked dependencies, and sees to Java 17 or newer. Needs Python 3.11+ and nothing else.
+# `setup.sh docs` adds the packages that build the documentation.
 # Packages come from wherever pip or uv are configured to look; this script names no host.
 set -eu
 cd "$(dirname "$0")/.."
@@ -112,6 +113,13 @@ install_packages() {
     .venv/bin/python -m compileall -q src
 }
 
+install_docs_packages() {
+    uv=$(find_uv)
+    adopt_pip_configuration
+    say "installing the locked packages of the documentation"
+    "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements/docs.lock
+}
+
 # --- Java
 
 java_major() {
@@ -162,6 +170,7 @@ prepare_spark() {
     .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || say "that did not work; Spark starts as ever"
 }
 
+if [ "${1:-}" = docs ]; then install_docs_packages; exit; fi
 install_packages
 ensure_java
 prepare_spark
