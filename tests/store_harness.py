@@ -252,7 +252,7 @@ class Lab:
         }
 
     def forgotten(self) -> int:
-        """Stale workflows that nothing will look at: the invariant behind 'no lost update' (R4.1)."""
+        """Stale workflows that nothing will look at: the invariant behind 'no lost update' (docs/semantics.md#R4.1)."""
         return self.store.sweep()
 
 

@@ -89,7 +89,7 @@ def test_descendants_are_those_with_the_asset_above_them(topology: Topology) -> 
 
 
 def test_what_a_workflow_reads_of_its_own_is_no_edge() -> None:
-    """R1.3: it is neither its own parent nor its own consumer, and the walk upwards ends."""
+    """It is neither its own parent nor its own consumer, and the walk upwards ends (docs/semantics.md#R1.3)."""
     graph = graph_of([Flow(1, ("s", "own"), ("own",))])
     assert graph.inputs(1) == ("s",)
     assert graph.consumers("own") == ()
@@ -100,7 +100,7 @@ def test_what_a_workflow_reads_of_its_own_is_no_edge() -> None:
 
 
 def test_a_workflow_that_reads_only_its_own_is_a_root() -> None:
-    """R1.3: as if it read nothing."""
+    """As if it read nothing (docs/semantics.md#R1.3)."""
     graph = graph_of([Flow(1, ("own",), ("own", "other"))])
     assert graph.roots("own") == graph.roots("other")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from freshline.model.enums import ACTIVE, BLOCKING_HOLDS, TRANSITIONS, Outcome, Reason, RunStatus, TriggerType, When
 from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
 
-# Design 6, as it is promised to users.
+# The reason codes that are documented for users.
 RUN = {"missing", "retry", "definition-changed", "upstream-update", "expired"}
 HOLD = {
     "in-flight",

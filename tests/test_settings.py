@@ -26,7 +26,7 @@ NUMBERS = {
 
 
 def test_an_empty_environment_gives_the_defaults(tmp_path: Path) -> None:
-    """Without any variable everything lives in the project's own directory, and the seeds' defaults hold."""
+    """Without any variable everything lives in the project's own directory, and the documented defaults hold."""
     found = settings.load({}, project=tmp_path)
     assert found == settings.Settings(project=tmp_path.resolve())
     assert found.home == tmp_path.resolve() / ".freshline"

@@ -68,7 +68,10 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(town: Town, phase: str, vi
 
 @pytest.mark.timeout(200)
 def test_a_store_that_is_away_holds_runs_up_and_fails_none(town: Town, objects: ObjectStore) -> None:
-    """What was written when it went away is not published; the same run is done when it is back (R7.1)."""
+    """What was written when it went away is not published; the same run is done when it is back.
+
+    See docs/semantics.md#R7.1.
+    """
     town.prepare("")
     before = town.head()
     reach(town, "written")

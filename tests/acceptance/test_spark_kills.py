@@ -69,7 +69,7 @@ class Reader(threading.Thread):
 
 @pytest.mark.timeout(3000)
 def test_kills_at_random_points_of_a_write(deployment: Deployment) -> None:
-    """No reader error, no partial version, and every wave completes (promises 6 and 7)."""
+    """No reader error, no partial version, and every wave completes."""
     chance = random.Random(5)  # noqa: S311 - points in time
     deployment.environ["FRESHLINE_POISON"] = "50"
     (deployment.root / "big.py").write_text(JOB)

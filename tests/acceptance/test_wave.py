@@ -1,4 +1,8 @@
-"""The wave with real processes flows by itself and survives kill -9 of every part (scenarios 6, 17, 24, 25, 29)."""
+"""The wave with real processes flows by itself and survives kill -9 of every part.
+
+See docs/scenarios.md#scenario-6, docs/scenarios.md#scenario-17, docs/scenarios.md#scenario-24,
+docs/scenarios.md#scenario-25, docs/scenarios.md#scenario-29.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,10 @@ def test_the_wave_completes_after_kill_of(deployment: Deployment, victim: str) -
 
 
 def test_reports_while_everything_is_down_are_not_lost(deployment: Deployment) -> None:
-    """All workers are down while sources are reported: after the start everything converges (scenario 6)."""
+    """All workers are down while sources are reported: after the start everything converges.
+
+    See docs/scenarios.md#scenario-6.
+    """
     deployment.workflow("b", "a")
     deployment.workflow("c", "b")
     deployment.apply()
@@ -86,7 +93,10 @@ def test_reports_while_everything_is_down_are_not_lost(deployment: Deployment) -
 
 
 def test_a_cooldown_survives_a_restart_of_everything(deployment: Deployment) -> None:
-    """A failure, then a restart: no run before the cooldown ends, then a retry by itself (scenario 17)."""
+    """A failure, then a restart: no run before the cooldown ends, then a retry by itself.
+
+    See docs/scenarios.md#scenario-17.
+    """
     deployment.workflow("b", "a", more="backoff: {baseMs: 4000, maxMs: 4000}\n")
     deployment.apply()
     (deployment.root / "fail-b").touch()
@@ -106,7 +116,10 @@ def test_a_cooldown_survives_a_restart_of_everything(deployment: Deployment) -> 
 
 
 def test_a_stopped_worker_that_wakes_up_changes_nothing(deployment: Deployment) -> None:
-    """SIGSTOP longer than the lease: another worker finishes; after SIGCONT nothing has changed (scenario 25)."""
+    """SIGSTOP longer than the lease: another worker finishes; after SIGCONT nothing has changed.
+
+    See docs/scenarios.md#scenario-25.
+    """
     deployment.workflow("b", "a", gate="go")
     deployment.apply()
     _, stopped = deployment.start_all()
@@ -126,7 +139,10 @@ def test_a_stopped_worker_that_wakes_up_changes_nothing(deployment: Deployment) 
 
 
 def test_a_stopped_worker_that_wakes_up_says_that_it_was_no_crash(deployment: Deployment) -> None:
-    """R12.2: its lease was lost without a crash, so the run does not come nearer to being called poison."""
+    """Its lease was lost without a crash, so the run does not come nearer to being called poison.
+
+    See docs/semantics.md#R12.2.
+    """
     deployment.workflow("b", "a", gate="go")
     deployment.apply()
     _, stopped = deployment.start_all()
@@ -173,7 +189,10 @@ def test_a_worker_that_is_stopped_while_it_publishes_changes_nothing(deployment:
 
 
 def test_sigterm_hands_the_run_back(deployment: Deployment) -> None:
-    """A worker that is told to leave hands its run back within its grace; another one finishes it (scenario 29)."""
+    """A worker that is told to leave hands its run back within its grace; another one finishes it.
+
+    See docs/scenarios.md#scenario-29.
+    """
     deployment.workflow("b", "a", gate="go")
     deployment.apply()
     deployment.start("materializer")
@@ -190,7 +209,10 @@ def test_sigterm_hands_the_run_back(deployment: Deployment) -> None:
 
 
 def test_a_process_meets_the_next_schema(deployment: Deployment) -> None:
-    """Scenario 28: it goes on with what was only added, and stops with a sentence when it cannot go on."""
+    """It goes on with what was only added, and stops with a sentence when it cannot go on.
+
+    See docs/scenarios.md#scenario-28.
+    """
     deployment.workflow("b", "a")
     deployment.apply()
     processes = deployment.start_all()

@@ -137,7 +137,10 @@ def test_runs_are_filtered(api: Api) -> None:
 
 
 def test_the_outside_reports_a_source(api: Api) -> None:
-    """A report starts a wave; its key makes it count once; what a workflow produces is refused (R3.3)."""
+    """A report starts a wave; its key makes it count once; what a workflow produces is refused.
+
+    See docs/semantics.md#R3.3.
+    """
     body = {"dataVersion": "2", "payload": {"path": "x.parquet"}}
     first = api.post("/assets/a/produced", body, expect=202, Idempotency_Key="k1")
     again = api.post("/assets/a/produced", body, expect=202, Idempotency_Key="k1")

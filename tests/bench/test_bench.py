@@ -61,7 +61,7 @@ def whole(name: str, found: dict[str, Any]) -> None:
     ],
 )
 def test_a_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
-    """Design 9: `python -m bench NAME --json`; the last line is one object with the ratio, its goal and whether met."""
+    """`python -m bench NAME --json`; the last line is one object with the ratio, its goal and whether met."""
     whole(name, measure(name))
 
 

@@ -92,7 +92,7 @@ def _rage(fleet: Fleet, rng: random.Random, seconds: float) -> None:
 
 
 def _calm(fleet: Fleet, clients: Clients, root: Path, url: str) -> tuple[float, History]:
-    """No more faults and changes: everything must come to rest, by itself and in time (promise 9)."""
+    """No more faults and changes: everything must come to rest, by itself and in time."""
     (root / "project" / CALM).touch()
     clients.stop()
     fleet.heal()

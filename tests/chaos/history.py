@@ -55,7 +55,7 @@ class History:
         return ", ".join([*waiting, *self.wrong_versions(clients)]) or None
 
     def wrong_versions(self, clients: Clients) -> Iterator[str]:
-        """Promise 1: every reported change reached every descendant."""
+        """Every reported change reached every descendant."""
         sources = {source: reports[-1][1] for source, reports in clients.reported.items()}
         for asset, version in final_versions(sources).items():
             if self.heads.get(asset) != version:
@@ -91,7 +91,7 @@ class History:
                 yield f"the request {key} was answered and has {requests[key]} runs"
 
     def _overlaps(self) -> Iterator[str]:
-        """Promise 2: at most one active automatic run, and one running run, of a workflow partition at any time."""
+        """At most one active automatic run, and one running run, of a workflow partition at any time."""
         for slug, runs in self._automatic().items():
             for first, second in pairwise(runs):
                 if first["finished_at"] is None or second["queued_at"] < first["finished_at"]:
@@ -107,7 +107,7 @@ class History:
                 yield f"run {run} published {asset} {count} times"
 
     def _stale_attempts(self) -> Iterator[str]:
-        """Promise 6: only the last attempt of a run that succeeded has published anything."""
+        """Only the last attempt of a run that succeeded has published anything."""
         runs = {run["id"]: run for run in self.runs}
         for one in self.snapshots:
             if one["run_id"] is None:
@@ -130,7 +130,7 @@ class History:
                 yield f"run {run['id']} is {run['status']} and the events say {told[str(run['id'])]}"
 
     def _cooldowns(self) -> Iterator[str]:
-        """Promise 5: after the n-th failure in a row, nothing automatic before base * 2^(n-1), unless one succeeded."""
+        """After the n-th failure in a row, nothing automatic before base * 2^(n-1), unless one succeeded."""
         for slug, automatic in self._automatic().items():
             ended = [run for run in self.runs if run["slug"] == slug and run["finished_at"]]
             for failed_at, until in _cooldowns(sorted(ended, key=lambda run: run["finished_at"])):

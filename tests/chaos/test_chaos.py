@@ -13,7 +13,11 @@ SEED = 4
 
 @pytest.mark.process
 def test_nothing_is_lost_or_doubled_whatever_is_killed(tmp_path: Path) -> None:
-    """Scenarios 6, 10, 23 to 25, 27: three materializers and workers, killed, stopped and cut off under load."""
+    """Three materializers and workers, killed, stopped and cut off under load.
+
+    See docs/scenarios.md#scenario-6, docs/scenarios.md#scenario-10, docs/scenarios.md#scenario-23,
+    docs/scenarios.md#scenario-24, docs/scenarios.md#scenario-25, docs/scenarios.md#scenario-27.
+    """
     verdict = chaos(tmp_path, minutes=1, seed=SEED)
     assert verdict.violations == []
     assert verdict.kills >= 10

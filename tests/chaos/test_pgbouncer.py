@@ -104,7 +104,10 @@ def test_a_wave_passes_through_a_pooler(lab: Lab) -> None:
 
 
 def test_every_transaction_has_its_limits_and_leaves_none_behind(lab: Lab, pooled: str) -> None:
-    """R11.3: a stopped process cannot hold locks here either, and who uses the session next is not limited by us."""
+    """A stopped process cannot hold locks here either, and who uses the session next is not limited by us.
+
+    See docs/semantics.md#R11.3.
+    """
     names = [name for name in SESSION if name != "timezone"]
     ask = "SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in names)
     limits = {"statement_timeout": "1min", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "5s"}

@@ -93,7 +93,7 @@ def test_repair_writes_the_log_anew(freshline: Freshline, table: Table) -> None:
 def test_a_warehouse_of_others_is_refused(
     freshline: Freshline, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R12.3: nothing is written or removed there."""
+    """Nothing is written or removed there (docs/semantics.md#R12.3)."""
     monkeypatch.setenv("FRESHLINE_WAREHOUSE", str(tmp_path / "other"))
     for words in (["repair", "b"], ["vacuum", "b"]):
         assert "is not the warehouse of this database" in freshline("table", *words, code=1).stderr

@@ -1,4 +1,7 @@
-"""Why a workflow runs: R1, R2.3, R2.4 and the order of causes in R5.1."""
+"""Causes of a run and their order.
+
+See docs/semantics.md#R1, docs/semantics.md#R2.3, docs/semantics.md#R2.4, docs/semantics.md#R5.1.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ def test_a_failure_without_a_cause_is_not_retried() -> None:
 
 
 def test_a_pinned_input_is_recorded_and_never_a_cause() -> None:
-    """R2.3: `onUpstreamUpdate: false` on an input is read and shown, and causes nothing."""
+    """`onUpstreamUpdate: false` on an input is read and shown, and causes nothing (docs/semantics.md#R2.3)."""
     pinned = fresh().input("p", head="2", read="1", triggers=False)
     decision = pinned.decides("skip", "up-to-date")
     assert decision.evidence["inputs"][1] | {"changed": True, "triggers": False} == decision.evidence["inputs"][1]
@@ -79,19 +82,25 @@ def test_a_pinned_input_is_recorded_and_never_a_cause() -> None:
 
 
 def test_an_expiry_needs_an_enabled_block() -> None:
-    """R2.4: an expired output without an enabled block causes nothing, whatever the other outputs have."""
+    """An expired output without an enabled block causes nothing, whatever the other outputs have.
+
+    See docs/semantics.md#R2.4.
+    """
     given().output("b", expired="08:45", enabled=False).output("c").decides("skip", "up-to-date")
     given().output("b", enabled=False).output("c", expired="08:45").decides("run", "expired")
 
 
 @pytest.mark.parametrize("flags", [{"on_missing": False}, {"debounce_ms": 10**9}, {"max_wait_ms": 0}])
 def test_an_expiry_does_not_care_about_other_flags(flags: dict[str, int]) -> None:
-    """R2.4: whatever the block's other flags, an expiry causes a run."""
+    """Whatever the block's other flags, an expiry causes a run (docs/semantics.md#R2.4)."""
     given(**flags).input("a", head="1", read="1", triggers=False).output("b", expired="08:45").decides("run", "expired")
 
 
 def test_an_expiry_is_not_lost_behind_an_update_that_waits_for_all() -> None:
-    """R1.4: an update of one of two inputs is no cause under `when: all`, so the expiry is the cause and runs."""
+    """An update of one of two inputs is no cause under `when: all`, so the expiry is the cause and runs.
+
+    See docs/semantics.md#R1.4.
+    """
     half = given().all_of_them().input("a", head="2", read="1").input("z", head="1", read="1")
     half.output("b").decides("hold", "waiting-for-all")
     half.output("b", expired="08:45").decides("run", "expired")
@@ -112,12 +121,12 @@ def test_missing_can_be_switched_off() -> None:
 
 
 def test_no_inputs_means_that_all_inputs_exist() -> None:
-    """R8.2: a workflow that reads nothing gets its first run."""
+    """A workflow that reads nothing gets its first run (docs/semantics.md#R8.2)."""
     given().output("b", head=None).never_ran().decides("run", "missing")
 
 
 def test_an_optional_output_is_missing_until_the_first_success() -> None:
-    """R7.4: after a success, an optional output that was not returned is no cause."""
+    """After a success, an optional output that was not returned is no cause (docs/semantics.md#R7.4)."""
     optional = given().output("b").output("c", head=None, optional=True)
     optional.never_ran().decides("run", "missing")
     optional.decides("skip", "up-to-date")
@@ -125,7 +134,7 @@ def test_an_optional_output_is_missing_until_the_first_success() -> None:
 
 
 def test_a_workflow_that_never_succeeded_has_no_changed_definition() -> None:
-    """R1.2: without a success there is nothing to compare the job with."""
+    """Without a success there is nothing to compare the job with (docs/semantics.md#R1.2)."""
     given(on_missing=False).output("b", head=None).never_ran().redefined().decides("skip", "up-to-date")
 
 
@@ -137,7 +146,10 @@ def test_a_workflow_without_outputs_can_still_follow_its_inputs() -> None:
 
 
 def test_all_means_a_newer_snapshot_of_every_triggering_input() -> None:
-    """R1.4: newer counts, changed or not; at least one must differ; inputs that do not trigger are not waited for."""
+    """Newer counts, changed or not; at least one must differ; inputs that do not trigger are not waited for.
+
+    See docs/semantics.md#R1.4.
+    """
     two = given().all_of_them().output("b").input("a", head="2", read="1")
     two.input("z", head="1", read="1").decides("hold", "waiting-for-all")
     two.input("z", head="1", read="1", sequence=2).decides("run", "upstream-update")
@@ -153,7 +165,10 @@ def test_all_says_nothing_about_other_causes() -> None:
 
 
 def test_a_success_that_leaves_its_cause_twice_is_an_error() -> None:
-    """R1.5: after two successes that left the same cause with the same versions there is no third run."""
+    """After two successes that left the same cause with the same versions there is no third run.
+
+    See docs/semantics.md#R1.5.
+    """
     scenario = stale()
     run = scenario.decides("run", "upstream-update").run
     assert run is not None
@@ -194,7 +209,10 @@ def test_of_several_expired_outputs_the_latest_is_named() -> None:
 
 
 def test_the_need_is_as_old_as_the_first_change() -> None:
-    """R4.5: counted from the first unconsumed snapshot of a triggering input, and from apply where none is known."""
+    """Counted from the first unconsumed snapshot of a triggering input, and from apply where none is known.
+
+    See docs/semantics.md#R4.5.
+    """
     two = stale().input("z", head="2", read="1", first="08:10")
     cause = two.cause()
     assert cause is not None

@@ -92,7 +92,7 @@ def test_a_retired_workflow_is_only_put_away() -> None:
 
 
 def test_an_error_stays_in_its_own_workflow(capsys: pytest.CaptureFixture[str]) -> None:
-    """Promise 10: a policy that cannot be evaluated is a visible failed decision, and the others are decided."""
+    """A policy that cannot be evaluated is a visible failed decision, and the others are decided."""
     broken = stale().quiet("25:99", "26:00")
     assert decided(loaded(9, broken), loaded(8, SOURCE_MOVED.output("c"))) == {
         9: "evaluation-failed",
@@ -115,7 +115,10 @@ def blockers(scenario: Scenario, moving: int) -> list[int]:
 
 
 def test_waiting_follows_the_changed_inputs() -> None:
-    """R4.2: for an update and a first run, those inputs count that changed; also those that do not trigger."""
+    """For an update and a first run, those inputs count that changed; also those that do not trigger.
+
+    See docs/semantics.md#R4.2.
+    """
     assert blockers(JOIN, 8) == [8]
     assert blockers(JOIN, 9) == []
     pinned = given().input("b", "2", "1", triggers=False).input("c", "2", "1").output("d")
@@ -125,7 +128,7 @@ def test_waiting_follows_the_changed_inputs() -> None:
 
 
 def test_other_causes_wait_for_any_ancestor() -> None:
-    """R4.3: an expiry, a changed definition, and a missing output although nothing changed."""
+    """An expiry, a changed definition, and a missing output although nothing changed (docs/semantics.md#R4.3)."""
     still = given().input("b", "1", "1").input("c", "1", "1")
     assert blockers(still.output("d", expired="08:45"), 9) == [9]
     assert blockers(still.output("d").redefined(), 9) == [9]

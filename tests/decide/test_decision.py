@@ -1,4 +1,4 @@
-"""What a decision carries: the trigger of design 6, pins, evidence within bounds, digests, and a next look."""
+"""What a decision carries: the trigger, pins, bounded evidence, a digest, and the time of the next evaluation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trigger(scenario: Scenario) -> dict[str, Any]:
 
 
 def test_the_trigger_of_an_update() -> None:
-    """Design 6, every key; the store adds the decision's id."""
+    """The trigger has every documented key; the store adds the decision's id."""
     scenario = given().input("a", head="3", read="1", run_id="run-9", events=("e1", "e2")).input("z", "1", "1")
     assert trigger(scenario.output("b").facts(partition_key="2026")) == {
         "type": "auto-materialize",
@@ -82,7 +82,7 @@ def test_the_evidence_shows_the_vectors_side_by_side() -> None:
 
 
 def test_events_are_bounded() -> None:
-    """R5.5: ids of the first and last 20 events, and their number."""
+    """Ids of the first and last 20 events, and their number (docs/semantics.md#R5.5)."""
     ids = tuple(f"e{n:04}" for n in range(1000))
     scenario = given().input("a", head="9", read="1", events=ids).output("b", expired="08:45", event="last")
     found = trigger(scenario)["eventIds"]
@@ -92,7 +92,7 @@ def test_events_are_bounded() -> None:
 
 
 def test_many_inputs_with_many_events_are_bounded() -> None:
-    """Scenario 3: 130 inputs of one workflow; inputs that did not change bring no events."""
+    """130 inputs of one workflow; inputs that did not change bring no events (docs/scenarios.md#scenario-3)."""
     scenario = given().output("b").input("same", "1", "1")
     for number in range(130):
         scenario = scenario.input(f"a{number:03}", "2", "1", events=tuple(f"{number:03}-{n}" for n in range(40)))
@@ -110,7 +110,10 @@ def test_blockers_are_bounded() -> None:
 
 
 def test_equal_decisions_have_equal_digests() -> None:
-    """R5.5: the same outcome, reason and evidence, whenever it is said and however often it was looked at."""
+    """The same outcome, reason and evidence, whenever it is said and however often it was looked at.
+
+    See docs/semantics.md#R5.5.
+    """
     held = stale().canceled({"a": "2"})
     assert held.decide().digest == held.at("11:00").facts(looks=7).decide().digest
     waiting = stale().blocked()
@@ -206,7 +209,10 @@ def held(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @examples(scenarios())
 def test_every_hold_has_a_next_look(scenario: Scenario) -> None:
-    """R11.4: in the future, within reason, and a wait never looks past its deadline; a skip and a run have none."""
+    """In the future, within reason, and a wait never looks past its deadline; a skip and a run have none.
+
+    See docs/semantics.md#R11.4.
+    """
     decision = scenario.decide()
     assert (decision.next_look is not None) == (decision.outcome in {Outcome.HOLD, Outcome.ERROR})
     assert (decision.run is not None) == (decision.outcome is Outcome.RUN)
@@ -224,7 +230,10 @@ def test_every_hold_has_a_next_look(scenario: Scenario) -> None:
 
 @examples(st.integers(1, 10**5), st.integers(0, 100), st.integers(0, 10**5))
 def test_a_wait_never_looks_past_its_deadline(wait: int, looks: int, age: int) -> None:
-    """R4.5, R11.4: before the deadline it waits and looks again by then; from the deadline on it runs."""
+    """Before the deadline it waits and looks again by then; from the deadline on it runs.
+
+    See docs/semantics.md#R4.5, docs/semantics.md#R11.4.
+    """
     changed, scenario = clock("08:30"), stale(max_wait_ms=wait).blocked().facts(looks=looks)
     now, deadline = changed + timedelta(milliseconds=age), changed + timedelta(milliseconds=wait)
     decision = scenario.at(now).decide()

@@ -1,4 +1,7 @@
-"""Backoff and breaker over long times (R7.2, R7.3): a small loop that does what the store does with failures."""
+"""Backoff and breaker over long times: a small loop that does what the store does with failures.
+
+See docs/semantics.md#R7.2, docs/semantics.md#R7.3.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Patient:
         return base.facts(failures=self.failures).at(now)
 
     def fail(self, version: int, now: datetime) -> None:
-        """As the store counts (R7.2): the cooldown doubles, the breaker opens once."""
+        """As the store counts: the cooldown doubles, the breaker opens once (docs/semantics.md#R7.2)."""
         count = self.failures.count + 1
         longest, base = self.backoff.max_ms or 0, self.backoff.base_ms or 0
         eligible = now + timedelta(milliseconds=min(longest, base * 2 ** min(count - 1, 40)))
@@ -67,7 +70,10 @@ def runs(patient: Patient, days: int, every: timedelta | None) -> Iterator[datet
     ],
 )
 def test_fourteen_days_of_failures_are_bounded(backoff: Backoff, days: int) -> None:
-    """Scenario 16: new input every minute, failing always: runs <= budget + T/maxMs + 1, and one incident."""
+    """New input every minute, failing always: runs <= budget + T/maxMs + 1, and one incident.
+
+    See docs/scenarios.md#scenario-16.
+    """
     patient = Patient(backoff)
     found = list(runs(patient, days, timedelta(minutes=1)))
     assert len(found) <= backoff.budget + days * 24 * HOUR / (backoff.max_ms or 1) + 1
@@ -76,7 +82,7 @@ def test_fourteen_days_of_failures_are_bounded(backoff: Backoff, days: int) -> N
 
 
 def test_without_new_data_a_probe_comes_rarely() -> None:
-    """R7.3: every `probeMs`, six hours by default."""
+    """Every `probeMs`, six hours by default (docs/semantics.md#R7.3)."""
     patient = Patient(Backoff(MINUTE, 30 * MINUTE))
     found = list(runs(patient, 3, None))
     assert {later - earlier for earlier, later in pairwise(found[4:])} == {timedelta(hours=6)}
@@ -84,7 +90,7 @@ def test_without_new_data_a_probe_comes_rarely() -> None:
 
 
 def test_cooldowns_double_up_to_the_longest() -> None:
-    """R7.2: min(maxMs, baseMs * 2^(n-1)) after the n-th failure."""
+    """It is min(maxMs, baseMs * 2^(n-1)) after the n-th failure (docs/semantics.md#R7.2)."""
     patient = Patient(Backoff(2 * MINUTE, 30 * MINUTE, budget=100))
     found = list(runs(patient, 1, None))
     minutes = [(later - earlier) / timedelta(minutes=1) for earlier, later in pairwise(found)]
@@ -92,7 +98,10 @@ def test_cooldowns_double_up_to_the_longest() -> None:
 
 
 def test_a_restart_changes_nothing() -> None:
-    """Scenario 17: what is known is in the state; looking again and again gives no run before the cooldown ends."""
+    """What is known is in the state; looking again and again gives no run before the cooldown ends.
+
+    See docs/scenarios.md#scenario-17.
+    """
     patient = Patient(Backoff(10 * MINUTE, 30 * MINUTE))
     patient.fail(1, START)
     for second in range(0, 600, 7):

@@ -1,4 +1,8 @@
-"""What each hold looks at, and when it ends: R4.4, R4.5, R5.3, R5.4, R7 and R8.3."""
+"""What each hold depends on, and when it ends.
+
+See docs/semantics.md#R4.4, docs/semantics.md#R4.5, docs/semantics.md#R5.3, docs/semantics.md#R5.4,
+docs/semantics.md#R7, docs/semantics.md#R8.3.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ def until(scenario: Scenario, reason: str) -> datetime:
     return look
 
 
-# In flight (R6.3)
+# In flight (docs/semantics.md#R6.3)
 
 
 @pytest.mark.parametrize("trigger", TriggerType)
@@ -33,7 +37,7 @@ def test_any_active_run_holds(trigger: TriggerType) -> None:
 
 
 def test_a_queued_run_takes_the_new_heads() -> None:
-    """R6.3: considering a queued automatic run again moves its pins, and says so."""
+    """Considering a queued automatic run again moves its pins, and says so (docs/semantics.md#R6.3)."""
     decision = stale().active("queued", {"a": "1"}).decides("hold", "in-flight")
     assert decision.renewal is not None
     assert decision.renewal.run_id == "run-1"
@@ -42,7 +46,7 @@ def test_a_queued_run_takes_the_new_heads() -> None:
 
 
 def test_a_renewed_run_has_the_cause_of_a_new_one() -> None:
-    """The safety net of R1.5 and the trigger see the versions that the run reads in the end."""
+    """The safety net of docs/semantics.md#R1.5 and the trigger see the versions that the run reads in the end."""
     renewal, run = stale().active("queued", {"a": "1"}).decide().renewal, stale().decide().run
     assert renewal is not None
     assert run is not None
@@ -74,7 +78,10 @@ def test_a_run_that_is_not_renewed(scenario: Scenario) -> None:
     ids=["cannot run", "ends too late", "waited out"],
 )
 def test_a_queued_run_that_takes_what_may_be_a_mix_says_so(scenario: Scenario) -> None:
-    """R4.5: also a run that got its pins by renewal has `mixed`, and loses it with the next renewal that is none."""
+    """Also a run that got its pins by renewal has `mixed`, and loses it with the next renewal that is none.
+
+    See docs/semantics.md#R4.5.
+    """
     renewal = scenario.active("queued", {"a": "1"}).decides("hold", "in-flight").renewal
     assert renewal is not None
     assert renewal.mixed
@@ -84,7 +91,7 @@ def test_a_queued_run_that_takes_what_may_be_a_mix_says_so(scenario: Scenario) -
 
 
 def test_a_queued_run_whose_cause_is_gone_is_superseded() -> None:
-    """R6.3: nothing is stale any more, or the policy is off, or gone: the queued run goes too."""
+    """Nothing is stale any more, or the policy is off, or gone: the queued run goes too (docs/semantics.md#R6.3)."""
     fresh_again = fresh().active("queued", {"a": "2"})
     decision = fresh_again.decides("skip", "up-to-date")
     assert decision.superseded == decision.evidence["superseded"] == "run-1"
@@ -125,7 +132,7 @@ def test_quiet_hours_end() -> None:
     assert until(stale().quiet("08:00", "10:00").quiet("10:00", "11:30"), "quiet-hours") == clock("11:30")
 
 
-# Failures (R7.2, R7.3)
+# Failures (docs/semantics.md#R7.2, docs/semantics.md#R7.3)
 
 
 def test_a_cooldown_ends_by_itself() -> None:
@@ -136,13 +143,16 @@ def test_a_cooldown_ends_by_itself() -> None:
 
 
 def test_an_open_breaker_waits_long_without_new_data() -> None:
-    """R7.3: with the versions of the last failure the next probe comes after `probeMs`."""
+    """With the versions of the last failure the next probe comes after `probeMs` (docs/semantics.md#R7.3)."""
     scenario = stale().failed(5, at="08:00", breaker="08:00", probed={"a": "2"})
     assert until(scenario, "breaker-open") == clock("14:00")
 
 
 def test_new_data_lets_a_probe_through_an_open_breaker() -> None:
-    """R7.3: with other versions than those of the last failure a probe comes `maxMs` after it, never earlier."""
+    """With other versions than those of the last failure a probe comes `maxMs` after it, never earlier.
+
+    See docs/semantics.md#R7.3.
+    """
     scenario = stale().failed(9, at="08:50", breaker="07:00", probed={"a": "1"})
     end = until(scenario, "breaker-open")
     assert end == clock("09:20")
@@ -150,7 +160,7 @@ def test_new_data_lets_a_probe_through_an_open_breaker() -> None:
 
 
 def test_a_probe_time_shorter_than_the_longest_cooldown_does_not_count() -> None:
-    """R7.3: never earlier than `maxMs` after the last failure, however small `probeMs` is."""
+    """Never earlier than `maxMs` after the last failure, however small `probeMs` is (docs/semantics.md#R7.3)."""
     scenario = stale().failed(5, at="08:50", breaker="08:50", probed={"a": "2"})
     backoff = scenario.policy.backoff.__class__(base_ms=MINUTE, max_ms=30 * MINUTE, probe_ms=MINUTE)
     assert until(scenario.auto(backoff=backoff), "breaker-open") == clock("09:20")
@@ -163,7 +173,7 @@ def test_a_breaker_without_a_failure_time_holds_nothing() -> None:
     scenario.facts(failures=failures.__class__(5, None, None, failures.breaker_at)).decides("run", "retry")
 
 
-# Canceled (R5.3)
+# Canceled (docs/semantics.md#R5.3)
 
 CANCELED = stale().canceled({"a": "2"})
 
@@ -233,7 +243,7 @@ def test_an_input_that_is_too_old_holds() -> None:
     assert decision.evidence["maxAgeMs"] == HOUR
 
 
-# Debounce (R5.4)
+# Debounce (docs/semantics.md#R5.4)
 
 
 def test_debounce_counts_from_the_last_change() -> None:
@@ -266,7 +276,10 @@ def test_debounce_is_for_updates_only() -> None:
 
 
 def test_updates_for_ever_still_run() -> None:
-    """Scenario 4: updates every 2 s, a debounce of 10 s and a max delay of 60 s give a run every 60 s."""
+    """Updates every 2 s, a debounce of 10 s and a max delay of 60 s give a run every 60 s.
+
+    See docs/scenarios.md#scenario-4.
+    """
     scenario = given(debounce_ms=10_000, max_delay_ms=60_000).output("b")
     start, read, ran = clock("09:00"), 0, []
     first = start
@@ -289,11 +302,14 @@ def test_the_minimum_interval_counts_from_the_last_start() -> None:
     assert until(expired, "min-interval") == clock("09:30")
 
 
-# Waiting (R4.4, R4.5)
+# Waiting (docs/semantics.md#R4.4, docs/semantics.md#R4.5)
 
 
 def test_waiting_ends_at_the_deadline_and_the_run_says_mixed() -> None:
-    """R4.5: `maxWaitMs` after the first unconsumed change it runs on the heads and names whom it did not wait for."""
+    """`maxWaitMs` after the first unconsumed change it runs on the heads and names whom it did not wait for.
+
+    See docs/semantics.md#R4.5.
+    """
     scenario = stale(max_wait_ms=HOUR).blocked()
     decision = scenario.decides("hold", "waiting-for-upstream")
     assert decision.evidence["deadline"] == "2026-01-05T09:30:00Z"
@@ -325,7 +341,10 @@ def test_a_run_that_waited_for_nobody_is_not_mixed() -> None:
     ],
 )
 def test_who_is_worth_waiting_for(motion: str, end: str | None, cannot_run: bool, waits: bool) -> None:
-    """R4.4: an active ancestor, or one whose hold ends before the deadline; else it runs at once, and says mixed."""
+    """An active ancestor, or one whose hold ends before the deadline; else it runs at once, and says mixed.
+
+    See docs/semantics.md#R4.4.
+    """
     scenario = stale(max_wait_ms=HOUR).blocked(7, motion, end, cannot_run=cannot_run)
     if waits:
         scenario.decides("hold", "waiting-for-upstream")
@@ -355,7 +374,7 @@ def test_the_deadline_counts_from_the_first_change_of_any_input() -> None:
 
 
 def test_the_deadline_of_an_expiry_counts_from_the_expiry() -> None:
-    """R4.3: what is not caused by a change waits since it was needed."""
+    """What is not caused by a change waits since it was needed (docs/semantics.md#R4.3)."""
     expired = given(max_wait_ms=HOUR).input("p", head="2", read="1", first="08:10", triggers=False)
     expired = expired.output("b", expired="08:50").blocked()
     assert expired.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T09:50:00Z"
@@ -374,7 +393,7 @@ def test_a_new_workflow_waits_from_the_day_that_it_was_added() -> None:
 
 
 def test_waits_double_and_never_pass_the_deadline() -> None:
-    """R11.4: 1 s, 2 s, 4 s … 30 s, and no look after the deadline."""
+    """1 s, 2 s, 4 s … 30 s, and no look after the deadline (docs/semantics.md#R11.4)."""
     scenario = stale(max_wait_ms=31 * MINUTE).blocked()
     looks = []
     for count in range(8):

@@ -1,4 +1,7 @@
-"""Which ancestors block (R4.2, R4.3), against a reading of the rule that takes every word literally."""
+"""Which ancestors block, against a reading of the rule that takes every word literally.
+
+See docs/semantics.md#R4.2, docs/semantics.md#R4.3.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def above(topology: Topology, asset_id: str) -> set[str | int]:
 
 
 def oracle(topology: Topology, moving: set[int], flow: Flow, changed: list[str] | None) -> set[int]:
-    """R4.2 and R4.3, word for word."""
+    """docs/semantics.md#R4.2 and docs/semantics.md#R4.3, word for word."""
     flows = {f.id: f for f in topology.flows}
     blockers = set()
     for x in moving:
@@ -42,7 +45,10 @@ def oracle(topology: Topology, moving: set[int], flow: Flow, changed: list[str] 
 
 @given(topologies(), st.data())
 def test_the_walk_finds_who_the_rule_means(topology: Topology, data: st.DataObject) -> None:
-    """For every workflow, any set of changed inputs and any motion: exactly the ancestors of R4.2, or of R4.3."""
+    """For every workflow, any set of changed inputs and any motion: exactly the ancestors of the rule.
+
+    See docs/semantics.md#R4.2, docs/semantics.md#R4.3.
+    """
     numbers = [f.id for f in topology.flows]
     moving = data.draw(st.sets(st.sampled_from(numbers)))
     walk = Walk(topology.graph, dict.fromkeys(moving, RUNNING))
@@ -72,7 +78,7 @@ def test_what_was_decided_in_the_batch_counts(topology: Topology, data: st.DataO
 
 @given(topologies())
 def test_a_workflow_with_one_input_never_waits(topology: Topology) -> None:
-    """R4.2: whatever is in motion above it, so that chains keep flowing."""
+    """Whatever is in motion above it, so that chains keep flowing (docs/semantics.md#R4.2)."""
     walk = Walk(topology.graph, {f.id: RUNNING for f in topology.flows})
     for flow in topology.flows:
         if len(flow.inputs) == 1:

@@ -1,4 +1,4 @@
-"""The order of R5.1: of two reasons that match, the first is the answer, and the other is in the evidence."""
+"""Of two reasons that match, the first is the answer, and the other is in the evidence (docs/semantics.md#R5.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def _too_old(scenario: Scenario) -> Scenario:
     return scenario.auto(inputs=tuple(replace(one, max_age_ms=5 * MINUTE) for one in scenario.policy.inputs))
 
 
-# Each makes a stale workflow (`a` moved from "1" to "2" at 08:30, now it is 09:00) be held, in the order of R5.1.
+# Each holds a stale workflow (`a` moved from "1" to "2" at 08:30, now it is 09:00).
+# The order is that of docs/semantics.md#R5.1.
 # A missing input comes last to be added and first to be answered; `all` adds an input, so the others follow it.
 HOLDS: dict[str, Step] = {
     "input-missing": lambda s: s.input("nowhere", head=None, triggers=False),
@@ -79,7 +80,7 @@ def test_each_hold(reason: str) -> None:
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(ORDER, 2)))
 def test_the_first_hold_wins(first: str, second: str) -> None:
-    """Of any two holds that match, the earlier in R5.1 is the answer, and the later is in the evidence."""
+    """Of any two holds that match, the earlier is the answer, the later is in the evidence (docs/semantics.md#R5.1)."""
     decision = held_by(first, second).decides("hold", first)
     assert decision.evidence["alsoHeldBy"] == [second]
 
@@ -112,13 +113,16 @@ def test_up_to_date_comes_before_every_hold_that_follows(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", ORDER)
 def test_only_holds_with_a_known_end_block(reason: str) -> None:
-    """R4.4: debouncing, min-interval, cooling-down and quiet-hours have an end that others may wait for."""
+    """Debouncing, min-interval, cooling-down and quiet-hours have an end that others may wait for.
+
+    See docs/semantics.md#R4.4.
+    """
     decision = held_by(reason).decides("hold", reason)
     blocking = reason in BLOCKING_HOLDS and reason != "paused"
     assert (decision.blocks_until is not None) == blocking
 
 
 def test_a_pause_blocks_only_if_it_ends() -> None:
-    """R4.4: a pause with an end is worth waiting for."""
+    """A pause with an end is worth waiting for (docs/semantics.md#R4.4)."""
     assert stale().paused(until="12:00").decides("hold", "paused").blocks_until == clock("12:00")
     assert stale().paused().decides("hold", "paused").blocks_until is None

@@ -1,4 +1,7 @@
-"""When an asset expires (R8.1) and when quiet hours end (R8.3), over both clock changes of a year in three zones."""
+"""When an asset expires and when quiet hours end, over both clock changes of a year in three zones.
+
+See docs/semantics.md#R8.1, docs/semantics.md#R8.3.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def test_the_first_to_run_out_counts() -> None:
 
 
 def test_four_hundred_days_are_not_too_far() -> None:
-    """Scenario 30: far timers neither overflow nor come at once."""
+    """Far timers neither overflow nor come at once (docs/scenarios.md#scenario-30)."""
     far = 400 * 24 * HOUR
     assert expires_at(Freshness(ttl_ms=far), clock("09:00")) == (
         clock("09:00") + timedelta(days=400),
@@ -124,7 +127,7 @@ def test_cadence_points_lie_on_the_grid(after: datetime, cadence: int, offset: i
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", DAILY)
 def test_a_daily_job_runs_once_a_day(zone: str, cron: str) -> None:
-    """Scenario 30: once on every day of the year, the short and the long one included."""
+    """Once on every day of the year, the short and the long one included (docs/scenarios.md#scenario-30)."""
     start, end = midnight(date(2026, 1, 1), zone), midnight(date(2027, 1, 1), zone)
     days = Counter(
         point.astimezone(ZoneInfo(zone)).date()

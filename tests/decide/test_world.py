@@ -138,14 +138,14 @@ def blocks(count: int, parts: int = 10) -> list[range]:
 
 @pytest.mark.parametrize("seeds", blocks(SEPARATED), ids=str)
 def test_one_change_one_run_of_each_descendant(seeds: range) -> None:
-    """Promise 3: changes that settle run every descendant exactly once, on one generation."""
+    """Changes that settle run every descendant exactly once, on one generation."""
     for seed in seeds:
         separated(seed)
 
 
 @pytest.mark.parametrize("seeds", blocks(OVERLAPPING), ids=str)
 def test_overlapping_changes_converge_without_a_mix(seeds: range) -> None:
-    """Promises 1 and 3: whatever overlaps, everything is fresh in the end, and no wait ran out, so no run is mixed."""
+    """Whatever overlaps, everything is fresh in the end, and no wait ran out, so no run is mixed."""
     for seed in seeds:
         world = overlapping(seed)
         check(world, seed)
@@ -163,7 +163,10 @@ def test_twenty_thousand_graphs(seeds: range) -> None:
 
 @pytest.mark.parametrize("seeds", blocks(SHORT), ids=str)
 def test_waits_that_run_out_say_so(seeds: range) -> None:
-    """R4.5: with short waits, with failures and open breakers, every run that read two generations is `mixed`."""
+    """With short waits, with failures and open breakers, every run that read two generations is `mixed`.
+
+    See docs/semantics.md#R4.5.
+    """
     mixed = 0
     for seed in seeds:
         rng = seeded(seed)
@@ -185,7 +188,7 @@ def test_waits_that_run_out_say_so(seeds: range) -> None:
 
 @pytest.mark.parametrize("seeds", blocks(CUT), ids=str)
 def test_an_identical_output_stops_the_wave(seeds: range) -> None:
-    """Promise 4: what lies only below workflows whose output does not change runs once, for the first time."""
+    """What lies only below workflows whose output does not change runs once, for the first time."""
     for seed in seeds:
         rng = seeded(seed)
         sources, flows = random_flows(rng)
@@ -212,7 +215,10 @@ def reached(world: World, origins: list[str | int]) -> set[int]:
 
 
 def test_a_source_faster_than_the_first_step_starves_nobody() -> None:
-    """Scenario 0: a chain of four under a source that changes every second: every level runs at its own pace."""
+    """A chain of four under a source that changes every second: every level runs at its own pace.
+
+    See docs/scenarios.md#scenario-0.
+    """
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("a",), ("b",)), Flow(3, ("b",), ("c",)), Flow(4, ("c",), ("d",))]
     lengths = {1: 10, 2: 3, 3: 20, 4: 5}
     world = World(flows, seconds={flow_id: repeat(length) for flow_id, length in lengths.items()})
@@ -230,7 +236,7 @@ def test_a_source_faster_than_the_first_step_starves_nobody() -> None:
 
 
 def test_a_join_under_a_fast_source_runs_at_its_deadline() -> None:
-    """Scenario 13: where the branches never rest, the wait ends and the run says mixed."""
+    """Where the branches never rest, the wait ends and the run says mixed (docs/scenarios.md#scenario-13)."""
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s",), ("b",)), Flow(3, ("a", "b"), ("c",))]
     world = World(
         flows,
@@ -312,7 +318,7 @@ def moment_of(world: World, flow_id: int) -> list[datetime]:
 
 
 def test_the_join_of_two_branches_runs_after_the_slower_one() -> None:
-    """Scenario 11: branches of very different durations, one run of the join, after both."""
+    """Branches of very different durations, one run of the join, after both (docs/scenarios.md#scenario-11)."""
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s",), ("b",)), Flow(3, ("a", "b"), ("c",))]
     world = World(flows, seconds={1: repeat(1), 2: repeat(600), 3: repeat(1)})
     world.change("s")

@@ -256,7 +256,7 @@ class World:
             self._considerations[flow_id] = hold
 
     def motion(self) -> dict[int, Moving]:
-        """What is in motion (R4.1); where there is more than one reason, the strongest."""
+        """What is in motion; where there is more than one reason, the strongest (docs/semantics.md#R4.1)."""
         return {flow_id: moving for flow_id in self.flows if (moving := self._moving(flow_id))}
 
     def _moving(self, flow_id: int) -> Moving | None:
@@ -333,7 +333,7 @@ class World:
         self.at(done, lambda: end(run))
 
     def _fail(self, run: Run) -> None:
-        """R7.2 and R7.3, as the store keeps them."""
+        """docs/semantics.md#R7.2 and docs/semantics.md#R7.3, as the store keeps them."""
         run.status = RunStatus.FAILED
         del self._active[run.flow]
         backoff, count = self.policies[run.flow].backoff, self._failures[run.flow].count + 1

@@ -1,4 +1,4 @@
-"""The merged policy of a workflow (R2)."""
+"""The merged policy of a workflow (docs/semantics.md#R2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def _asset(name: str, block: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_defaults_of_a_block() -> None:
-    """An empty block is enabled, runs what is missing, and waits for upstream up to an hour (R2.2)."""
+    """An empty block is enabled, runs what is missing, and waits for upstream up to an hour.
+
+    See docs/semantics.md#R2.2.
+    """
     policy = compile_policy(workflow({}, inputs={"i": None}))
     assert (policy.declared, policy.automatic, policy.on_missing, policy.priority) == (True, True, True, 100)
     assert (policy.when, policy.wait_for_upstream, policy.max_wait_ms) == (When.ANY, True, 3_600_000)
@@ -52,13 +55,16 @@ def test_defaults_of_a_block() -> None:
     ],
 )
 def test_declared_automatic_and_on_missing(made: Workflow, expected: tuple[bool, bool, bool]) -> None:
-    """No block is not-auto, disabled blocks are policy-off, an input that says so makes a workflow automatic (R2.1)."""
+    """No block is not-auto, disabled blocks are policy-off, an input that says so makes a workflow automatic.
+
+    See docs/semantics.md#R2.1.
+    """
     policy = compile_policy(made)
     assert (policy.declared, policy.automatic, policy.on_missing) == expected
 
 
 def test_inputs_override_whether_they_trigger() -> None:
-    """An input's own word wins over the outputs' (R2.3); one that says nothing follows them."""
+    """An input's own word wins over the outputs'; one that says nothing follows them (docs/semantics.md#R2.3)."""
     blocks = {"a": None, "b": {"onUpstreamUpdate": False}, "c": {"onUpstreamUpdate": True}, "d": {"priority": 3}}
     for merged in (True, False):
         policy = compile_policy(workflow({"onUpstreamUpdate": merged}, inputs=blocks))
@@ -127,7 +133,10 @@ def test_steps_that_consume_one_asset_speak_together() -> None:
     ],
 )
 def test_blocks_that_disagree_are_refused(field: str, one: object, other: object) -> None:
-    """Waits, delays and `when` must agree where two enabled blocks state them, and only there (R2.1)."""
+    """Waits, delays and `when` must agree where two enabled blocks state them, and only there.
+
+    See docs/semantics.md#R2.1.
+    """
     with pytest.raises(DefinitionError, match=f"'{field}' is .*the outputs of a workflow must agree"):
         compile_policy(workflow({field: one}, {field: other}))
     compile_policy(workflow({field: one}, {field: other, "enabled": False}))

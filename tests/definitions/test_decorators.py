@@ -1,4 +1,7 @@
-"""Definitions in Python make the same workflows as YAML, with the place of their functions (R10.4)."""
+"""Definitions in Python make the same workflows as YAML, with the place of their functions.
+
+See docs/semantics.md#R10.4.
+"""
 
 from __future__ import annotations
 

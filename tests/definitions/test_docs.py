@@ -29,7 +29,7 @@ from freshline.definitions.schema.workflow import (
     workflow_json,
 )
 from tests.definitions.projects import loaded
-from tests.definitions.test_projects import SEED
+from tests.definitions.test_projects import EXAMPLE
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "definitions.md").read_text(encoding="utf-8")
@@ -149,7 +149,7 @@ def _keyword(key: str, value: Any, schema: dict[str, Any], data: Any, root: dict
 def test_the_schemas_accept_the_examples() -> None:
     """Editors must not complain about what the loader takes."""
     (workflow, source) = (text for language, text in FENCES if language == "yaml")
-    for text in (workflow, SEED):
+    for text in (workflow, EXAMPLE):
         data = document.parse(text, "x.yaml")[0].data
         assert accepts(workflow_schema(), data, workflow_schema())
         assert accepts(workflow_schema(), workflow_json(Workflow.model_validate(data)), workflow_schema())
@@ -173,8 +173,8 @@ def test_the_schemas_accept_the_examples() -> None:
 )
 def test_the_schemas_refuse_mistakes(old: str, new: str) -> None:
     """Editors show the most common mistakes while they are made."""
-    assert old in SEED
-    data = document.parse(SEED.replace(old, new), "x.yaml")[0].data
+    assert old in EXAMPLE
+    data = document.parse(EXAMPLE.replace(old, new), "x.yaml")[0].data
     assert not accepts(workflow_schema(), data, workflow_schema())
 
 

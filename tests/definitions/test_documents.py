@@ -69,7 +69,7 @@ def test_json_with_mistakes_still_has_lines() -> None:
 
 
 def test_json_may_use_what_yaml_allows() -> None:
-    """The seeds write numbers with underscores inside JSON."""
+    """Numbers may have underscores inside JSON."""
     assert document.parse('{"ttlMs": 3_600_000, # an hour\n}', "x.json")[0].data["ttlMs"] == 3600000
 
 

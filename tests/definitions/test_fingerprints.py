@@ -1,4 +1,4 @@
-"""Fingerprints change with what they stand for, and with nothing else (R1.2)."""
+"""Fingerprints change with what they stand for, and with nothing else (docs/semantics.md#R1.2)."""
 
 from __future__ import annotations
 

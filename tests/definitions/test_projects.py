@@ -18,7 +18,7 @@ from freshline.errors import ConflictError, DefinitionError, DefinitionErrors
 from tests.definitions.projects import JOBS, loaded, minimal, mistakes, write
 
 # The example of docs that the project began with, as they write it, completed to a workflow.
-SEED = """{
+EXAMPLE = """{
   "slug": "build",
   "steps": [
     {
@@ -68,12 +68,12 @@ steps:
 
 
 @pytest.mark.parametrize("name", ["build.json", "build.yaml", "deep/er/build.yml"])
-def test_the_seeds_example_works(tmp_path: Path, name: str) -> None:
+def test_an_example_in_both_formats_works(tmp_path: Path, name: str) -> None:
     """It is a valid definition as JSON and as YAML, with the same fingerprints."""
-    (one,) = loaded(tmp_path, {**JOBS, f"workflows/{name}": SEED}).workflows
+    (one,) = loaded(tmp_path, {**JOBS, f"workflows/{name}": EXAMPLE}).workflows
     assert one.policy.outputs[0].freshness.ttl_ms == 3_600_000
     assert (one.policy.automatic, one.policy.priority, one.policy.inputs[0].triggers) == (True, 5, True)
-    strict = loaded(tmp_path / "strict", {**JOBS, "workflows/b.json": SEED.replace("_", "")}).workflows[0]
+    strict = loaded(tmp_path / "strict", {**JOBS, "workflows/b.json": EXAMPLE.replace("_", "")}).workflows[0]
     assert (one.fingerprint, one.job_fingerprint) == (strict.fingerprint, strict.job_fingerprint)
     assert Workflow.model_validate(workflow_json(one.definition)) == one.definition
 
@@ -132,7 +132,7 @@ def test_a_cycle_of_steps_is_an_error_with_its_path() -> None:
 
 
 def test_sources_are_where_they_say(tmp_path: Path) -> None:
-    """Paths are kept as declared, and found from the project's root; URLs are left alone (R3.1)."""
+    """Paths are kept as declared, and found from the project's root; URLs are left alone (docs/semantics.md#R3.1)."""
     text = """
         - {assetId: rel, format: csv, path: data/../x.csv, options: {header: "true"}}
         - {assetId: abs, format: json, path: /data/x.json}
@@ -198,7 +198,10 @@ def test_mistakes_in_freshline_toml_are_refused(tmp_path: Path, text: str, messa
 
 
 def test_the_name_of_a_project(tmp_path: Path) -> None:
-    """freshline.toml names it, else the directory does, in characters that a name may have (R10.1)."""
+    """freshline.toml names it, else the directory does, in characters that a name may have.
+
+    See docs/semantics.md#R10.1.
+    """
     assert loaded(tmp_path / "My Project!", {}).name == "My-Project"
     assert loaded(tmp_path / "x", {"freshline.toml": 'name = "orders"'}).name == "orders"
 

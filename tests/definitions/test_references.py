@@ -38,7 +38,7 @@ def test_every_cycle_is_told(tmp_path: Path) -> None:
 
 
 def test_a_workflow_may_read_its_own_previous_output(tmp_path: Path) -> None:
-    """Consuming what the same workflow produces is no cycle (R1.3)."""
+    """Consuming what the same workflow produces is no cycle (docs/semantics.md#R1.3)."""
     project = loaded(tmp_path, flows(a=minimal("a", consumes="a")))
     assert project.workflows[0].policy.inputs == ()
 
@@ -108,7 +108,7 @@ def test_step_ids_are_unique_and_steps_do_not_wait_for_each_other(tmp_path: Path
 
 
 def test_an_undeclared_input_is_a_warning_and_strictly_an_error(tmp_path: Path) -> None:
-    """What nobody produces and no source declares is told with the nearest known asset (R3.2)."""
+    """What nobody produces and no source declares is told with the nearest known asset (docs/semantics.md#R3.2)."""
     files = flows(a=minimal("a", produces="flights.clean"), b=minimal("b", consumes="flights.claen other"))
     sentences = (
         (
@@ -128,7 +128,7 @@ def test_a_broken_producer_does_not_make_its_consumers_wrong(tmp_path: Path) -> 
 
 
 def test_idle_fields_on_an_input_are_warned_about(tmp_path: Path) -> None:
-    """Only onUpstreamUpdate has an effect on an input (R2.3)."""
+    """Only onUpstreamUpdate has an effect on an input (docs/semantics.md#R2.3)."""
     block = "{assetId: s, autoMaterialize: {onUpstreamUpdate: true, priority: 3, debounce: 1s}}"
     text = minimal("a").replace("consumes: []", f"consumes: [{block}]")
     project = loaded(tmp_path, {**flows(a=text), "sources/s.json": '{"assetId": "s"}'})

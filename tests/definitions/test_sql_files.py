@@ -70,7 +70,10 @@ def test_each_output_may_have_a_file(tmp_path: Path) -> None:
 
 
 def test_a_change_of_the_file_is_a_change_of_the_job(tmp_path: Path) -> None:
-    """R1.2: other SQL is another job; a comment is another definition of the same job; in place it is the same job."""
+    """Other SQL is another job; a comment is another definition of the same job; in place it is the same job.
+
+    See docs/semantics.md#R1.2.
+    """
     first = loaded(tmp_path, files(clean_sql="SELECT a FROM flights_raw")).workflows[0]
     comment = loaded(tmp_path, files(clean_sql="SELECT a -- why\nFROM flights_raw")).workflows[0]
     other = loaded(tmp_path, files(clean_sql="SELECT b FROM flights_raw")).workflows[0]

@@ -1,4 +1,7 @@
-"""The Delta log (R9.7): what others read is what was published, at every version, and the log can be written again."""
+"""The Delta log: what others read is what was published, at every version, and the log can be written again.
+
+See docs/semantics.md#R9.7.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +131,7 @@ def test_partitions_are_read_from_the_names_of_directories(table: Table) -> None
 
 
 def test_a_commit_that_is_there_is_left_and_another_one_is_a_conflict(table: Table) -> None:
-    """R9.7: writing again changes nothing; what somebody else wrote is not written over."""
+    """Writing again changes nothing; what somebody else wrote is not written over (docs/semantics.md#R9.7)."""
     version = table.publish(table.part("r1", pl.DataFrame({"x": [1]})))
     actions = commit("a", None, version, {})
     assert not table.log.write(0, actions)

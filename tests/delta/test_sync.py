@@ -1,4 +1,4 @@
-"""The Delta logs follow what was published, in order, whatever fails (R9.7)."""
+"""The Delta logs follow what was published, in order, whatever fails (docs/semantics.md#R9.7)."""
 
 from __future__ import annotations
 
@@ -163,7 +163,10 @@ def test_a_repaired_log_begins_where_the_files_do(table: Table) -> None:
 
 
 def test_a_repair_keeps_what_is_published_meanwhile(table: Table) -> None:
-    """R9.7: while the log is written anew no scribe writes to it, or the repair would remove what it does not know."""
+    """While the log is written anew no scribe writes to it, or the repair would remove what it does not know.
+
+    See docs/semantics.md#R9.7.
+    """
     table.publish(1)
     table.write()
 
@@ -255,7 +258,7 @@ DAMAGES = (nothing, cleaned, broken, foreign, misled)
 def test_the_newest_version_is_whole_while_the_log_is_repaired(
     table: Table, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
 ) -> None:
-    """Promise 7: after every step of a repair a reader finds all rows, and afterwards those of every version."""
+    """After every step of a repair a reader finds all rows, and afterwards those of every version."""
     monkeypatch.setattr("freshline.delta.sync.CHECKPOINT_EVERY", 3)
     monkeypatch.setattr("freshline.delta.repair.LISTED_S", 0)
     appended(table)
@@ -311,7 +314,7 @@ def readable(table: Table, version: int) -> Rows | None:
 def test_a_repair_that_is_killed_tells_nothing_wrong_and_is_done_by_the_next_version(
     table: Table, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], done: int
 ) -> None:
-    """Promise 7: however many files of the new log are there, the newest version is right, if there is any to be read.
+    """However many files of the new log are there, the newest version is right, if there is any to be read.
 
     So is every other version from the moment on in which wrong commits were removed; and the scribe needs no help.
     """
@@ -347,7 +350,7 @@ def test_a_repair_that_is_killed_tells_nothing_wrong_and_is_done_by_the_next_ver
 
 
 def test_no_version_becomes_wrong_while_the_log_is_repaired(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise 7: after every single file a version that was right is right or cannot be read, the newest one is right.
+    """After every single file a version that was right is right or cannot be read, the newest one is right.
 
     A checkpoint may be all that keeps wrong commits before it from being read, so these have to go first.
     """
@@ -388,7 +391,7 @@ def test_no_version_becomes_wrong_while_the_log_is_repaired(table: Table, monkey
 
 
 def test_a_reader_is_not_disturbed_by_repairs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise 7: also if it has begun to read before the repair."""
+    """Also if it has begun to read before the repair."""
     monkeypatch.setattr("freshline.delta.sync.CHECKPOINT_EVERY", 3)
     appended(table)
     over = threading.Event()
@@ -468,7 +471,7 @@ def test_a_long_log_has_checkpoints(table: Table, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_warehouse_of_others_is_left_alone(table: Table) -> None:
-    """R12.3: no log is written where the files are not ours, or where there are none."""
+    """No log is written where the files are not ours, or where there are none (docs/semantics.md#R12.3)."""
     table.publish(1)
     shutil.rmtree(table.lab.warehouse)
     assert table.write() == 0

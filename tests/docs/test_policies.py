@@ -204,7 +204,7 @@ def test_cron_at_clock_changes(row: list[str]) -> None:
 
 
 def test_a_max_age_alerts_once_and_runs_nothing() -> None:
-    """R8.4: an asset that nobody refreshes is overdue once."""
+    """An asset that nobody refreshes is overdue once (docs/semantics.md#R8.4)."""
     text = """
 slug: kept
 steps:
@@ -313,7 +313,7 @@ def test_an_expiry_does_not_settle() -> None:
 
 
 def test_a_mixed_run_is_followed_by_care() -> None:
-    """ADR 0004: after a mix, an input that comes through the ancestor in motion is waited with, too."""
+    """After a mix, an input that comes through the ancestor in motion is waited with, too (ADR 0004)."""
     chain = given(example("clean")).report("orders").start("clean").report("orders")
     mixed = chain.advance(minutes=30).expect_run("report", mixed=True).succeed("report")
     mixed.succeed("clean").expect_runs("clean").expect_held("report", "waiting-for-upstream")

@@ -183,7 +183,10 @@ def test_a_step_can_be_stopped_and_the_slot_used_again(connect: ConnectServer, b
 
 
 def test_whoever_comes_next_ends_what_a_lost_runner_left(connect: ConnectServer, bench: Bench, project: Path) -> None:
-    """A session outlives its runner on the server; the next step ends it, and it takes no more work (R12.1)."""
+    """A session outlives its runner on the server; the next step ends it, and it takes no more work.
+
+    See docs/semantics.md#R12.1.
+    """
     lost, session = Bench(project, runner_on(connect, project)), str(uuid4())
 
     def kill_runner() -> None:

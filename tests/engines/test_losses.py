@@ -90,7 +90,10 @@ def _no_spark(deployment: Deployment) -> bool:
 def test_a_run_goes_back_when_the_connect_server_is_lost(
     deployment: Deployment, connect: ConnectServer, tmp_path: Path, back: str
 ) -> None:
-    """SIGKILL of the server: the run is queued again, no failure of its workflow (R7.1), and succeeds later."""
+    """SIGKILL of the server: the run is queued again, no failure of its workflow, and succeeds later.
+
+    See docs/semantics.md#R7.1.
+    """
     deployment.environ |= {"FRESHLINE_SPARK_REMOTE": connect.url, "FRESHLINE_SPARK_TOKEN": TOKEN}
     marks = begin(deployment, tmp_path)
     wait_until(lambda: list(marks.iterdir()), 120, what="work on the server")

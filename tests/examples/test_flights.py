@@ -166,7 +166,10 @@ def test_the_demo_plays_through(played: Played) -> None:
 @pytest.mark.process
 @pytest.mark.timeout(900)
 def test_polars_and_duckdb_read_what_spark_reads(played: Played, tmp_path: Path) -> None:
-    """Every table of the demo, at its first and at its last version, has the same rows for all three (R9.7)."""
+    """Every table of the demo, at its first and at its last version, has the same rows for all three.
+
+    See docs/semantics.md#R9.7.
+    """
     versions = {asset: found for asset, found in _versions(played.project).items() if found}
     assert len(versions) == TABLES
     warehouse = played.project / ".freshline" / "warehouse"

@@ -157,7 +157,7 @@ def outputs(definition: dict[str, Any]) -> list[str]:
 
 
 def reads(definition: dict[str, Any]) -> dict[str, bool]:
-    """The assets that a definition consumes, and whether a change of each may cause a run (R2.3)."""
+    """The assets that a definition consumes, and whether a change of each may cause a run (docs/semantics.md#R2.3)."""
     auto = definition["steps"][0]["produces"][0]["autoMaterialize"]
     usual = auto.get("enabled", True) and auto["onUpstreamUpdate"]
     return {

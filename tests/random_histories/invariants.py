@@ -13,39 +13,39 @@ from tests.store_harness import Lab
 
 # Each query finds what must not be there.
 AT_EVERY_STEP = {
-    "two active automatic runs of one workflow (promise 2)": """
+    "two active automatic runs of one workflow (no duplicate)": """
         SELECT workflow_id FROM runs WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize'
          GROUP BY workflow_id HAVING count(*) > 1""",
-    "two running runs of one workflow (R6.4)": """
+    "two running runs of one workflow (docs/semantics.md#R6.4)": """
         SELECT workflow_id FROM runs WHERE status = 'running' GROUP BY workflow_id HAVING count(*) > 1""",
-    "published by an attempt that had lost its run (promise 6)": """
+    "published by an attempt that had lost its run (stale workers are harmless)": """
         SELECT s.asset_id FROM snapshots s JOIN runs r ON r.id = s.run_id
          WHERE s.attempt <> r.attempt OR r.status <> 'succeeded'""",
-    "queued in a pause (R8.3)": """
+    "queued in a pause (docs/semantics.md#R8.3)": """
         SELECT r.id FROM runs r JOIN workflows w ON w.id = r.workflow_id
          WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
            AND r.queued_at >= w.paused_at
            AND (w.paused_until IS NULL OR w.paused_until > r.queued_at)""",
-    "more runs than the pool has slots (R11.8)": """
+    "more runs than the pool has slots (docs/semantics.md#R11.8)": """
         SELECT p.name FROM pools p JOIN runs r ON r.pool = p.name AND r.status = 'running'
          GROUP BY p.name, p.slots HAVING count(*) > p.slots""",
 }
 AT_THE_END = {
-    "a run without its decision (promise 10)": """
+    "a run without its decision (explainable)": """
         SELECT r.id FROM runs r WHERE r.trigger_type = 'auto-materialize'
            AND NOT EXISTS (SELECT FROM decisions d WHERE d.id = r.decision_id)""",
-    "a snapshot that does not say what its run read (R6.1)": """
+    "a snapshot that does not say what its run read (docs/semantics.md#R6.1)": """
         SELECT s.asset_id, s.sequence FROM snapshots s JOIN runs r ON r.id = s.run_id WHERE s.inputs <> r.pins""",
-    "outputs of a run that were published apart (promise 7)": """
+    "outputs of a run that were published apart (published as a whole)": """
         SELECT r.id FROM runs r WHERE r.status = 'succeeded' AND (SELECT count(*) FROM snapshots s
                WHERE s.run_id = r.id) <> jsonb_array_length(r.result -> 'assets')""",
-    "a production without its event (promise 7)": """
+    "a production without its event (published as a whole)": """
         SELECT s.asset_id, s.sequence FROM snapshots s WHERE NOT EXISTS (
                SELECT FROM events e WHERE e.id = s.event_id AND e.type = 'asset.produced')""",
-    "a timer that fired early (promise 8)": """
+    "a timer that fired early (durable timers)": """
         SELECT e.id FROM events e WHERE e.type = 'asset.expired'
            AND (e.data ->> 'expiresAt')::timestamptz > e.time""",
-    "a breaker that was told twice (promise 5)": """
+    "a breaker that was told twice (backoff holds)": """
         SELECT x.subject FROM (SELECT e.subject, e.type, lag(e.type) OVER (PARTITION BY subject ORDER BY time, id)
                AS before FROM events e WHERE e.type ~ '^materializer.breaker') x
          WHERE x.type = coalesce(x.before, 'materializer.breaker.closed')""",
@@ -74,7 +74,7 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
 """
-# Promise 1: healthy are automatic workflows whose inputs exist and are not too old.
+# No lost update: healthy are automatic workflows whose inputs exist and are not too old.
 HEALTHY = """
   FROM workflows w LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE w.automatic AND w.retired_at IS NULL AND NOT EXISTS (
@@ -83,28 +83,30 @@ HEALTHY = """
                * interval '1 ms' < %(now)s))
 """
 WHEN_SETTLED = {
-    "not computed from the current versions (promise 1)": f"""
+    "not computed from the current versions (no lost update)": f"""
         SELECT w.slug {HEALTHY} AND w.policy ->> 'when' = 'any' AND EXISTS (
                SELECT FROM edges e JOIN heads h ON h.asset_id = e.asset_id WHERE e.workflow_id = w.id AND e.triggers
                   AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion'))""",
-    "behind its last complete round (promise 1, R1.4)": f"""
+    "behind its last complete round (no lost update, docs/semantics.md#R1.4)": f"""
         SELECT w.slug {HEALTHY} AND w.policy ->> 'when' = 'all' AND (
                SELECT bool_and(h.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0))
                       AND bool_or(h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion'))
                  FROM edges e JOIN heads h ON h.asset_id = e.asset_id WHERE e.workflow_id = w.id AND e.triggers)""",
-    "never produced (promise 1)": f"""
+    "never produced (no lost update)": f"""
         SELECT w.slug {HEALTHY} AND (w.policy ->> 'on_missing')::boolean AND EXISTS (
                SELECT FROM assets a LEFT JOIN heads h ON h.asset_id = a.id
                 WHERE a.producer_id = w.id AND h.asset_id IS NULL)""",
-    "made by an old job (promise 1, R1.2)": f"""
+    "made by an old job (no lost update, docs/semantics.md#R1.2)": f"""
         SELECT w.slug {HEALTHY} AND p.job_fingerprint <> w.job_fingerprint""",
-    "expired a while ago (promise 8)": f"""
+    "expired a while ago (durable timers)": f"""
         SELECT w.slug {HEALTHY} AND EXISTS (
                SELECT FROM assets a JOIN timers t ON t.asset_id = a.id WHERE a.producer_id = w.id
                   AND t.kind = 'expiry' AND t.expired_at < %(now)s - interval '2 minutes')""",
-    "a claim is stuck (promise 9)": "SELECT id FROM runs WHERE status = 'running' AND lease_until < %(now)s",
+    "a claim is stuck (self-healing)": "SELECT id FROM runs WHERE status = 'running' AND lease_until < %(now)s",
     "events were not absorbed": "SELECT event_id FROM inbox WHERE at < %(now)s",
-    "a committed event has no position (R11.5)": "SELECT id FROM events WHERE position IS NULL AND time < %(now)s",
+    "a committed event has no position (docs/semantics.md#R11.5)": (
+        "SELECT id FROM events WHERE position IS NULL AND time < %(now)s"
+    ),
 }
 
 
@@ -122,7 +124,7 @@ class Invariants:
 
     def after_step(self) -> None:
         """Safety."""
-        assert self.lab.forgotten() == 0, "a stale workflow that nothing will look at (R4.1)"
+        assert self.lab.forgotten() == 0, "a stale workflow that nothing will look at (docs/semantics.md#R4.1)"
         broken = self.broken(AT_EVERY_STEP)
         assert not broken, broken
         for run in self.lab.rows(QUEUED):
@@ -138,7 +140,7 @@ class Invariants:
             "SELECT id::text, pins, mixed FROM runs WHERE trigger_type = 'auto-materialize' AND attempt > 0"
         )
         moved = [run["id"] for run in started if self._judged.get(run["id"]) != (run["pins"], run["mixed"])]
-        assert not moved, f"read other versions than it was queued for (R6.1): {moved}"
+        assert not moved, f"read other versions than it was queued for (docs/semantics.md#R6.1): {moved}"
 
     def unsettled(self) -> list[str]:
         """What is still to be done before everything comes from current data."""
@@ -154,28 +156,33 @@ class Invariants:
     def _judge(self, run: Mapping[str, Any], *, new: bool) -> None:
         """A run was queued or renewed in the step before: it had a reason, no hold, and one generation to read."""
         name = f"{run['slug']} ({run['reason']}, {run['id']})"
-        assert run["pins"] == (run["heads"] or {}), f"{name} is not pinned to the heads (R6.2)"
-        assert run["needed"], f"{name} has no cause (promise 4)"
-        assert not run["incomplete"], f"{name} is ahead of its round (R1.4)"
+        assert run["pins"] == (run["heads"] or {}), f"{name} is not pinned to the heads (docs/semantics.md#R6.2)"
+        assert run["needed"], f"{name} has no cause (minimal)"
+        assert not run["incomplete"], f"{name} is ahead of its round (docs/semantics.md#R1.4)"
         if new:
             self._judge_holds(run, name)
         if not policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
             self.lineage.unbound.add(run["id"])
         elif not run["mixed"]:
-            assert not self.lineage.is_mix(run["pins"]), f"{name} would read a mix without saying so (promise 3)"
+            assert not self.lineage.is_mix(run["pins"]), f"{name} would read a mix without saying so (glitch-free)"
 
     def _judge_holds(self, run: Mapping[str, Any], name: str) -> None:
         definition, now = self.shape.definitions[run["slug"]], self.lab.now
         for window in definition.get("quietHours", ()):
-            assert not window["from"] <= f"{now:%H:%M}" < window["to"], f"{name} in quiet hours (R8.3)"
+            assert not window["from"] <= f"{now:%H:%M}" < window["to"], (
+                f"{name} in quiet hours (docs/semantics.md#R8.3)"
+            )
         interval = timedelta(milliseconds=policy(definition).get("minIntervalMs", 0))
         assert run["started_at"] is None or now >= run["started_at"] + interval, f"{name} too soon (minIntervalMs)"
         if run["failures"]:
-            assert now >= run["failed_at"] + _cooldown(definition, run), f"{name} in its cooldown (promise 5)"
+            assert now >= run["failed_at"] + _cooldown(definition, run), f"{name} in its cooldown (backoff holds)"
 
 
 def _cooldown(definition: Mapping[str, Any], run: Mapping[str, Any]) -> timedelta:
-    """R7.2, at least; an open breaker lets probes through that keep the longest distance (R7.3)."""
+    """docs/semantics.md#R7.2, at least; an open breaker lets probes through that keep the longest distance.
+
+    See docs/semantics.md#R7.3.
+    """
     base, longest = definition["backoff"]["baseMs"], definition["backoff"]["maxMs"]
     doubled = base * 2 ** (run["failures"] - 1)
     return timedelta(milliseconds=longest if run["breaker_at"] else min(longest, doubled))

@@ -52,7 +52,10 @@ def histories(url: str, seeds: range) -> None:
 
 
 def test_the_doctor_finds_nothing_in_histories_with_faults(database_url: str) -> None:
-    """Crashes, lost leases, pauses, applies and late commits are no faults of the store (R4.1, R8.1, R10.2)."""
+    """Crashes, lost leases, pauses, applies and late commits are no faults of the store.
+
+    See docs/semantics.md#R4.1, docs/semantics.md#R8.1, docs/semantics.md#R10.2.
+    """
     histories(database_url, range(500, 503))
 
 

@@ -1,4 +1,7 @@
-"""After random histories with faults every change has one fate, the one that all rows together tell (R5.5)."""
+"""After random histories with faults every change has one fate, the one that all rows together tell.
+
+See docs/semantics.md#R5.5.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def check_all(lab: Lab) -> Counter[str]:
 
 
 def test_every_change_has_the_fate_that_all_rows_tell(database_url: str) -> None:
-    """At rest each change was read by a run, or a newer one was; what was taken back needed no run (promise 1)."""
+    """At rest each change was read by a run, or a newer one was; what was taken back needed no run."""
     met: Counter[str] = Counter()
     with laboratory(database_url, lease_ms=LEASE_MS, poison=50) as lab:
         for seed in SEEDS:

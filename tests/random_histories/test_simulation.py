@@ -25,7 +25,7 @@ def simulate(url: str, seeds: range) -> None:
 
 @pytest.mark.parametrize("first", range(0, GATE, BLOCK))
 def test_histories_are_safe_and_converge(database_url: str, first: int) -> None:
-    """Promises 1 to 6 and 9 hold in histories with crashes, pauses and jumps of the clock."""
+    """The guarantees of docs/guarantees.md hold in histories with crashes, pauses and jumps of the clock."""
     simulate(database_url, range(first, first + BLOCK))
 
 

@@ -72,7 +72,7 @@ def test_a_message_is_a_report(lab: Lab, server: Server, intake: RedisConsumer) 
 
 
 def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: RedisConsumer) -> None:
-    """R3.3: without a version every message is a change, in the order of the stream."""
+    """Without a version every message is a change, in the order of the stream (docs/semantics.md#R3.3)."""
     for _ in range(3):
         say(server, assetId="a")
     intake.run_once()
@@ -81,7 +81,10 @@ def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: RedisConsum
 
 @pytest.mark.parametrize("name", ["key", "id"])
 def test_a_repetition_counts_once(lab: Lab, server: Server, intake: RedisConsumer, name: str) -> None:
-    """R3.3: producers may repeat; the key, or the id of a CloudEvent, says that it is the same report."""
+    """Producers may repeat; the key, or the id of a CloudEvent, says that it is the same report.
+
+    See docs/semantics.md#R3.3.
+    """
     for _ in range(3):
         say(server, assetId="a", **{name: "one"})
     intake.run_once()
@@ -93,7 +96,7 @@ def test_a_repetition_counts_once(lab: Lab, server: Server, intake: RedisConsume
 
 
 def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, intake: RedisConsumer) -> None:
-    """R3.3: a message that comes late is recorded, and the head stays."""
+    """A message that comes late is recorded, and the head stays (docs/semantics.md#R3.3)."""
     say(server, assetId="a", dataVersion="new", sequence=9)
     say(server, assetId="a", dataVersion="old", sequence=3)
     intake.run_once()

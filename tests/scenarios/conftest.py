@@ -11,7 +11,10 @@ from tests.store_harness import Lab, laboratory
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The real store and services on a fresh database; whatever happened, nothing stale is forgotten (R4.1)."""
+    """The real store and services on a fresh database; whatever happened, nothing stale is forgotten.
+
+    See docs/semantics.md#R4.1.
+    """
     with laboratory(database_url) as lab:
         yield lab
         assert lab.forgotten() == 0, "the sweep found stale workflows that nobody would look at"

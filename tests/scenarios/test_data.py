@@ -1,4 +1,8 @@
-"""Data and owners (scenarios 33, 35, 37, 38): versions, moved assets, several projects."""
+"""Data and owners: versions, moved assets, several projects.
+
+See docs/scenarios.md#scenario-33, docs/scenarios.md#scenario-35, docs/scenarios.md#scenario-37,
+docs/scenarios.md#scenario-38.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from tests.store_harness import Lab, workflow
 
 
 def test_identical_content_stops_the_wave(lab: Lab) -> None:
-    """Scenario 33, promise 4: a producer that runs again with the same result wakes nobody."""
+    """A producer that runs again with the same result wakes nobody (docs/scenarios.md#scenario-33)."""
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     lab.report("a", "1")
     assert lab.work(b="same") == ["b", "c"]
@@ -24,11 +28,14 @@ def test_identical_content_stops_the_wave(lab: Lab) -> None:
     assert lab.one("SELECT changed FROM snapshots WHERE asset_id = 'b' AND sequence = 2") is False
     assert lab.state("b")["avoided"] == 1
     looks = lab.one("SELECT sum(count) FROM decisions d JOIN workflows w ON w.id = workflow_id WHERE slug = 'c'")
-    assert looks == decisions, "c was not even looked at (R9.3)"
+    assert looks == decisions, "c was not even looked at (docs/semantics.md#R9.3)"
 
 
 def test_an_unchanged_output_keeps_the_heads_table(lab: Lab) -> None:
-    """R9.3: an equal output keeps the directory and the table version; a changed one gets the next."""
+    """An equal output keeps the directory and the table version; a changed one gets the next.
+
+    See docs/semantics.md#R9.3.
+    """
     lab.apply(workflow("b", "a"))
     seen = []
     for number, version in enumerate(["x", "x", "y"]):
@@ -42,7 +49,7 @@ def test_an_unchanged_output_keeps_the_heads_table(lab: Lab) -> None:
 
 
 def test_an_output_without_a_version_counts_as_changed(lab: Lab) -> None:
-    """Scenario 33: a missing data version is never taken for an equal one."""
+    """A missing data version is never taken for an equal one (docs/scenarios.md#scenario-33)."""
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     for version in "12":
         lab.report("a", version)
@@ -52,7 +59,10 @@ def test_an_output_without_a_version_counts_as_changed(lab: Lab) -> None:
 
 
 def test_partition_keys_are_refused_for_now(lab: Lab) -> None:
-    """Scenario 35: until partitions are built, a non-empty key is refused with a sentence, everywhere."""
+    """Until partitions are built, a non-empty key is refused with a sentence, everywhere.
+
+    See docs/scenarios.md#scenario-35.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     for ask in (
@@ -66,7 +76,7 @@ def test_partition_keys_are_refused_for_now(lab: Lab) -> None:
 
 
 def test_a_snapshot_says_what_it_stems_from(lab: Lab) -> None:
-    """R4.6: each snapshot stores its inputs and the versions of the sources behind them."""
+    """Each snapshot stores its inputs and the versions of the sources behind them (docs/semantics.md#R4.6)."""
     lab.apply(workflow("b", "a"), workflow("c", "x"), workflow("d", "b c"))
     lab.report("a", "1")
     lab.report("x", "7")
@@ -80,7 +90,10 @@ def test_a_snapshot_says_what_it_stems_from(lab: Lab) -> None:
 
 
 def test_an_asset_that_moved_is_not_published_by_its_former_owner(lab: Lab) -> None:
-    """Scenario 37, R10.2: a running run finishes, but what its workflow no longer owns stays untouched."""
+    """A running run finishes, but what its workflow no longer owns stays untouched.
+
+    See docs/scenarios.md#scenario-37, docs/semantics.md#R10.2.
+    """
     lab.apply(workflow("old", "a", outputs=["kept", "moved"]))
     lab.report("a", "1")
     lab.work()
@@ -97,7 +110,10 @@ def test_an_asset_that_moved_is_not_published_by_its_former_owner(lab: Lab) -> N
 
 
 def test_a_retired_workflow_publishes_nothing(lab: Lab) -> None:
-    """R10.2: its running run ends, its asset becomes a source with its last head, and may be reported."""
+    """Its running run ends, its asset becomes a source with its last head, and may be reported.
+
+    See docs/semantics.md#R10.2.
+    """
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     lab.report("a", "1")
     lab.work()
@@ -115,7 +131,7 @@ def test_a_retired_workflow_publishes_nothing(lab: Lab) -> None:
 
 
 def test_a_slug_that_comes_back_keeps_its_history(lab: Lab) -> None:
-    """R10.2: a re-added workflow knows what it has read, and runs only if that is out of date."""
+    """A re-added workflow knows what it has read, and runs only if that is out of date (docs/semantics.md#R10.2)."""
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.work()
@@ -133,7 +149,10 @@ def test_a_slug_that_comes_back_keeps_its_history(lab: Lab) -> None:
 
 
 def test_two_applies_at_once_leave_one_owner(lab: Lab) -> None:
-    """Scenario 37: two projects claim one asset at the same time: one wins, the other is refused as a whole."""
+    """Two projects claim one asset at the same time: one wins, the other is refused as a whole.
+
+    See docs/scenarios.md#scenario-37.
+    """
     lab.apply(workflow("root", "a"))
     outcomes: list[object] = []
 
@@ -157,7 +176,10 @@ def test_two_applies_at_once_leave_one_owner(lab: Lab) -> None:
 
 
 def test_projects_leave_each_other_alone(lab: Lab) -> None:
-    """Scenario 38, R10.1: team B's apply retires nothing of team A, and waves cross projects."""
+    """Team B's apply retires nothing of team A, and waves cross projects.
+
+    See docs/scenarios.md#scenario-38, docs/semantics.md#R10.1.
+    """
     lab.apply(workflow("b", "a"), name="team-a", sources=("a",))
     plan = lab.apply(workflow("c", "b"), name="team-b")
     assert (plan.added, plan.retired) == (["c"], [])
@@ -195,7 +217,10 @@ def test_projects_leave_each_other_alone(lab: Lab) -> None:
     ],
 )
 def test_clashes_with_another_project_are_refused(lab: Lab, second: dict[str, object], message: str) -> None:
-    """R10.1: slugs and asset ids are global; a clash is refused with who has it, and nothing is stored."""
+    """Slugs and asset ids are global; a clash is refused with who has it, and nothing is stored.
+
+    See docs/semantics.md#R10.1.
+    """
     lab.apply(workflow("b", "a"), name="team-a", sources=("a",))
     before = lab.rows("SELECT * FROM assets ORDER BY id")
     workflows = second.pop("workflows", [])
@@ -205,7 +230,10 @@ def test_clashes_with_another_project_are_refused(lab: Lab, second: dict[str, ob
 
 
 def test_a_source_that_others_still_consume_can_be_given_up(lab: Lab) -> None:
-    """R3: a project that no longer declares a source leaves the asset to whoever declares it next."""
+    """A project that no longer declares a source leaves the asset to whoever declares it next.
+
+    See docs/semantics.md#R3.
+    """
     lab.apply(workflow("b", "a"), name="team-a", sources=("a",))
     lab.apply(workflow("b", "a"), name="team-a")
     lab.apply(name="team-b", sources=("a",))

@@ -30,7 +30,7 @@ LONGEST_COOLDOWN = timedelta(minutes=30)
 def test_twenty_settled_changes_are_twenty_joins(
     lab: Lab, shape: tuple[dict[str, Any], ...], seconds: dict[str, float]
 ) -> None:
-    """Scenario 11, promise 3: D runs exactly once per change of A, never mixed, on one generation of A."""
+    """D runs exactly once per change of A, never mixed, on one generation of A (docs/scenarios.md#scenario-11)."""
     lab.apply(*shape)
     factory = Factory(lab, seconds)
     for change in range(CHANGES + 1):  # the first one is the first data that there is
@@ -43,7 +43,10 @@ def test_twenty_settled_changes_are_twenty_joins(
 
 @pytest.mark.parametrize("hours", [1, pytest.param(10, marks=[pytest.mark.full, pytest.mark.timeout(1800)])])
 def test_a_chain_below_a_fast_source_keeps_every_pace(lab: Lab, hours: int) -> None:
-    """Scenario 0, R4.2: the source is faster than the first step for hours; no level starves, none runs for nothing."""
+    """The source is faster than the first step for hours; no level starves, none runs for nothing.
+
+    See docs/scenarios.md#scenario-0, docs/semantics.md#R4.2.
+    """
     lab.apply(*CHAIN)
     factory, end = Factory(lab, SECONDS), lab.later(hours=hours)
     while lab.now < end:
@@ -71,7 +74,10 @@ def test_a_chain_below_a_fast_source_keeps_every_pace(lab: Lab, hours: int) -> N
     ],
 )
 def test_an_asset_that_fails_for_days_is_tried_rarely(lab: Lab, every: timedelta, during: timedelta) -> None:
-    """Scenario 16, R7.3: new data all the time, runs <= budget + T/maxMs + 1, one event; mended, a probe closes it."""
+    """New data all the time, runs <= budget + T/maxMs + 1, one event; mended, a probe closes it.
+
+    See docs/scenarios.md#scenario-16, docs/semantics.md#R7.3.
+    """
     lab.apply(workflow("b", "a"))
     begin, failed = lab.now, 0
     while lab.now < begin + during:

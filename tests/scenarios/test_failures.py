@@ -1,4 +1,4 @@
-"""Failures (scenarios 16 to 22): backoff holds, breakers open once, nothing is published by mistake."""
+"""Failures: backoff holds, breakers open once, nothing is published by mistake (docs/scenarios.md#failures)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def queued(lab: Lab, **more: Any) -> None:
 
 
 def test_an_asset_that_always_fails_is_tried_rarely(lab: Lab) -> None:
-    """Scenario 16, R7.3: new data every half hour and nothing but failures: budget + T/maxMs + 1 runs, one event."""
+    """New data every half hour and nothing but failures: budget + T/maxMs + 1 runs, one event.
+
+    See docs/scenarios.md#scenario-16, docs/semantics.md#R7.3.
+    """
     hours = 15
     queued(lab, backoff={"baseMs": MINUTE, "maxMs": 180 * MINUTE, "budget": 3})
     begin = lab.now
@@ -44,7 +47,7 @@ def test_an_asset_that_always_fails_is_tried_rarely(lab: Lab) -> None:
 
 
 def test_an_unreachable_engine_opens_no_breaker(lab: Lab) -> None:
-    """Scenario 16, R7.1: the worker hands the run back, and nothing is counted."""
+    """The worker hands the run back, and nothing is counted (docs/scenarios.md#scenario-16, docs/semantics.md#R7.1)."""
     queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
     for _ in range(10):
         run = lab.start()
@@ -56,7 +59,10 @@ def test_an_unreachable_engine_opens_no_breaker(lab: Lab) -> None:
 
 
 def test_a_cooldown_survives_everything_and_ends_by_itself(lab: Lab) -> None:
-    """Scenario 17, promise 5: no run before the cooldown ends, then a retry without any new event; it doubles."""
+    """No run before the cooldown ends, then a retry without any new event; it doubles.
+
+    See docs/scenarios.md#scenario-17.
+    """
     queued(lab)
     lab.fail(lab.start())
     lab.settle()
@@ -84,7 +90,7 @@ def test_a_cooldown_survives_everything_and_ends_by_itself(lab: Lab) -> None:
 
 
 def test_a_failed_refresh_does_not_end_a_ttl_loop(lab: Lab) -> None:
-    """Scenario 17: after a failure the next refresh comes by itself."""
+    """After a failure the next refresh comes by itself (docs/scenarios.md#scenario-17)."""
     lab.apply(workflow("b", "a", freshness={"ttlMs": 10 * MINUTE}))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -99,7 +105,10 @@ def test_a_failed_refresh_does_not_end_a_ttl_loop(lab: Lab) -> None:
 
 
 def test_a_failure_counts_once(lab: Lab) -> None:
-    """Scenario 18: a second report of one failure, and a late one after a newer success, change nothing."""
+    """A second report of one failure, and a late one after a newer success, change nothing.
+
+    See docs/scenarios.md#scenario-18.
+    """
     queued(lab)
     run = lab.start()
     lab.fail(run)
@@ -113,7 +122,10 @@ def test_a_failure_counts_once(lab: Lab) -> None:
 
 
 def test_a_canceled_run_is_not_asked_for_again(lab: Lab) -> None:
-    """Scenario 19, R5.3: the same versions stay canceled until a version, the definition or a reset differs."""
+    """The same versions stay canceled until a version, the definition or a reset differs.
+
+    See docs/scenarios.md#scenario-19, docs/semantics.md#R5.3.
+    """
     queued(lab)
     assert lab.store.cancel(str(lab.runs("b")[0]["id"])) == "canceled"
     assert lab.work() == []
@@ -125,7 +137,7 @@ def test_a_canceled_run_is_not_asked_for_again(lab: Lab) -> None:
 
 
 def test_a_reset_lets_a_canceled_run_come_back(lab: Lab) -> None:
-    """R5.3: `reset` ends `canceled`, at once."""
+    """`reset` ends `canceled`, at once (docs/semantics.md#R5.3)."""
     queued(lab)
     lab.store.cancel(str(lab.runs("b")[0]["id"]))
     assert lab.work() == []
@@ -134,7 +146,7 @@ def test_a_reset_lets_a_canceled_run_come_back(lab: Lab) -> None:
 
 
 def test_a_running_run_is_canceled_through_its_worker(lab: Lab) -> None:
-    """R5.3: the worker hears of it with its heartbeat, ends the run, and nothing is published."""
+    """The worker hears of it with its heartbeat, ends the run, and nothing is published (docs/semantics.md#R5.3)."""
     queued(lab)
     run = lab.start()
     held = [{"id": run.id, "attempt": run.attempt}]
@@ -149,7 +161,7 @@ def test_a_running_run_is_canceled_through_its_worker(lab: Lab) -> None:
 
 
 def test_a_canceled_run_of_a_dead_worker_ends(lab: Lab) -> None:
-    """R5.3, promise 9: nobody has to live for a cancellation to take effect."""
+    """Nobody has to live for a cancellation to take effect (docs/semantics.md#R5.3)."""
     queued(lab)
     run = lab.start()
     lab.store.cancel(run.id)
@@ -161,7 +173,7 @@ def test_a_canceled_run_of_a_dead_worker_ends(lab: Lab) -> None:
 
 
 def test_a_canceled_run_that_is_handed_back_ends(lab: Lab) -> None:
-    """R5.3: a worker that leaves does not bring a canceled run back into the queue."""
+    """A worker that leaves does not bring a canceled run back into the queue (docs/semantics.md#R5.3)."""
     queued(lab)
     run = lab.start()
     lab.store.cancel(run.id)
@@ -181,7 +193,7 @@ def test_canceling_what_is_over_or_unknown(lab: Lab) -> None:
 
 
 def test_a_recovered_parent_rearms_its_child(lab: Lab) -> None:
-    """Scenario 19: a child of a failed parent runs when the parent recovers."""
+    """A child of a failed parent runs when the parent recovers (docs/scenarios.md#scenario-19)."""
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     lab.report("a", "1")
     lab.settle()
@@ -193,7 +205,7 @@ def test_a_recovered_parent_rearms_its_child(lab: Lab) -> None:
 
 
 def test_a_failed_run_publishes_nothing(lab: Lab) -> None:
-    """Scenario 20: outputs that were staged before the failure stay invisible."""
+    """Outputs that were staged before the failure stay invisible (docs/scenarios.md#scenario-20)."""
     queued(lab)
     run = lab.start()
     lab.store.begin_step(run.id, run.attempt, "work", 1)
@@ -204,7 +216,10 @@ def test_a_failed_run_publishes_nothing(lab: Lab) -> None:
 
 
 def test_a_poisonous_run_fails_after_five_workers(lab: Lab) -> None:
-    """Scenario 21, R12.2: a run that kills its workers has a finite number of attempts, and then its cooldown."""
+    """A run that kills its workers has a finite number of attempts, and then its cooldown.
+
+    See docs/scenarios.md#scenario-21, docs/semantics.md#R12.2.
+    """
     queued(lab)
     for _ in range(5):
         lab.start()
@@ -217,7 +232,10 @@ def test_a_poisonous_run_fails_after_five_workers(lab: Lab) -> None:
 
 
 def test_lost_leases_and_hand_backs_are_no_failures(lab: Lab) -> None:
-    """R7.1, R12.2: a lost worker is not counted as a failure, a hand-back not even as a crash."""
+    """A lost worker is not counted as a failure, a hand-back not even as a crash.
+
+    See docs/semantics.md#R7.1, docs/semantics.md#R12.2.
+    """
     queued(lab)
     for _ in range(10):
         run = lab.start()
@@ -232,7 +250,10 @@ def test_lost_leases_and_hand_backs_are_no_failures(lab: Lab) -> None:
 
 @pytest.mark.parametrize("rescued", [False, True])
 def test_a_lease_that_was_lost_without_a_crash_is_no_step_towards_poison(lab: Lab, *, rescued: bool) -> None:
-    """R12.2: a worker that was only stopped, or cut off from the database, says so when it comes back."""
+    """A worker that was only stopped, or cut off from the database, says so when it comes back.
+
+    See docs/semantics.md#R12.2.
+    """
     queued(lab)
     for attempt in range(1, 11):
         run = lab.start()
@@ -245,7 +266,10 @@ def test_a_lease_that_was_lost_without_a_crash_is_no_step_towards_poison(lab: La
 
 
 def test_a_run_that_takes_spark_along_again_and_again_fails(lab: Lab) -> None:
-    """R7.1, R12.2: losing Spark is no failure of the workflow, but not without end: the job may be the cause."""
+    """Losing Spark is no failure of the workflow, but not without end: the job may be the cause.
+
+    See docs/semantics.md#R7.1, docs/semantics.md#R12.2.
+    """
     queued(lab)
     for _ in range(5):
         run = lab.start()
@@ -255,7 +279,7 @@ def test_a_run_that_takes_spark_along_again_and_again_fails(lab: Lab) -> None:
 
 
 def test_a_worker_that_comes_back_excuses_its_own_attempt_only(lab: Lab) -> None:
-    """R12.2: attempts of others count on, and so does the lease of who has the run now."""
+    """Attempts of others count on, and so does the lease of who has the run now (docs/semantics.md#R12.2)."""
     queued(lab)
     for _ in range(2):
         run = lab.start()
@@ -268,7 +292,7 @@ def test_a_worker_that_comes_back_excuses_its_own_attempt_only(lab: Lab) -> None
 
 
 def test_a_broken_policy_stays_in_its_own_workflow(lab: Lab) -> None:
-    """Scenario 22, promise 10: a definition that cannot be read is a visible failed decision; the others run."""
+    """A definition that cannot be read is a visible failed decision; the others run (docs/scenarios.md#scenario-22)."""
     lab.apply(*(workflow(slug, "a") for slug in "bcdef"))
     lab.rows("UPDATE workflows SET policy = '{}' WHERE slug = 'd' RETURNING 1")
     lab.report("a", "1")
@@ -284,7 +308,7 @@ def test_a_broken_policy_stays_in_its_own_workflow(lab: Lab) -> None:
 
 
 def test_a_broken_policy_does_not_stop_timers(lab: Lab) -> None:
-    """Scenario 22: the timers of other assets fire, and the broken one is told as well."""
+    """The timers of other assets fire, and the broken one is told as well (docs/scenarios.md#scenario-22)."""
     definitions = [workflow(slug, "a", freshness={"ttlMs": MINUTE}) for slug in "bc"]
     lab.apply(*definitions)
     lab.report("a", "1")
@@ -296,7 +320,10 @@ def test_a_broken_policy_does_not_stop_timers(lab: Lab) -> None:
 
 
 def test_an_evaluation_that_raises_stays_in_its_own_workflow(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 22: an error while deciding is stored with its text, has its own backoff, and heals by itself."""
+    """An error while deciding is stored with its text, has its own backoff, and heals by itself.
+
+    See docs/scenarios.md#scenario-22.
+    """
     lab.apply(workflow("b", "a"), workflow("c", "a"))
 
     def raising(policy: Policy, state: State, now: datetime, walk: Walk) -> Decision:
@@ -315,7 +342,7 @@ def test_an_evaluation_that_raises_stays_in_its_own_workflow(lab: Lab, monkeypat
 
 
 def test_a_success_that_leaves_its_cause_is_an_error_and_no_loop(lab: Lab) -> None:
-    """R1.5: a workflow whose success never brings its output is stopped after two repetitions."""
+    """A workflow whose success never brings its output is stopped after two repetitions (docs/semantics.md#R1.5)."""
     lab.apply(workflow("b", "a", outputs=["b", "never"]))
     lab.report("a", "1")
     for _ in range(3):
@@ -326,7 +353,7 @@ def test_a_success_that_leaves_its_cause_is_an_error_and_no_loop(lab: Lab) -> No
 
 
 def test_an_optional_output_may_be_left_out(lab: Lab) -> None:
-    """R7.4: it is not missing afterwards, and its freshness clock restarts."""
+    """It is not missing afterwards, and its freshness clock restarts (docs/semantics.md#R7.4)."""
     definition = workflow("b", "a", outputs=["b", "extra"], freshness={"ttlMs": 10 * MINUTE})
     definition["steps"][0]["produces"][1]["optional"] = True
     lab.apply(definition)
@@ -347,7 +374,10 @@ def test_an_optional_output_may_be_left_out(lab: Lab) -> None:
 
 
 def test_a_manual_run_ignores_holds_and_its_success_counts(lab: Lab) -> None:
-    """R6.5: it is pinned when requested, comes first, closes the breaker, and what it read is handled."""
+    """It is pinned when requested, comes first, closes the breaker, and what it read is handled.
+
+    See docs/semantics.md#R6.5.
+    """
     queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
     lab.fail(lab.start())
     lab.settle()
@@ -369,7 +399,7 @@ def test_a_manual_run_ignores_holds_and_its_success_counts(lab: Lab) -> None:
 
 
 def test_a_manual_failure_is_not_counted(lab: Lab) -> None:
-    """R7.1: manual runs neither cool a workflow down nor open its breaker."""
+    """Manual runs neither cool a workflow down nor open its breaker (docs/semantics.md#R7.1)."""
     queued(lab)
     assert lab.work() == ["b"]
     lab.store.request_run("b")
@@ -397,7 +427,10 @@ def test_a_manual_run_without_data_is_refused(lab: Lab) -> None:
 
 
 def test_automatic_runs_wait_for_a_manual_one(lab: Lab) -> None:
-    """R6.4: at most one run of a workflow runs; the automatic one follows if something is still stale."""
+    """At most one run of a workflow runs; the automatic one follows if something is still stale.
+
+    See docs/semantics.md#R6.4.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.work()
@@ -411,7 +444,7 @@ def test_automatic_runs_wait_for_a_manual_one(lab: Lab) -> None:
 
 @pytest.mark.parametrize("how", ["reset", "definition"])
 def test_a_reset_or_a_new_definition_closes_the_breaker(lab: Lab, how: str) -> None:
-    """R7.3: failures are forgotten, the closing is told once, and the workflow runs at once."""
+    """Failures are forgotten, the closing is told once, and the workflow runs at once (docs/semantics.md#R7.3)."""
     queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
     lab.fail(lab.start())
     lab.settle()

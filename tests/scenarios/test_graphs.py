@@ -1,4 +1,4 @@
-"""Graphs (scenarios 11 to 14): joins read one generation, chains keep flowing, cycles are refused."""
+"""Graphs: joins read one generation, chains keep flowing, cycles are refused (docs/scenarios.md#graphs)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def settled(lab: Lab, *definitions: dict[str, object]) -> None:
 @pytest.mark.parametrize("shape", [DIAMOND, LONG_DIAMOND], ids=["two-branches", "short-cut"])
 @pytest.mark.parametrize("first", ["b", "c"])
 def test_a_diamond_joins_once(lab: Lab, shape: tuple[dict[str, object], ...], first: str) -> None:
-    """Scenario 11: D runs once per settled change of A, whichever branch is faster, on one generation."""
+    """D runs once per settled change of A, whichever branch is faster, on one generation.
+
+    See docs/scenarios.md#scenario-11.
+    """
     settled(lab, *shape)
     before = len(lab.runs("d"))
     lab.report("a", "1")
@@ -41,7 +44,7 @@ def test_a_diamond_joins_once(lab: Lab, shape: tuple[dict[str, object], ...], fi
 
 
 def test_several_diamonds_in_a_row_join_once_each(lab: Lab) -> None:
-    """Scenario 11: every workflow of a ladder of diamonds runs once per change of its source."""
+    """Every workflow of a ladder of diamonds runs once per change of its source (docs/scenarios.md#scenario-11)."""
     ladder = [workflow("a1", "a"), workflow("a2", "a"), workflow("b", "a1 a2")]
     ladder += [workflow("b1", "b"), workflow("b2", "b"), workflow("c", "b1 b2 a1")]
     settled(lab, *ladder)
@@ -51,7 +54,7 @@ def test_several_diamonds_in_a_row_join_once_each(lab: Lab) -> None:
 
 
 def test_a_branch_that_did_not_change_is_cut_off(lab: Lab) -> None:
-    """Scenario 11, promise 4: D joins once when one branch brings nothing new, and not at all when both do."""
+    """D joins once when one branch brings nothing new, and not at all when both do (docs/scenarios.md#scenario-11)."""
     settled(lab, *DIAMOND)
     same = lab.head("c")["data_version"]
     lab.report("a", "1")
@@ -63,7 +66,10 @@ def test_a_branch_that_did_not_change_is_cut_off(lab: Lab) -> None:
 
 @pytest.mark.parametrize("end", ["b-first", "c-first"])
 def test_a_second_change_while_a_branch_runs_joins_once(lab: Lab, end: str) -> None:
-    """Scenario 11: A changes again while C runs: D waits until both branches have the new generation."""
+    """A changes again while C runs: D waits until both branches have the new generation.
+
+    See docs/scenarios.md#scenario-11.
+    """
     settled(lab, *DIAMOND)
     before = len(lab.runs("d"))
     lab.report("a", "1")
@@ -81,7 +87,7 @@ def test_a_second_change_while_a_branch_runs_joins_once(lab: Lab, end: str) -> N
 
 
 def test_a_second_change_while_the_join_is_queued_moves_it_as_a_whole(lab: Lab) -> None:
-    """Scenario 11, R6.3: a queued join is not renewed to half a generation."""
+    """A queued join is not renewed to half a generation (docs/scenarios.md#scenario-11, docs/semantics.md#R6.3)."""
     settled(lab, *DIAMOND)
     lab.report("a", "1")
     lab.settle()
@@ -102,7 +108,7 @@ def test_a_second_change_while_the_join_is_queued_moves_it_as_a_whole(lab: Lab) 
 
 
 def test_a_retry_before_the_deadline_is_waited_for(lab: Lab) -> None:
-    """Scenario 11: one branch fails and its retry comes in time: D runs once, unmixed."""
+    """One branch fails and its retry comes in time: D runs once, unmixed (docs/scenarios.md#scenario-11)."""
     settled(lab, *DIAMOND)
     lab.report("a", "1")
     lab.settle()
@@ -116,7 +122,10 @@ def test_a_retry_before_the_deadline_is_waited_for(lab: Lab) -> None:
 
 
 def test_a_branch_that_cannot_run_in_time_is_left_out_once(lab: Lab) -> None:
-    """Scenario 11, R4.5: D runs once without the failing branch and says so, and again when it recovers."""
+    """D runs once without the failing branch and says so, and again when it recovers.
+
+    See docs/scenarios.md#scenario-11, docs/semantics.md#R4.5.
+    """
     quick = {"onUpstreamUpdate": True, "maxWaitMs": 60_000}
     settled(lab, workflow("b", "a"), workflow("c", "a"), workflow("d", "b c", auto=quick))
     lab.report("a", "1")
@@ -133,7 +142,10 @@ def test_a_branch_that_cannot_run_in_time_is_left_out_once(lab: Lab) -> None:
 
 
 def test_a_dead_branch_blocks_no_longer_than_the_wait(lab: Lab) -> None:
-    """Scenario 13: a branch that runs for ever delays the join until `maxWaitMs`, counted from the change."""
+    """A branch that runs for ever delays the join until `maxWaitMs`, counted from the change.
+
+    See docs/scenarios.md#scenario-13.
+    """
     settled(lab, workflow("b", "a"), workflow("c", "a"), workflow("d", "b c", auto={"onUpstreamUpdate": True}))
     lab.report("a", "1")
     lab.settle()
@@ -152,7 +164,10 @@ def test_a_dead_branch_blocks_no_longer_than_the_wait(lab: Lab) -> None:
 
 
 def test_a_pause_with_an_end_blocks_and_one_without_does_not(lab: Lab) -> None:
-    """R4.4: a paused branch is waited for if its end comes before the deadline, never if it has none."""
+    """A paused branch is waited for if its end comes before the deadline, never if it has none.
+
+    See docs/semantics.md#R4.4.
+    """
     settled(lab, *DIAMOND)
     lab.store.pause("c", lab.now + timedelta(minutes=30))
     lab.report("a", "1")
@@ -166,7 +181,7 @@ def test_a_pause_with_an_end_blocks_and_one_without_does_not(lab: Lab) -> None:
 
 
 def test_a_retired_blocker_frees_its_waiters(lab: Lab) -> None:
-    """R11.4: retiring the workflow that somebody waits for wakes the waiting one at once."""
+    """Retiring the workflow that somebody waits for wakes the waiting one at once (docs/semantics.md#R11.4)."""
     settled(lab, *DIAMOND)
     lab.report("a", "1")
     lab.settle()
@@ -177,7 +192,7 @@ def test_a_retired_blocker_frees_its_waiters(lab: Lab) -> None:
 
 
 def test_whoever_does_not_wait_runs_at_once(lab: Lab) -> None:
-    """R2.2: `waitForUpstream: false` reads the heads of the moment."""
+    """`waitForUpstream: false` reads the heads of the moment (docs/semantics.md#R2.2)."""
     settled(
         lab,
         workflow("b", "a"),
@@ -192,7 +207,10 @@ def test_whoever_does_not_wait_runs_at_once(lab: Lab) -> None:
 
 
 def test_when_all_waits_for_every_input(lab: Lab) -> None:
-    """Scenario 12, R1.4: inputs of different rhythm: a round is complete when each has a newer snapshot."""
+    """Inputs of different rhythm: a round is complete when each has a newer snapshot.
+
+    See docs/scenarios.md#scenario-12, docs/semantics.md#R1.4.
+    """
     lab.apply(workflow("d", "x y", auto={"onUpstreamUpdate": True, "when": "all"}))
     lab.report("x", "1")
     lab.report("y", "1")
@@ -211,7 +229,10 @@ def test_when_all_waits_for_every_input(lab: Lab) -> None:
 
 
 def test_cycles_are_refused_with_their_path(lab: Lab) -> None:
-    """Scenario 14, R10.1: a cycle over the workflows of several projects is refused, and nothing is stored."""
+    """A cycle over the workflows of several projects is refused, and nothing is stored.
+
+    See docs/scenarios.md#scenario-14, docs/semantics.md#R10.1.
+    """
     lab.apply(workflow("b", "a"), workflow("c", "b"), name="one")
     with pytest.raises(FreshlineError, match=r"a -> b -> c -> a|b -> c -> a -> b|c -> a -> b -> c"):
         lab.apply(workflow("a", "c"), name="two")
@@ -220,7 +241,10 @@ def test_cycles_are_refused_with_their_path(lab: Lab) -> None:
 
 
 def test_a_workflow_that_reads_its_own_output_does_not_trigger_itself(lab: Lab) -> None:
-    """Scenario 14, R1.3: the first run reads nothing of its own, the next one the previous output."""
+    """The first run reads nothing of its own, the next one the previous output.
+
+    See docs/scenarios.md#scenario-14, docs/semantics.md#R1.3.
+    """
     lab.apply(workflow("total", "a total"))
     lab.report("a", "1")
     lab.settle()
@@ -239,7 +263,10 @@ def test_a_workflow_that_reads_its_own_output_does_not_trigger_itself(lab: Lab) 
 
 
 def test_the_steps_of_a_workflow_are_one_run(lab: Lab) -> None:
-    """R9.1: what one step makes for the next is no outside input, and all outputs appear together."""
+    """What one step makes for the next is no outside input, and all outputs appear together.
+
+    See docs/semantics.md#R9.1.
+    """
     steps = [
         {
             "id": "one",
@@ -267,7 +294,7 @@ def test_the_steps_of_a_workflow_are_one_run(lab: Lab) -> None:
 
 
 def test_an_input_that_may_not_trigger_is_pinned_and_no_cause(lab: Lab) -> None:
-    """R2.3: `onUpstreamUpdate` on an input speaks for that input alone, both ways."""
+    """`onUpstreamUpdate` on an input speaks for that input alone, both ways (docs/semantics.md#R2.3)."""
     quiet = {"assetId": "x", "autoMaterialize": {"onUpstreamUpdate": False}}
     lab.apply(workflow("b", ["a", quiet]))
     lab.report("a", "1")
@@ -282,7 +309,10 @@ def test_an_input_that_may_not_trigger_is_pinned_and_no_cause(lab: Lab) -> None:
 
 
 def test_an_input_that_is_too_old_holds_the_run(lab: Lab) -> None:
-    """Design 6: `freshness.maxAgeMs` on an input holds runs until it was produced again, changed or not (R9.3)."""
+    """`freshness.maxAgeMs` on an input holds runs until it was produced again, changed or not.
+
+    See docs/semantics.md#R9.3.
+    """
     lab.apply(workflow("b", ["a", {"assetId": "x", "freshness": {"maxAgeMs": 3_600_000}}]))
     lab.report("a", "1")
     lab.report("x", "1")
@@ -296,7 +326,7 @@ def test_an_input_that_is_too_old_holds_the_run(lab: Lab) -> None:
 
 
 def test_priorities_decide_who_starts_first(lab: Lab) -> None:
-    """R11.8: the lower number starts first; ten seconds of waiting make up for one."""
+    """The lower number starts first; ten seconds of waiting make up for one (docs/semantics.md#R11.8)."""
     lab.apply(
         workflow("late", "a", auto={"onUpstreamUpdate": True, "priority": 50}),
         workflow("soon", "x", auto={"onUpstreamUpdate": True, "priority": 1}),
@@ -314,7 +344,7 @@ def test_priorities_decide_who_starts_first(lab: Lab) -> None:
 
 
 def test_a_canceled_blocker_frees_its_waiters(lab: Lab) -> None:
-    """R11.4: when the run that somebody waits for is canceled, the waiting one looks at once."""
+    """When the run that somebody waits for is canceled, the waiting one looks at once (docs/semantics.md#R11.4)."""
     settled(lab, *DIAMOND)
     lab.report("a", "1")
     lab.settle()

@@ -1,4 +1,4 @@
-"""Pools and maxConcurrency: how many runs run at once, and who goes first (R11.8)."""
+"""Pools and maxConcurrency: how many runs run at once, and who goes first (docs/semantics.md#R11.8)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ENDS: dict[str, Callable[[Lab, ClaimedRun], None]] = {
 
 @pytest.mark.parametrize("how", ENDS)
 def test_a_slot_is_free_however_its_run_ends(lab: Lab, how: str) -> None:
-    """No end of a run leaves its slot taken: there is nothing to release (promise 9)."""
+    """No end of a run leaves its slot taken: there is nothing to release."""
     lab.apply(pooled("b", 1), pooled("c", 2), pools=ONE)
     lab.report("a")
     lab.settle()
@@ -146,7 +146,7 @@ def test_max_concurrency_counts_all_partitions(lab: Lab) -> None:
 
 
 def test_a_blocker_is_as_urgent_as_its_waiter(lab: Lab) -> None:
-    """Who everybody urgent waits for does not stand behind less urgent runs (R11.8)."""
+    """Who everybody urgent waits for does not stand behind less urgent runs (docs/semantics.md#R11.8)."""
     slow, urgent = {"onUpstreamUpdate": True, "priority": 100}, {"onUpstreamUpdate": True, "priority": 1}
     middle = [workflow(f"m{n}", "other", auto={"onUpstreamUpdate": True, "priority": 50}) for n in range(3)]
     lab.apply(

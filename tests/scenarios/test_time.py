@@ -1,4 +1,4 @@
-"""Time (scenarios 30 to 32): timers are durable, never early, and miss no day."""
+"""Time: timers are durable, never early, and miss no day (docs/scenarios.md#time)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def due(lab: Lab, asset_id: str = "b", kind: str = "expiry") -> datetime:
 
 
 def test_a_ttl_refreshes_again_and_again(lab: Lab) -> None:
-    """Promise 8: a TTL expires after the production, never early, and each refresh starts it anew."""
+    """A TTL expires after the production, never early, and each refresh starts it anew."""
     lab.apply(workflow("b", "a", freshness={"ttlMs": HOUR}))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -36,7 +36,7 @@ def test_a_ttl_refreshes_again_and_again(lab: Lab) -> None:
 
 
 def test_missed_times_collapse_into_one(lab: Lab) -> None:
-    """Promise 8, R8.1: after a long night one late refresh; the grid stays where it was."""
+    """After a long night one late refresh; the grid stays where it was (docs/semantics.md#R8.1)."""
     lab.apply(workflow("b", freshness={"cadenceMs": HOUR, "offsetMs": 600_000}))
     assert lab.work() == ["b"]
     assert due(lab) == datetime(2026, 1, 5, 9, 10, tzinfo=UTC)
@@ -58,7 +58,10 @@ def test_missed_times_collapse_into_one(lab: Lab) -> None:
     ],
 )
 def test_a_daily_job_runs_once_a_day_over_clock_changes(lab: Lab, zone: str, change: datetime) -> None:
-    """Scenario 30: one run on the 23-hour day and one on the 25-hour day, at its time or the next one there is."""
+    """One run on the 23-hour day and one on the 25-hour day, at its time or the next one there is.
+
+    See docs/scenarios.md#scenario-30.
+    """
     lab.now = change - timedelta(days=2)
     lab.apply(workflow("b", freshness={"cron": "30 2 * * *", "timezone": zone}))
     assert lab.work() == ["b"]
@@ -71,7 +74,7 @@ def test_a_daily_job_runs_once_a_day_over_clock_changes(lab: Lab, zone: str, cha
 
 
 def test_a_timer_far_in_the_future_neither_fires_nor_overflows(lab: Lab) -> None:
-    """Scenario 30: 400 days are 400 days."""
+    """400 days are 400 days (docs/scenarios.md#scenario-30)."""
     lab.apply(workflow("b", freshness={"ttlMs": 400 * 24 * HOUR}))
     assert lab.work() == ["b"]
     assert due(lab) == lab.now + timedelta(days=400)
@@ -82,7 +85,10 @@ def test_a_timer_far_in_the_future_neither_fires_nor_overflows(lab: Lab) -> None
 
 
 def test_a_first_run_needs_no_event(lab: Lab) -> None:
-    """Scenario 31: an asset that was never produced runs when its inputs exist, whenever it was declared."""
+    """An asset that was never produced runs when its inputs exist, whenever it was declared.
+
+    See docs/scenarios.md#scenario-31.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -92,7 +98,7 @@ def test_a_first_run_needs_no_event(lab: Lab) -> None:
 
 
 def test_on_missing_false_waits_for_the_next_change(lab: Lab) -> None:
-    """R8.2: with `onMissing: false` the heads at apply count as read."""
+    """With `onMissing: false` the heads at apply count as read (docs/semantics.md#R8.2)."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.work()
@@ -104,7 +110,7 @@ def test_on_missing_false_waits_for_the_next_change(lab: Lab) -> None:
 
 
 def test_a_report_beside_the_baseline_is_a_change(lab: Lab) -> None:
-    """R8.2: an input that comes into being after apply is a change, even the first version of it."""
+    """An input that comes into being after apply is a change, even the first version of it (docs/semantics.md#R8.2)."""
     lab.apply(workflow("c", "a", auto={"onUpstreamUpdate": True, "onMissing": False}))
     assert lab.work() == []
     assert lab.reason("c") == "input-missing"
@@ -113,7 +119,10 @@ def test_a_report_beside_the_baseline_is_a_change(lab: Lab) -> None:
 
 
 def test_the_baseline_accepts_what_is_there(lab: Lab) -> None:
-    """R1.2: `--baseline now` runs nothing for what changed or expired; what is missing still runs; then all goes on."""
+    """`--baseline now` runs nothing for what changed or expired; what is missing still runs; then all goes on.
+
+    See docs/semantics.md#R1.2.
+    """
     lab.apply(workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "a"))
     lab.report("a", "1")
     lab.work()
@@ -133,7 +142,7 @@ def test_the_baseline_accepts_what_is_there(lab: Lab) -> None:
 
 @pytest.mark.parametrize("status", ["queued", "running"])
 def test_an_expiry_during_a_run_needs_no_other_run(lab: Lab, status: str) -> None:
-    """Scenario 32: a run that is queued or running when the asset expires brings the refresh."""
+    """A run that is queued or running when the asset expires brings the refresh (docs/scenarios.md#scenario-32)."""
     lab.apply(workflow("b", "a", freshness={"ttlMs": HOUR}))
     lab.report("a", "1")
     lab.work()
@@ -150,7 +159,7 @@ def test_an_expiry_during_a_run_needs_no_other_run(lab: Lab, status: str) -> Non
 
 
 def test_a_user_may_expire_an_asset(lab: Lab) -> None:
-    """Design 7: `expire` is as if the freshness had run out, also without any freshness; one run, told as manual."""
+    """`expire` is as if the freshness had run out, also without any freshness; one run, told as manual."""
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     lab.report("a", "1")
     lab.work()
@@ -162,7 +171,7 @@ def test_a_user_may_expire_an_asset(lab: Lab) -> None:
 
 @pytest.mark.parametrize("fired", [True, False], ids=["fired", "not-yet-fired"])
 def test_an_apply_does_not_forget_a_manual_expiry(lab: Lab, fired: bool) -> None:
-    """Promise 1: a definition that changes between `expire` and its run does not swallow it."""
+    """A definition that changes between `expire` and its run does not swallow it."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.work()
@@ -178,7 +187,10 @@ def test_an_apply_does_not_forget_a_manual_expiry(lab: Lab, fired: bool) -> None
 
 
 def test_an_asset_without_a_block_expires_and_runs_nothing(lab: Lab) -> None:
-    """R2.4: `asset.expired` is told with or without a block; it causes a run only with an enabled one."""
+    """`asset.expired` is told with or without a block; it causes a run only with an enabled one.
+
+    See docs/semantics.md#R2.4.
+    """
     told = {"assetId": "a", "autoMaterialize": {"onUpstreamUpdate": True}}
     lab.apply(workflow("b", [told], auto=None, freshness={"ttlMs": HOUR}))
     lab.report("a", "1")
@@ -190,7 +202,10 @@ def test_an_asset_without_a_block_expires_and_runs_nothing(lab: Lab) -> None:
 
 
 def test_freshness_edits_move_the_timers(lab: Lab) -> None:
-    """R1.2, R8.1: a new TTL counts from the production, a removed one never fires, a grid begins at once."""
+    """A new TTL counts from the production, a removed one never fires, a grid begins at once.
+
+    See docs/semantics.md#R1.2, docs/semantics.md#R8.1.
+    """
     lab.apply(workflow("b", freshness={"ttlMs": HOUR}))
     lab.work()
     produced = lab.now
@@ -207,7 +222,10 @@ def test_freshness_edits_move_the_timers(lab: Lab) -> None:
 
 
 def test_an_edit_of_the_freshness_leaves_no_old_point_behind(lab: Lab) -> None:
-    """R8.1: an expired asset keeps waiting for its run; the grid that it had before the edit is gone."""
+    """An expired asset keeps waiting for its run; the grid that it had before the edit is gone.
+
+    See docs/semantics.md#R8.1.
+    """
     lab.apply(workflow("b", freshness={"cadenceMs": HOUR}))
     lab.work()
     lab.store.pause("b")
@@ -222,7 +240,10 @@ def test_an_edit_of_the_freshness_leaves_no_old_point_behind(lab: Lab) -> None:
 
 
 def test_an_overdue_asset_is_told_once_and_recovers(lab: Lab) -> None:
-    """R8.4: `maxAgeMs` runs nothing, tells once per incident, whatever is applied meanwhile, and tells the end."""
+    """`maxAgeMs` runs nothing, tells once per incident, whatever is applied meanwhile, and tells the end.
+
+    See docs/semantics.md#R8.4.
+    """
     lab.apply(workflow("b", "a", freshness={"maxAgeMs": HOUR}))
     lab.report("a", "1")
     lab.work()
@@ -241,7 +262,7 @@ def test_an_overdue_asset_is_told_once_and_recovers(lab: Lab) -> None:
 
 
 def test_a_minimum_interval_counts_from_the_last_start(lab: Lab) -> None:
-    """R5.1: `minIntervalMs` holds updates and lets one run catch up."""
+    """`minIntervalMs` holds updates and lets one run catch up (docs/semantics.md#R5.1)."""
     lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "minIntervalMs": HOUR}))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -254,7 +275,10 @@ def test_a_minimum_interval_counts_from_the_last_start(lab: Lab) -> None:
 
 
 def test_a_wait_for_ancestors_survives_a_restart(lab: Lab) -> None:
-    """R4.5: the deadline counts from the change as it is stored, not from when somebody began to wait."""
+    """The deadline counts from the change as it is stored, not from when somebody began to wait.
+
+    See docs/semantics.md#R4.5.
+    """
     short = {"onUpstreamUpdate": True, "maxWaitMs": HOUR}
     lab.apply(workflow("b", "a"), workflow("c", "a"), workflow("d", "b c", auto=short))
     lab.report("a", "1")

@@ -1,4 +1,4 @@
-"""Updates (scenarios 0 to 8): nothing is lost, nothing is doubled."""
+"""Updates: nothing is lost, nothing is doubled (docs/scenarios.md#updates)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def test_one_report_runs_each_descendant_once(lab: Lab) -> None:
 
 
 def test_a_source_that_is_faster_than_a_chain_keeps_every_level_busy(lab: Lab) -> None:
-    """Scenario 0, R4.2: while the source changes all the time, every level runs at its own pace."""
+    """While the source changes all the time, every level runs at its own pace.
+
+    See docs/scenarios.md#scenario-0, docs/semantics.md#R4.2.
+    """
     lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("d", "c"))
     for version in range(12):
         lab.report("a", str(version))
@@ -39,7 +42,10 @@ def test_a_source_that_is_faster_than_a_chain_keeps_every_level_busy(lab: Lab) -
 
 
 def test_an_update_before_the_start_is_read_by_the_queued_run(lab: Lab) -> None:
-    """Scenario 1a, R6.3: a queued run that the materializer sees again takes the new version in; no follow-up."""
+    """A queued run that the materializer sees again takes the new version in; no follow-up.
+
+    See docs/scenarios.md#scenario-1, docs/semantics.md#R6.3.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -56,7 +62,7 @@ def test_an_update_before_the_start_is_read_by_the_queued_run(lab: Lab) -> None:
 
 
 def test_an_update_that_nobody_saw_before_the_start_gets_a_follow_up(lab: Lab) -> None:
-    """Scenario 1a: the run starts on its pins; what came between queueing and start is not lost."""
+    """The run starts on its pins; what came between queueing and start is not lost (docs/scenarios.md#scenario-1)."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -72,7 +78,10 @@ def test_an_update_that_nobody_saw_before_the_start_gets_a_follow_up(lab: Lab) -
 @pytest.mark.parametrize("updates", [1, 3])
 @pytest.mark.parametrize("seen", [True, False], ids=["seen-during-the-run", "seen-with-its-end"])
 def test_updates_during_a_run_get_one_follow_up(lab: Lab, updates: int, seen: bool) -> None:
-    """Scenarios 1b, 1c and 2: one follow-up that reads all of them; then nothing more."""
+    """One follow-up that reads all of them; then nothing more.
+
+    See docs/scenarios.md#scenario-1, docs/scenarios.md#scenario-2.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -91,12 +100,15 @@ def test_updates_during_a_run_get_one_follow_up(lab: Lab, updates: int, seen: bo
 
 
 def test_many_sources_of_one_workflow_are_one_run(lab: Lab) -> None:
-    """Scenario 3: 130 sources change within seconds; the debounced workflow runs once and has read them all."""
+    """130 sources change within seconds; the debounced workflow runs once and has read them all.
+
+    See docs/scenarios.md#scenario-3.
+    """
     sources = [f"s{number}" for number in range(130)]
     lab.apply(workflow("b", list(sources), auto={"onUpstreamUpdate": True, "debounceMs": 10_000}))
     for name in sources:
         lab.report(name, "1")
-    assert lab.work() == ["b"], "missing does not wait for the debounce (R5.4)"
+    assert lab.work() == ["b"], "missing does not wait for the debounce (docs/semantics.md#R5.4)"
     for name in sources:
         lab.report(name, "2")
         lab.advance(seconds=0.1)
@@ -111,7 +123,7 @@ def test_many_sources_of_one_workflow_are_one_run(lab: Lab) -> None:
 
 
 def test_a_debounce_ends_with_its_longest_delay(lab: Lab) -> None:
-    """Scenario 4: updates every 2 s for ever, debounce 10 s, max delay 60 s: a run every 60 s."""
+    """Updates every 2 s for ever, debounce 10 s, max delay 60 s: a run every 60 s (docs/scenarios.md#scenario-4)."""
     lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "debounceMs": 10_000, "maxDelayMs": 60_000}))
     lab.report("a", "0")
     assert lab.work() == ["b"]
@@ -126,7 +138,10 @@ def test_a_debounce_ends_with_its_longest_delay(lab: Lab) -> None:
 
 
 def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
-    """Scenario 5, R8.3: a pause ends the queued run, holds updates, and one run catches up after it."""
+    """A pause ends the queued run, holds updates, and one run catches up after it.
+
+    See docs/scenarios.md#scenario-5, docs/semantics.md#R8.3.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -146,7 +161,7 @@ def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
 
 
 def test_a_pause_with_an_end_ends_by_itself(lab: Lab) -> None:
-    """R8.3: nobody has to resume a pause that has an end, and it is looked at exactly then."""
+    """Nobody has to resume a pause that has an end, and it is looked at exactly then (docs/semantics.md#R8.3)."""
     lab.apply(workflow("b", "a"))
     lab.store.pause("b", lab.now + timedelta(hours=1))
     lab.report("a", "1")
@@ -158,7 +173,7 @@ def test_a_pause_with_an_end_ends_by_itself(lab: Lab) -> None:
 
 
 def test_quiet_hours_keep_what_is_pending(lab: Lab) -> None:
-    """Scenario 5: updates in quiet hours lead to one run when they end."""
+    """Updates in quiet hours lead to one run when they end (docs/scenarios.md#scenario-5)."""
     lab.apply(workflow("b", "a", quietHours=[{"from": "08:00", "to": "10:00"}]))
     for version in "123":
         lab.report("a", version)
@@ -171,7 +186,7 @@ def test_quiet_hours_keep_what_is_pending(lab: Lab) -> None:
 
 
 def test_a_cooldown_keeps_what_is_pending(lab: Lab) -> None:
-    """Scenario 5, promise 5: updates in a cooldown do not shorten it and are all read by the retry."""
+    """Updates in a cooldown do not shorten it and are all read by the retry (docs/scenarios.md#scenario-5)."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -187,7 +202,10 @@ def test_a_cooldown_keeps_what_is_pending(lab: Lab) -> None:
 
 
 def test_an_open_breaker_keeps_what_is_pending(lab: Lab) -> None:
-    """Scenario 5, R7.3: new data lets one probe through after maxMs; its success closes the breaker."""
+    """New data lets one probe through after maxMs; its success closes the breaker.
+
+    See docs/scenarios.md#scenario-5, docs/semantics.md#R7.3.
+    """
     backoff = {"baseMs": MINUTE, "maxMs": 10 * MINUTE, "budget": 2}
     lab.apply(workflow("b", "a", backoff=backoff))
     lab.report("a", "1")
@@ -205,7 +223,10 @@ def test_an_open_breaker_keeps_what_is_pending(lab: Lab) -> None:
 
 
 def test_a_reapplied_definition_still_fires(lab: Lab) -> None:
-    """Scenario 7: changed policy, the same definition again, a renamed field: an update between them is not lost."""
+    """Changed policy, the same definition again, a renamed field: an update between them is not lost.
+
+    See docs/scenarios.md#scenario-7.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -226,7 +247,7 @@ def test_a_reapplied_definition_still_fires(lab: Lab) -> None:
 
 
 def test_a_definition_that_changes_while_its_run_runs_is_run_again(lab: Lab) -> None:
-    """Promise 1: a run of the old definition finishes, and the new one runs afterwards, on what came meanwhile."""
+    """A run of the old definition finishes, and the new one runs afterwards, on what came meanwhile."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -242,7 +263,7 @@ def test_a_definition_that_changes_while_its_run_runs_is_run_again(lab: Lab) -> 
 
 
 def test_a_report_with_a_known_key_is_ignored(lab: Lab) -> None:
-    """Scenario 8: the same report delivered twice is one update."""
+    """The same report delivered twice is one update (docs/scenarios.md#scenario-8)."""
     lab.apply(workflow("b", "a"))
     first = lab.report("a", key="k1")
     again = lab.report("a", key="k1")
@@ -256,7 +277,10 @@ def test_a_report_with_a_known_key_is_ignored(lab: Lab) -> None:
 
 
 def test_a_late_report_is_recorded_and_moves_nothing(lab: Lab) -> None:
-    """Scenario 8, R3.3: with `sequence` the order of the producer counts, not that of arrival."""
+    """With `sequence` the order of the producer counts, not that of arrival.
+
+    See docs/scenarios.md#scenario-8, docs/semantics.md#R3.3.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "new", sequence=7)
     assert lab.work() == ["b"]
@@ -270,7 +294,10 @@ def test_a_late_report_is_recorded_and_moves_nothing(lab: Lab) -> None:
 
 
 def test_a_late_report_is_no_pending_change(lab: Lab) -> None:
-    """R4.5, R5.4: waits and delays count from the first real change, not from a late report before it."""
+    """Waits and delays count from the first real change, not from a late report before it.
+
+    See docs/semantics.md#R4.5, docs/semantics.md#R5.4.
+    """
     lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "debounceMs": 10_000, "maxDelayMs": 60_000}))
     lab.report("a", "1", sequence=2)
     assert lab.work() == ["b"]
@@ -287,7 +314,7 @@ def test_a_late_report_is_no_pending_change(lab: Lab) -> None:
 
 
 def test_an_update_that_was_taken_back_needs_no_run(lab: Lab) -> None:
-    """R6.3: a queued run whose cause is gone ends as superseded; nothing runs."""
+    """A queued run whose cause is gone ends as superseded; nothing runs (docs/semantics.md#R6.3)."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -304,7 +331,10 @@ def test_an_update_that_was_taken_back_needs_no_run(lab: Lab) -> None:
 
 
 def test_a_run_that_was_begun_keeps_its_pins(lab: Lab) -> None:
-    """R6.3: a run that was handed back goes on with what its first steps read; the update gets a run of its own."""
+    """A run that was handed back goes on with what its first steps read; the update gets a run of its own.
+
+    See docs/semantics.md#R6.3.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -317,7 +347,7 @@ def test_a_run_that_was_begun_keeps_its_pins(lab: Lab) -> None:
 
 
 def test_equal_decisions_are_counted(lab: Lab) -> None:
-    """R5.5: the same answer again and again is one row with a count."""
+    """The same answer again and again is one row with a count (docs/semantics.md#R5.5)."""
     lab.apply(workflow("b", "a x"))
     lab.report("a", "1")
     lab.settle()
@@ -333,7 +363,10 @@ def test_equal_decisions_are_counted(lab: Lab) -> None:
 
 
 def test_an_unversioned_report_always_changes(lab: Lab) -> None:
-    """Scenario 33, R3.3: without a version every report counts; an equal version does not."""
+    """Without a version every report counts; an equal version does not.
+
+    See docs/scenarios.md#scenario-33, docs/semantics.md#R3.3.
+    """
     lab.apply(workflow("b", "a"))
     for _ in range(2):
         lab.report("a")

@@ -1,4 +1,4 @@
-"""Waiting itself is motion (ADR 0003): the counter-example that the simulation found."""
+"""Waiting itself is motion: the counter-example that the simulation found (ADR 0003)."""
 
 from __future__ import annotations
 

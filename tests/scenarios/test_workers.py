@@ -1,4 +1,4 @@
-"""Workers (scenarios 23, 25, 39): any number of them make one run, and who lost a run changes nothing."""
+"""Workers: any number of them make one run, and a stale one changes nothing (docs/scenarios.md#workers)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ ROUNDS = [4, pytest.param(200, marks=[pytest.mark.full, pytest.mark.timeout(900)
 @pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("count", [2, 8])
 def test_any_number_of_materializers_make_one_run(lab: Lab, count: int, rounds: int) -> None:
-    """Scenario 23, promise 2: one event, many absorbers and reconcilers with random delays: one run per workflow."""
+    """One event, many absorbers and reconcilers with random delays: one run per workflow.
+
+    See docs/scenarios.md#scenario-23.
+    """
     lab.apply(*(workflow(slug, "a") for slug in "bcde"))
     lab.settle()
     for version in range(rounds):
@@ -70,7 +73,7 @@ def test_any_number_of_materializers_make_one_run(lab: Lab, count: int, rounds: 
 
 
 def test_any_number_of_workers_take_each_run_once(lab: Lab) -> None:
-    """Promise 2: eight workers on a queue of automatic and manual runs: each run once, one per workflow at a time."""
+    """Eight workers on a queue of automatic and manual runs: each run once, one per workflow at a time."""
     slugs = [f"w{number}" for number in range(10)]
     lab.apply(*(workflow(slug, "a") for slug in slugs))
     lab.report("a", "1")
@@ -99,7 +102,10 @@ def test_any_number_of_workers_take_each_run_once(lab: Lab) -> None:
 @pytest.mark.parametrize("taken_over", ["running", "finished", "queued"])
 @pytest.mark.parametrize("write", WRITES)
 def test_a_stale_attempt_changes_nothing(lab: Lab, write: str, taken_over: str) -> None:
-    """Scenario 25, promise 6: a worker that lost its lease gets an error from every write and changes no row."""
+    """A worker that lost its lease gets an error from every write and changes no row.
+
+    See docs/scenarios.md#scenario-25.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -121,7 +127,7 @@ def test_a_stale_attempt_changes_nothing(lab: Lab, write: str, taken_over: str) 
 
 
 def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
-    """Promise 9: what a lost attempt has finished is not done again; its try that was under way is."""
+    """What a lost attempt has finished is not done again; its try that was under way is."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -143,7 +149,10 @@ def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
 
 
 def test_a_new_attempt_learns_which_sessions_may_still_compute(lab: Lab) -> None:
-    """R12.1: sessions on a Connect server outlive their worker; the new owner gets those that told no success."""
+    """Sessions on a Connect server outlive their worker; the new owner gets those that told no success.
+
+    See docs/semantics.md#R12.1.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -161,7 +170,7 @@ def test_a_new_attempt_learns_which_sessions_may_still_compute(lab: Lab) -> None
 
 
 def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:
-    """Promise 9: a living worker keeps its run, a dead one loses it after the lease, by the database's clock."""
+    """A living worker keeps its run, a dead one loses it after the lease, by the database's clock."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -179,7 +188,7 @@ def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:
 
 
 def test_leases_follow_the_clock_of_the_database(database_url: str) -> None:
-    """Scenario 9: without an injected clock a lease is the database's own time plus its length."""
+    """Without an injected clock a lease is the database's own time plus its length (docs/scenarios.md#scenario-9)."""
     lab = Lab(database_url)
     try:
         lab.database.clock = None
@@ -194,7 +203,10 @@ def test_leases_follow_the_clock_of_the_database(database_url: str) -> None:
 
 
 def test_a_worker_with_other_code_does_not_claim(lab: Lab) -> None:
-    """Scenario 39, R10.3: a run is for workers of its project that have its code."""
+    """A run is for workers of its project that have its code.
+
+    See docs/scenarios.md#scenario-39, docs/semantics.md#R10.3.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -204,7 +216,10 @@ def test_a_worker_with_other_code_does_not_claim(lab: Lab) -> None:
 
 
 def test_new_code_reaches_the_next_run(lab: Lab) -> None:
-    """Scenario 39: after an apply of changed Python code the old worker gets nothing and the new one the new run."""
+    """After an apply of changed Python code the old worker gets nothing and the new one the new run.
+
+    See docs/scenarios.md#scenario-39.
+    """
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     assert lab.work() == ["b"]
@@ -221,7 +236,7 @@ def test_new_code_reaches_the_next_run(lab: Lab) -> None:
 
 @pytest.mark.parametrize("how", ["handed-back", "lost", "requested"])
 def test_a_run_whose_code_is_gone_holds_up_nobody(lab: Lab, how: str) -> None:
-    """R10.3, promise 9: nobody can take a run of old code; it ends, and a new one comes with the new code."""
+    """Nobody can take a run of old code; it ends, and a new one comes with the new code (docs/semantics.md#R10.3)."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     if how == "requested":
@@ -246,7 +261,7 @@ def test_a_run_whose_code_is_gone_holds_up_nobody(lab: Lab, how: str) -> None:
 
 
 def test_a_worker_without_spark_leaves_spark_runs(lab: Lab) -> None:
-    """R7.1: while the engine is away a worker takes only what needs none."""
+    """While the engine is away a worker takes only what needs none (docs/semantics.md#R7.1)."""
     spark = workflow("s", "a")
     spark["steps"][0]["job"] = {"kind": "spark.sql", "sql": "SELECT * FROM a"}
     lab.apply(spark, workflow("b", "a"))
@@ -258,7 +273,7 @@ def test_a_worker_without_spark_leaves_spark_runs(lab: Lab) -> None:
 
 
 def test_a_worker_that_takes_over_its_own_lost_run_keeps_it(lab: Lab) -> None:
-    """Promise 6: one slot lost the run and does not know yet, another slot has it now: each has a lease of its own."""
+    """One slot lost the run and does not know yet, another slot has it now: each has a lease of its own."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -277,7 +292,10 @@ def test_a_worker_that_takes_over_its_own_lost_run_keeps_it(lab: Lab) -> None:
 
 
 def test_a_run_that_cannot_be_given_up_costs_no_other_lease(lab: Lab) -> None:
-    """R12.2: it is given up at a later beat; whatever keeps it from that, the worker's other runs are renewed."""
+    """It is given up at a later beat; whatever keeps it from that, the worker's other runs are renewed.
+
+    See docs/semantics.md#R12.2.
+    """
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.settle()

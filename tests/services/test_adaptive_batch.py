@@ -54,7 +54,7 @@ def test_a_machine_that_is_quick_again_gets_full_batches_again() -> None:
 
 
 def test_a_batch_that_fails_is_halved_down_to_one_row() -> None:
-    """R11.3; the row that is left fails alone."""
+    """The row that is left fails alone (docs/semantics.md#R11.3)."""
     machine, pace = paced(0.0, most=5)
     for _ in range(4):
         with suppress(ValueError):

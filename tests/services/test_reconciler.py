@@ -1,4 +1,4 @@
-"""A batch with one bad row is halved: the bad row is visible, the others go on (R11.3, promise 10)."""
+"""A batch with one bad row is halved: the bad row is visible, the others go on (docs/semantics.md#R11.3)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_failed_evaluation_is_looked_at_less_and_less_often(lab: Lab) -> None:
 
 
 def test_a_new_definition_is_seen_by_every_reconciler(lab: Lab) -> None:
-    """R6.2: a cached graph of an older epoch is read again before anything is decided on it."""
+    """A cached graph of an older epoch is read again before anything is decided on it (docs/semantics.md#R6.2)."""
     other = Reconciler(lab.store)
     lab.apply(workflow("b", "a"), workflow("c", "a"), workflow("d", "b c"))
     lab.report("a", "1")

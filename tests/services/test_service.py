@@ -129,7 +129,7 @@ def test_a_failing_round_is_logged_and_the_next_one_works(lab: Lab, error: Excep
 
 
 def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 10: with all notifications lost, polling alone brings every run."""
+    """With all notifications lost, polling alone brings every run (docs/scenarios.md#scenario-10)."""
     monkeypatch.setattr(lab.database, "ring", lambda *_: None)
     lab.database.clock = None
     lab.apply(workflow("b", "a"), workflow("c", "b"))
@@ -164,7 +164,10 @@ def test_the_doorbell_is_heard(lab: Lab) -> None:
 
 
 def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scenario 10: a listener whose connection is ended says so, listens again, and looks at what it missed."""
+    """A listener whose connection is ended says so, listens again, and looks at what it missed.
+
+    See docs/scenarios.md#scenario-10.
+    """
     monkeypatch.setattr("freshline.services.notifier.RETRY_S", 0.01)
     heard: list[str] = []
     doorbell = Notifier(lab.database, {"events": lambda: heard.append("events")})

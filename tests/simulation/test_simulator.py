@@ -73,7 +73,10 @@ def test_the_most_urgent_run_begins_first() -> None:
 
 
 def test_waiting_improves_a_run() -> None:
-    """Ten seconds are worth one point of priority (R11.8): an old run comes before a more urgent new one."""
+    """Ten seconds are worth one point of priority: an old run comes before a more urgent new one.
+
+    See docs/semantics.md#R11.8.
+    """
     world = World(catalogue(workflow("old", "a"), workflow("new", "b", auto={**ON_UPDATE, "priority": 95})), MONDAY)
     world.start(fresh=True)
     for seconds, expected in ((49, "new"), (51, "old")):

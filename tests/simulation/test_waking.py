@@ -1,4 +1,4 @@
-"""Who is looked at again, and when: the wake-ups of R11.4 and R9.3, to the second."""
+"""Which workflows are evaluated again, and when, to the second (docs/semantics.md#R11.4, docs/semantics.md#R9.3)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_blocker_that_is_held_too_long_is_noticed_at_the_next_look() -> None:
 
 
 def test_an_equal_production_completes_a_round() -> None:
-    """`when: all` counts productions, changed or not (R1.4, R9.3)."""
+    """`when: all` counts productions, changed or not (docs/semantics.md#R1.4, docs/semantics.md#R9.3)."""
     flow = workflow("c", "a b", auto={**ON_UPDATE, "when": "all"})
     one = given(flow).report("a").expect_held("c", "waiting-for-all")
     one.report("b", version="b@1").expect_run("c", "upstream-update")
 
 
 def test_a_queued_run_takes_new_heads_once_nothing_blocks() -> None:
-    """r makes the same again, which wakes no queued run: it is renewed at its next look (R6.3)."""
+    """r makes the same again, which wakes no queued run: it is renewed at its next look (docs/semantics.md#R6.3)."""
     queued = given([workflow("r", "s"), workflow("d", "s r")]).report("s", version="2").succeed("r").expect_runs("d")
     blocked = queued.report("s", version="3").expect_runs("d", "r").succeed("r", changed=False)
     assert reads(blocked) == "2"
@@ -66,7 +66,10 @@ def test_a_wait_ends_at_its_deadline() -> None:
 
 
 def test_who_waits_for_a_superseded_run_is_woken() -> None:
-    """s is as it was: the queued run of x has no cause any more, and d, which waited for x, waits no longer (R11.4)."""
+    """s is as it was: the queued run of x has no cause any more, and d, which waited for x, waits no longer.
+
+    See docs/semantics.md#R11.4.
+    """
     flows = [workflow("u", "s"), workflow("x", "s"), workflow("d", "u x")]
     waiting = given(flows).report("s", version="2").start("x", "u").succeed("x").report("s", version="3")
     held = waiting.succeed("u").expect_runs("u", "x").expect_held("d", "waiting-for-upstream")
@@ -85,7 +88,10 @@ def test_who_waits_for_one_that_can_no_longer_run_is_woken() -> None:
 
 
 def test_an_end_without_a_change_wakes_who_waits_further_down() -> None:
-    """x makes the same again: y, between x and d, never hears of it, and d does (R9.3, R11.4)."""
+    """x makes the same again: y, between x and d, never hears of it, and d does.
+
+    See docs/semantics.md#R9.3, docs/semantics.md#R11.4.
+    """
     flows = [workflow("x", "s"), workflow("y", "x"), workflow("d", "s y")]
     waiting = given(flows).report("s").expect_runs("x").expect_held("d", "waiting-for-upstream")
     waiting.succeed("x", changed=False).expect_run("d", mixed=False)

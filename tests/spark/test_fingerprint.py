@@ -196,7 +196,10 @@ def test_empty_tables_and_nullability(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_excluded_columns_and_digits_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
-    """Load times and the noise of sums of doubles can be left out of the version (R9.6), nested ones too."""
+    """Load times and the noise of sums of doubles can be left out of the version, nested ones too.
+
+    See docs/semantics.md#R9.6.
+    """
     first = spark.sql("SELECT 1 AS a, 0.1D + 0.2D AS b, array(0.1D + 0.2D) AS c, current_timestamp() AS At")
     second = spark.sql("SELECT 1 AS a, 0.3D AS b, array(0.3D) AS c, timestamp '2024-01-01' AS At")
     assert version(first, tmp_path, exclude=["at"]) != version(second, tmp_path, exclude=["at"])
@@ -213,7 +216,7 @@ def test_the_entries_of_a_map_have_no_order(spark: SparkSession, tmp_path: Path)
 
 
 def test_parts_combine_to_the_whole(spark: SparkSession, tmp_path: Path) -> None:
-    """Counts and sums add (R9.5): what is stored beside a table is enough to append to it."""
+    """Counts and sums add: what is stored beside a table is enough to append to it (docs/semantics.md#R9.5)."""
     table = spark.range(100).toDF("a")
     one, two, whole = (
         staged(part, tmp_path).location["fingerprint"]  # type: ignore[index]

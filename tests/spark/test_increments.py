@@ -1,4 +1,7 @@
-"""Increments (R9.5) of what has no versions of its own: tables that steps of one workflow hand on, and sources."""
+"""Increments of what has no versions of its own: tables that steps of one workflow hand on, and sources.
+
+See docs/semantics.md#R9.5.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def doubled(*these: int) -> list[tuple[int, int]]:
 
 
 def test_a_step_reads_what_an_earlier_one_has_added(mill: Mill) -> None:
-    """Only the new rows, run after run; what steps hand on is no reason to run (R1.3)."""
+    """Only the new rows, run after run; what steps hand on is no reason to run (docs/semantics.md#R1.3)."""
     mill.lab.apply(pipe(numbers(COLLECT), step("doubled", TWICE, "numbers")))
     for n in (1, 2, 3):
         assert feed(mill, n) == ["pipe"]
@@ -80,7 +83,10 @@ def test_a_step_reads_what_an_earlier_one_has_added(mill: Mill) -> None:
 
 
 def test_a_table_that_an_earlier_step_writes_anew_replaces_what_was_added_to(mill: Mill) -> None:
-    """R9.5 holds inside a workflow too: all rows are new, so the output is replaced, and so on down the chain."""
+    """Inside a workflow too all rows are new, so the output is replaced, and so on down the chain.
+
+    See docs/semantics.md#R9.5.
+    """
     mill.lab.apply(
         pipe(numbers(APPEND), step("doubled", TWICE, "numbers"), step("last", "SELECT twice FROM doubled", "doubled"))
     )
@@ -232,7 +238,7 @@ def _sum(ctx: Any) -> Any:
 
 
 def test_a_table_that_a_run_left_out_is_read_on_from_where_it_was(mill: Mill) -> None:
-    """R7.4: nothing was handed on, so nothing was read; the rows after that are the new ones."""
+    """Nothing was handed on, so nothing was read; the rows after that are the new ones (docs/semantics.md#R7.4)."""
     mill.lab.apply(
         pipe(
             step("numbers", job("numbers_if_any"), "source", COLLECT, optional=True),
@@ -292,7 +298,7 @@ def report_file(mill: Mill, spark: SparkSession, path: Path, *these: int) -> Non
 
 
 def test_what_was_made_from_lost_files_is_made_anew_with_them(mill: Mill) -> None:
-    """Promise 7: both outputs come from one roll of the dice, although an earlier attempt had finished both."""
+    """Both outputs come from one roll of the dice, although an earlier attempt had finished both."""
     roll = "SELECT reflect('java.util.UUID', 'randomUUID') AS dice"
     mill.lab.apply(
         {

@@ -1,4 +1,4 @@
-"""Table modes and increments (R9.5): what is added is added once, whatever happens in between."""
+"""Table modes and increments: what is added is added once, whatever happens in between (docs/semantics.md#R9.5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def feed(mill: Mill, *numbers: int, then: bool = True) -> list[str]:
 
 
 def test_appended_rows_come_to_those_that_are_there(mill: Mill) -> None:
-    """Every version has all rows so far and stays readable; equal increments change the data version (R9.5)."""
+    """Every version has all rows so far and stays readable; equal increments change the data version.
+
+    See docs/semantics.md#R9.5.
+    """
     mill.lab.apply(flow("numbers", job("numbers"), "source", table={"mode": "append", "onReplacedInput": "append"}))
     for numbers in ([1, 2], [3], [3], []):
         feed(mill, *numbers)
@@ -55,7 +58,7 @@ def test_appended_rows_come_to_those_that_are_there(mill: Mill) -> None:
 
 
 def test_a_table_whose_parts_have_other_encodings_is_of_none_of_them(mill: Mill) -> None:
-    """ADR 0013: so that a full refresh writes all of it anew, though its rows and its last part may be the same."""
+    """So that a full refresh writes all of it anew, though its rows and its last part may be the same (ADR 0013)."""
     seen = []
     for version in (2, 2, 1, 1):
         table = {"mode": "append", "onReplacedInput": "append", "parquet": version}
@@ -67,7 +70,7 @@ def test_a_table_whose_parts_have_other_encodings_is_of_none_of_them(mill: Mill)
 
 
 def test_the_version_of_an_appended_table_is_that_of_its_rows(mill: Mill) -> None:
-    """R9.5: parts combine to what one write of all rows would give."""
+    """Parts combine to what one write of all rows would give (docs/semantics.md#R9.5)."""
     mill.lab.apply(
         flow("numbers", job("numbers"), "source", table={"mode": "append", "onReplacedInput": "append"}),
         flow("whole", "SELECT n FROM numbers", "numbers"),
@@ -119,7 +122,7 @@ def test_two_changes_before_a_run_are_one_increment(mill: Mill) -> None:
 
 
 def test_an_input_that_was_replaced_means_a_full_refresh(mill: Mill) -> None:
-    """R9.5: the append output is replaced, ctx.full_refresh is true, and the log says why."""
+    """The append output is replaced, ctx.full_refresh is true, and the log says why (docs/semantics.md#R9.5)."""
     mill.lab.apply(flow("numbers", job("numbers"), "source"), flow("doubled", job("doubled"), "numbers", **APPEND))
     feed(mill, 1, 2)
     feed(mill, 2, 3)
@@ -164,7 +167,10 @@ def test_a_user_can_ask_for_everything_anew(mill: Mill) -> None:
 
 
 def test_whoever_reads_what_it_makes_begins_anew_as_the_first_time(mill: Mill) -> None:
-    """R9.5: with `--full-refresh` its table is about to be replaced, so there is no previous version to look at."""
+    """With `--full-refresh` its table is about to be replaced, so there is no previous version to look at.
+
+    See docs/semantics.md#R9.5.
+    """
     append = {"mode": "append", "onReplacedInput": "append"}
     mill.lab.apply(flow("unseen", job("unseen"), "source unseen", table=append))
     feed(mill, 1, 2)
@@ -188,7 +194,9 @@ def test_merged_rows_replace_those_with_the_same_keys(mill: Mill) -> None:
     assert mill.snapshot("merged")["base_version"] == mill.snapshot("merged")["table_version"] == 1
     before = mill.lab.head("merged")["data_version"]
     feed(mill, 12, 13)
-    assert mill.lab.head("merged")["data_version"] == before, "a merge that changes nothing is cut off (R9.3)"
+    assert mill.lab.head("merged")["data_version"] == before, (
+        "a merge that changes nothing is cut off (docs/semantics.md#R9.3)"
+    )
 
 
 def test_a_merge_needs_one_row_per_key(mill: Mill) -> None:
@@ -298,7 +306,10 @@ def test_whether_values_may_be_null_is_no_part_of_their_type(mill: Mill) -> None
 
 
 def test_an_equal_output_keeps_the_schema_of_its_files(mill: Mill) -> None:
-    """R9.3: a column that does not count may change its type; the files that stay have the one before."""
+    """A column that does not count may change its type; the files that stay have the one before.
+
+    See docs/semantics.md#R9.3.
+    """
     for value, changed in (("'x'", True), ("timestamp '2024-01-01'", False)):
         query = f"SELECT 1 AS a, {value} AS loaded_at"
         mill.lab.apply(flow("out", query, auto=None, dataVersion={"exclude": ["loaded_at"]}))
@@ -392,7 +403,10 @@ def test_a_job_reads_another_version_that_is_kept(mill: Mill) -> None:
 
 
 def test_what_differed_is_told(mill: Mill) -> None:
-    """R9.6: which columns have other values than in the version before, and how the schema changed."""
+    """Which columns have other values than in the version before, and how the schema changed.
+
+    See docs/semantics.md#R9.6.
+    """
     mill.lab.apply(flow("out", "SELECT 1 AS a, 'x' AS b", auto=None))
     mill.run("out")
     mill.lab.apply(flow("out", "SELECT 1 AS a, 'y' AS b", auto=None))

@@ -201,7 +201,7 @@ def test_a_failed_check_publishes_nothing_and_says_where_the_data_is(mill: Mill,
 
 
 def test_data_that_changed_before_it_is_published_is_refused(mill: Mill, objects: ObjectStore) -> None:
-    """Sizes are compared with those of the bucket (R9.4)."""
+    """Sizes are compared with those of the bucket (docs/semantics.md#R9.4)."""
     mill.lab.apply(flow("plain", "SELECT 1 AS n"))
     lists = 0
 

@@ -26,7 +26,7 @@ class Session:
 
 
 def test_a_session_that_is_gone_does_not_keep_others_from_being_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """R12.1: each is ended for itself."""
+    """Each is ended for itself (docs/semantics.md#R12.1)."""
     ended: list[str] = []
 
     def opened(_remote: Remote, name: str | None = None) -> Any:

@@ -1,4 +1,7 @@
-"""Other engines read what was published (R9.7): Polars and DuckDB agree with Spark on every version and every type."""
+"""Other engines read what was published: Polars and DuckDB agree with Spark on every version and every type.
+
+See docs/semantics.md#R9.7.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ def encodings(mill: Mill, asset: str) -> dict[str, set[str]]:
 
 
 def test_all_encodings_are_read_as_they_were_written(mill: Mill) -> None:
-    """ADR 0013: enough different values that no column is a dictionary; nulls between them, and none."""
+    """Enough different values that no column is a dictionary; nulls between them, and none (ADR 0013)."""
     mill.lab.apply(flow("out", MANY, auto=None))
     mill.run("out")
     seen = encodings(mill, "out")
@@ -148,7 +151,7 @@ def test_all_encodings_are_read_as_they_were_written(mill: Mill) -> None:
 
 
 def test_wide_decimals_are_read_by_all(mill: Mill) -> None:
-    """ADR 0013: Polars does not know their encoding of version 2."""
+    """Polars does not know their encoding of version 2 (ADR 0013)."""
     mill.lab.apply(flow("out", WIDE, auto=None))
     mill.run("out")
     assert check(mill, "out") == 1
@@ -172,13 +175,13 @@ WIDEST, LONG = DecimalType(19, 9), DecimalType(18, 9)
     ],
 )
 def test_the_version_of_files_is_chosen_by_the_types(kind: DataType, asked: int | None, version: int) -> None:
-    """ADR 0013: wide decimals anywhere, unless the definition says which."""
+    """Wide decimals anywhere, unless the definition says which (ADR 0013)."""
     options = writing(Table(parquet=asked), StructType([StructField("c", kind)]))
     assert options["parquet.writer.version"] == f"PARQUET_{version}_0"
 
 
 def test_a_table_may_have_files_that_older_readers_know(mill: Mill) -> None:
-    """ADR 0013: `parquet: 1` has no encoding that came later, also for equal rows if everything is asked for anew."""
+    """`parquet: 1` has no encoding that came later, also for equal rows if everything is asked for anew (ADR 0013)."""
 
     def newer() -> bool:
         mill.run("out", full_refresh=True)
@@ -189,7 +192,7 @@ def test_a_table_may_have_files_that_older_readers_know(mill: Mill) -> None:
     first = mill.snapshot("out")
     mill.lab.apply(flow("out", MANY, auto=None, table={"parquet": 1}))
     mill.run("out")
-    assert mill.snapshot("out")["location"] == first["location"], "R9.3: an equal output keeps the files that are there"
+    assert mill.snapshot("out")["location"] == first["location"], "an equal output keeps its files"
     assert not newer()
     assert (mill.snapshot("out")["changed"], mill.snapshot("out")["data_version"]) == (False, first["data_version"])
 

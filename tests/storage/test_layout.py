@@ -17,7 +17,7 @@ STAGED = staging_directory("a.b", "run", 2, 3)
 
 
 def test_a_warehouse_belongs_to_one_database(tmp_path: Path) -> None:
-    """The first use writes the id, the next ones compare it (R12.3)."""
+    """The first use writes the id, the next ones compare it (docs/semantics.md#R12.3)."""
     warehouse = tmp_path / "deep" / "warehouse"
     storage = LocalStorage(warehouse)
     check_warehouse(storage, "one")
@@ -81,7 +81,7 @@ def test_a_sealed_directory_is_listed_with_sizes(tmp_path: Path, staged: Path) -
 
 
 def test_a_directory_that_changed_is_not_published(tmp_path: Path, staged: Path) -> None:
-    """A file more, a file less, another size, or no directory at all: each is told (R9.4)."""
+    """A file more, a file less, another size, or no directory at all: each is told (docs/semantics.md#R9.4)."""
     storage = LocalStorage(tmp_path)
     location = seal(storage, STAGED)
     (staged / "part-9.parquet").write_bytes(b"1")

@@ -82,7 +82,7 @@ def test_of_an_answer_only_its_code_and_message_are_told() -> None:
 
 
 def test_a_bucket_of_others_is_not_written_to(objects: ObjectStore, storage: ObjectStorage) -> None:
-    """Whose it is, is read before anything is tried (R12.3)."""
+    """Whose it is, is read before anything is tried (docs/semantics.md#R12.3)."""
     layout.check_warehouse(storage, "theirs")
     objects.seen.clear()
     with pytest.raises(WarehouseError, match="belongs to another database"):

@@ -1,6 +1,8 @@
-"""What every storage promises: a directory, an object store and HDFS keep the same contract (ADR 0015).
+"""What every storage promises: a directory, an object store and HDFS keep the same contract.
 
 FRESHLINE_TEST_BUCKET=s3a://bucket/path, with credentials in the environment, has a real bucket keep it too.
+
+See ADR 0015.
 """
 
 from __future__ import annotations
@@ -141,7 +143,7 @@ def test_a_sealed_directory_is_what_was_written(storage: Storage) -> None:
 
 
 def test_a_commit_is_written_once(storage: Storage) -> None:
-    """The same again is fine, another one is a conflict (R9.7)."""
+    """The same again is fine, another one is a conflict (docs/semantics.md#R9.7)."""
     log = DeltaLog(storage, "a.b")
     assert log.write(0, [{"commitInfo": {"operation": "WRITE"}}])
     assert not log.write(0, [{"commitInfo": {"operation": "WRITE"}}])

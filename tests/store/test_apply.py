@@ -1,4 +1,4 @@
-"""Apply: the plan says what happens, and it happens in one transaction (R10)."""
+"""Apply: the plan says what happens, and it happens in one transaction (docs/semantics.md#R10)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ def test_an_apply_that_fails_leaves_the_old_definitions(lab: Lab) -> None:
 
 
 def test_retiring_takes_everything_that_would_act(lab: Lab) -> None:
-    """R10.2: queued runs, timers and considerations go; versions, runs, snapshots and decisions stay."""
+    """Queued runs, timers and considerations go; versions, runs, snapshots and decisions stay.
+
+    See docs/semantics.md#R10.2.
+    """
     lab.apply(workflow("b", "a", freshness={"cadenceMs": HOUR}), workflow("c", "b"))
     lab.report("a", "1")
     lab.work()
@@ -116,7 +119,10 @@ def test_retiring_takes_everything_that_would_act(lab: Lab) -> None:
 
 
 def test_queued_runs_of_unchanged_workflows_stay(lab: Lab) -> None:
-    """R10.2: apply ends only the queued automatic runs of what changed; manual ones stay as they were asked for."""
+    """Apply ends only the queued automatic runs of what changed; manual ones stay as they were asked for.
+
+    See docs/semantics.md#R10.2.
+    """
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.settle()
@@ -130,7 +136,7 @@ def test_queued_runs_of_unchanged_workflows_stay(lab: Lab) -> None:
 
 
 def test_sources_keep_their_declaration_until_it_is_removed(lab: Lab) -> None:
-    """R3: a declared source belongs to its project; a consumed name alone declares nothing."""
+    """A declared source belongs to its project; a consumed name alone declares nothing (docs/semantics.md#R3)."""
     lab.apply(workflow("b", "a x"), sources=("a",))
     owners = {row["id"]: row["source_project"] for row in lab.rows("SELECT id, source_project FROM assets")}
     assert owners == {"a": "lab", "b": None, "x": None}

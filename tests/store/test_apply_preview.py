@@ -160,7 +160,7 @@ def test_the_baseline_restarts_the_clocks_of_what_is_old(old: Lab) -> None:
 
 
 def test_a_running_run_of_the_old_job_is_followed_by_one_of_the_new(lab: Lab) -> None:
-    """R10.2: it finishes, but what it made is of the old job; a policy edit needs no other run."""
+    """It finishes, but what it made is of the old job; a policy edit needs no other run (docs/semantics.md#R10.2)."""
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     lab.report("a", "1")
     lab.settle()
@@ -177,7 +177,10 @@ def test_a_running_run_of_the_old_job_is_followed_by_one_of_the_new(lab: Lab) ->
 
 
 def test_who_waited_for_a_retired_workflow_goes_on(lab: Lab) -> None:
-    """R11.4: a join whose slow branch goes away waits for nobody any more, and is told although it is as before."""
+    """A join whose slow branch goes away waits for nobody any more, and is told although it is as before.
+
+    See docs/semantics.md#R11.4.
+    """
     diamond = [workflow("b", "a"), workflow("c", "a"), workflow("d", "b c")]
     lab.apply(*diamond)
     lab.report("a", "1")
@@ -200,7 +203,10 @@ def test_what_is_stale_at_two_levels_runs_once(old: Lab) -> None:
 
 
 def test_an_urgent_reader_does_not_wait_for_its_turn(lab: Lab) -> None:
-    """R11.8: it comes before what was queued earlier, and again after that; a reader that is not urgent comes once."""
+    """It comes before what was queued earlier, and again after that; a reader that is not urgent comes once.
+
+    See docs/semantics.md#R11.8.
+    """
     urgent = workflow("z", "x y", auto={**ON_UPDATE, "priority": 1})
     lab.apply(workflow("x", "s"), workflow("y", "t"), urgent, workflow("later", "x y"))
     for source in "st":
@@ -262,7 +268,7 @@ def edited(luck: random.Random, workflows: list[Definition]) -> list[Definition]
 
 
 def agreeing(one: Definition) -> Definition:
-    """With the same block on every output: policies that contradict each other are refused (R2.1)."""
+    """With the same block on every output: policies that contradict each other are refused (docs/semantics.md#R2.1)."""
     first, *others = one["steps"][0]["produces"]
     for output in others:
         output.pop("autoMaterialize", None)

@@ -291,7 +291,7 @@ def goes_on(lab: Lab) -> None:
 
 
 def test_what_is_not_ours_to_repair_stays(lab: Lab) -> None:
-    """No repair is guessed: a finding without one changes nothing (R11.1)."""
+    """No repair is guessed: a finding without one changes nothing (docs/semantics.md#R11.1)."""
     for check in ("vector-ahead", "head-differs", "definition-differs"):
         PLANTS[check].break_(lab)
     before = lab.everything()
@@ -300,7 +300,7 @@ def test_what_is_not_ours_to_repair_stays(lab: Lab) -> None:
 
 
 def test_a_repaired_timer_is_the_one_that_was_lost(lab: Lab) -> None:
-    """It is set from the time of production, not from the repair (R8.1)."""
+    """It is set from the time of production, not from the repair (docs/semantics.md#R8.1)."""
     query = "SELECT * FROM timers ORDER BY asset_id, kind"
     before = lab.rows(query)
     lab.rows("DELETE FROM timers RETURNING 1")
@@ -310,7 +310,10 @@ def test_a_repaired_timer_is_the_one_that_was_lost(lab: Lab) -> None:
 
 
 def test_a_publication_beside_the_repair_sets_its_own_timers(lab: Lab) -> None:
-    """A repair that began before it waits for it, and does not count from the production before (R11.2)."""
+    """A repair that began before it waits for it, and does not count from the production before.
+
+    See docs/semantics.md#R11.2.
+    """
     lab.advance(minutes=30)
     lab.report("a", "2")
     lab.settle()
@@ -357,7 +360,7 @@ def test_late_work_is_told_with_who_should_do_it(lab: Lab) -> None:
 
 
 def test_much_is_counted_and_little_is_shown(lab: Lab) -> None:
-    """At most `limit` sentences for each check, and how many there are in all (promise 11)."""
+    """At most `limit` sentences for each check, and how many there are in all."""
     for version in "234567":
         lab.report("a", version)
     lab.advance(**LONG)
@@ -427,7 +430,10 @@ def test_a_schema_that_does_not_fit_is_a_finding(lab: Lab) -> None:
 
 
 def test_a_definition_is_compared_with_what_is_stored(lab: Lab) -> None:
-    """Assets and edges of every step count; what a workflow makes for its own steps is no edge (R1.3)."""
+    """Assets and edges of every step count; what a workflow makes for its own steps is no edge.
+
+    See docs/semantics.md#R1.3.
+    """
     steps = workflow("two", "a")["steps"]
     steps.append({**steps[0], "id": "more", "consumes": [{"assetId": "two"}], "produces": [{"assetId": "three"}]})
     lab.apply(*WORLD, {"slug": "two", "steps": steps}, pools={"p": 1})

@@ -95,7 +95,7 @@ def test_a_warehouse_that_nobody_has_used_is_none(database_url: str, tmp_path: P
     ],
 )
 def test_the_warehouse_of_another_database_is_told_and_left_alone(lab: Lab, text: str | None, sentence: str) -> None:
-    """R12.3: nothing is said about its files, and nothing in it is removed."""
+    """Nothing is said about its files, and nothing in it is removed (docs/semantics.md#R12.3)."""
     leftover, _ = stage(lab, new_id())
     file = lab.warehouse / layout.ID_FILE
     file.unlink() if text is None else file.write_text(text)
@@ -122,7 +122,7 @@ def test_tables_without_their_warehouse_are_told(lab: Lab, tmp_path: Path) -> No
     ],
 )
 def test_damage_of_a_head_is_told(lab: Lab, damage: Any, sentence: str) -> None:
-    """The list of files with their sizes is what was recorded when they were written (R9.4)."""
+    """The list of files with their sizes is what was recorded when they were written (docs/semantics.md#R9.4)."""
     damage(head(lab))
     (said,) = found(lab)["head-files"].sentences
     assert said.startswith("asset 'b' version 1: ")
@@ -150,7 +150,10 @@ def test_a_head_that_moves_on_meanwhile_is_not_judged(lab: Lab, monkeypatch: pyt
 
 
 def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
-    """Staging of ended runs goes; heads, old snapshots, unfinished runs, young and unknown directories stay (R9.8)."""
+    """Staging of ended runs goes; heads, old snapshots, unfinished runs, young and unknown directories stay.
+
+    See docs/semantics.md#R9.8.
+    """
     before = head(lab)
     lab.report("a", "2")
     lab.settle()
@@ -199,7 +202,7 @@ def test_data_that_failed_a_check_is_kept_for_a_while(lab: Lab) -> None:
 
 
 def test_an_equal_output_keeps_the_directory_of_the_run_before(lab: Lab) -> None:
-    """R9.3: the new snapshot names the old directory, and the new directory is what nobody needs."""
+    """The new snapshot names the old directory, and the new directory is what nobody needs (docs/semantics.md#R9.3)."""
     before = head(lab)
     lab.report("a", "2")
     lab.settle()
@@ -211,7 +214,7 @@ def test_an_equal_output_keeps_the_directory_of_the_run_before(lab: Lab) -> None
 
 
 def test_an_equal_output_takes_the_place_of_a_damaged_one(lab: Lab) -> None:
-    """ADR 0008: what was damaged is healed by a run, although the rows and so the data version are the same."""
+    """What was damaged is healed by a run, although the rows and so the data version are the same (ADR 0008)."""
     before = head(lab)
     (before / "part-0.parquet").unlink()
     assert list(found(lab)) == ["head-files"]

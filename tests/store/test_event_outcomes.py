@@ -1,4 +1,4 @@
-"""What became of an event can be asked at any time, and nothing was kept for the answer (R5.5)."""
+"""What became of an event can be asked at any time, and nothing was kept for the answer (docs/semantics.md#R5.5)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TestRead:
             assert (found["fate"], found["runId"]) == ("triggered", last_run(lab, "d"))
 
     def test_a_queued_run_that_is_renewed_includes_it(self, lab: Lab) -> None:
-        """R6.3: the run moves to the newer change; the older one is superseded."""
+        """The run moves to the newer change; the older one is superseded (docs/semantics.md#R6.3)."""
         began(lab, workflow("b", "a"))
         older = change(lab)
         lab.settle()
@@ -324,7 +324,7 @@ class TestIgnored:
         assert told(lab, event) == ("ignored", "unchanged")
 
     def test_equal_data_that_completes_a_round(self, lab: Lab) -> None:
-        """R1.4: with `when: all` a production counts, changed or not."""
+        """With `when: all` a production counts, changed or not (docs/semantics.md#R1.4)."""
         lab.apply(workflow("b", "a c", auto={"onUpstreamUpdate": True, "when": "all"}))
         for asset_id in ("a", "c"):
             change(lab, "1", asset_id)
@@ -339,7 +339,7 @@ class TestIgnored:
         assert (found["fate"], found["runId"]) == ("included", last_run(lab))
 
     def test_a_late_report(self, lab: Lab) -> None:
-        """R3.3: recorded, and the head stays."""
+        """Recorded, and the head stays (docs/semantics.md#R3.3)."""
         began(lab, workflow("b", "a"))
         change(lab, "7", sequence=7)
         lab.work()
@@ -348,7 +348,7 @@ class TestIgnored:
         assert told(lab, late) == ("ignored", "late")
 
     def test_a_duplicate_has_the_fate_of_the_first(self, lab: Lab) -> None:
-        """R3.3: a known key makes no event; the answer names the first one's."""
+        """A known key makes no event; the answer names the first one's (docs/semantics.md#R3.3)."""
         began(lab, workflow("b", "a"))
         first, again = change(lab, "2", key="k"), change(lab, "3", key="k")
         assert first == again
@@ -433,7 +433,7 @@ class TestExpired:
         assert (found["fate"], found["runId"]) == ("included", run.id)
 
     def test_is_superseded_by_a_later_expiry(self, lab: Lab) -> None:
-        """Missed points collapse into one (R8.1): the last one has the run."""
+        """Missed points collapse into one: the last one has the run (docs/semantics.md#R8.1)."""
         began(lab, workflow("b", "a", freshness={"cadenceMs": HOUR}))
         lab.store.pause("b")
         for _ in range(2):
@@ -449,7 +449,7 @@ class TestExpired:
 
     @pytest.mark.parametrize(("auto", "reason"), [(None, "not-auto"), ({"enabled": False}, "policy-off")])
     def test_is_ignored_without_a_block(self, lab: Lab, auto: dict[str, Any] | None, reason: str) -> None:
-        """R2.4; until somebody runs it by hand."""
+        """Until somebody runs it by hand (docs/semantics.md#R2.4)."""
         lab.apply(workflow("b", "a", auto=auto))
         lab.report("a", "1")
         lab.store.request_run("b")

@@ -124,7 +124,7 @@ def converges(scene: Scene) -> None:
     assert lab.state("b")["vector"]["a"]["dataVersion"] == "final"
     assert lab.state("c")["vector"]["b"]["dataVersion"] == lab.head("b")["data_version"]
     assert lab.forgotten() == 0
-    # A manual run keeps the pins of its request (R6.5): if it comes late, what it overwrote is made again.
+    # A manual run keeps the pins of its request (docs/semantics.md#R6.5): if it comes late, its outputs are made again.
     doubled = lab.rows(
         "SELECT pins FROM runs r WHERE status = 'succeeded' AND trigger ->> 'reason' IN ('missing', 'upstream-update')"
         " AND NOT EXISTS (SELECT FROM runs m WHERE m.workflow_id = r.workflow_id AND m.trigger_type = 'manual')"
@@ -212,7 +212,10 @@ def test_a_commit_whose_answer_is_lost_is_no_failure(theatre: Theatre, name: str
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_process_that_oversleeps_its_lease_is_harmless(theatre: Theatre, name: str, side: str) -> None:
-    """The server ends what it had begun (R11.3), others go on, and it changes nothing when it wakes up (promise 6)."""
+    """The server ends what it had begun, others go on, and it changes nothing when it wakes up.
+
+    See docs/semantics.md#R11.3.
+    """
     case = CASES[name]
     scene = theatre.scene(case)
     before = scene.lab.everything()

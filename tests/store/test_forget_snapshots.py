@@ -116,7 +116,7 @@ def test_what_a_run_is_pinned_to_stays(lab: Lab) -> None:
 
 
 def test_the_first_change_that_was_not_read_stays(lab: Lab) -> None:
-    """R4.5: for how long a consumer is behind is counted from it, though it is paused for a year."""
+    """For how long a consumer is behind is counted from it, though it is paused for a year (docs/semantics.md#R4.5)."""
     report_daily(lab, 2)
     lab.store.pause("b")
     report_daily(lab, 5)
@@ -177,7 +177,7 @@ def test_equal_outputs_go_and_the_table_that_they_share_stays(lab: Lab) -> None:
 
 
 def test_a_late_report_does_not_count_as_what_replaced(lab: Lab) -> None:
-    """R3.3: it did not move the head."""
+    """It did not move the head (docs/semantics.md#R3.3)."""
     lab.report("a", "1", sequence=10)
     lab.report("a", "0", sequence=5)
     lab.advance(days=365)

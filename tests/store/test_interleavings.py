@@ -1,9 +1,11 @@
 """Every pair of transactions that share a row, in every order of their statements, on real connections.
 
 Afterwards: nobody deadlocked, at most one active run, heads and events agree with snapshots, nothing stale is forgotten
-(R4.1), and the next update reaches everybody. The gate plays the pairs that matter most with one switch in the middle
+, and the next update reaches everybody. The gate plays the pairs that matter most with one switch in the middle
 of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and with two
 if they are long, and triples with two.
+
+See docs/semantics.md#R4.1.
 """
 
 from __future__ import annotations
@@ -270,7 +272,7 @@ def test_a_switch_inside_a_dangerous_pair(play: Play, names: tuple[str, str]) ->
 
 
 def test_a_switch_inside_a_takeover(play: Play) -> None:
-    """Promise 6: one worker publishes while its run is rescued and claimed by another."""
+    """One worker publishes while its run is rescued and claimed by another."""
     play(("claim_run", "publish_run", "rescue"), switches=1)
 
 

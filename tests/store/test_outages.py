@@ -110,7 +110,7 @@ def wired(database_url: str, tmp_path: Path) -> Iterator[tuple[Lab, Wire]]:
 
 
 def test_an_answer_that_is_lost_on_the_wire_is_looked_up(wired: tuple[Lab, Wire]) -> None:
-    """Design 4: a report, a requested run and the ends of runs happen once, and their callers learn that they did."""
+    """A report, a requested run and the ends of runs happen once, and their callers learn that they did."""
     lab, wire = wired
     wire.lose_answer_to(b"COMMIT")
     result = lab.report("a", "1")
@@ -134,7 +134,7 @@ def test_an_answer_that_is_lost_on_the_wire_is_looked_up(wired: tuple[Lab, Wire]
 
 
 def test_a_report_with_a_key_that_lost_its_answer_is_no_duplicate(wired: tuple[Lab, Wire]) -> None:
-    """R3.3: only what came before is a duplicate; a repetition by somebody else is one."""
+    """Only what came before is a duplicate; a repetition by somebody else is one (docs/semantics.md#R3.3)."""
     lab, wire = wired
     wire.lose_answer_to(b"COMMIT")
     assert lab.report("a", "1", key="k")["duplicate"] is False
@@ -192,7 +192,7 @@ def test_idle_sessions_that_were_ended_trouble_nobody(lab: Lab, database_url: st
 
 
 def test_a_session_that_is_ended_for_idleness_is_a_lost_connection(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R11.3: a materializer that slept in a decision tries again; the workflow is not blamed (promise 10)."""
+    """A materializer that slept in a decision tries again; the workflow is not blamed (docs/semantics.md#R11.3)."""
     lab.report("a", "1")
     lab.store.absorb(10)
     read = load_state.read
@@ -215,7 +215,7 @@ def test_a_session_that_is_ended_for_idleness_is_a_lost_connection(lab: Lab, mon
 def test_connections_are_limited_and_who_waits_too_long_hears_why(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Promise 11: the pool has a size; the message says that all are taken."""
+    """The pool has a size; the message says that all are taken."""
     monkeypatch.setattr("freshline.store.db.database.PATIENCE_S", 0.1)
     database = Database(database_url, size=2)
     database.open()

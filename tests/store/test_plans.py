@@ -134,7 +134,7 @@ HOT = [
 # Small by nature: one row, what is unabsorbed, queued, running or not yet in its log, and what people set up.
 SMALL = {
     "materializer.claim_inbox": {"inbox_pkey"},
-    # Without a list of ancestors it takes whatever is held: that is part of the motion that a decision sees (R4.1).
+    # Without a list of ancestors it takes whatever is held, as part of the motion (docs/semantics.md#R4.1).
     # And it counts the first few, to know whether a list is worth its while.
     "materializer.load_states": {"inbox", "runs_active", "considerations", "considerations_due"},
     "materializer.renew_runs": {"runs_queue"},
@@ -150,7 +150,7 @@ SMALL = {
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_statement_reads_no_table_from_end_to_end(catalogue: Lab, name: str) -> None:
-    """Design 9: an event costs its consumers, not the catalogue."""
+    """An event costs its consumers, not the catalogue."""
     plan = planned(catalogue, name)
     assert set(reads(plan)) <= SMALL.get(name, set()) | {"installation"}, json.dumps(plan)
 

@@ -48,7 +48,7 @@ def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
 
 
 def test_the_last_decision_of_a_quiet_workflow_stays(database_url: str) -> None:
-    """Promise 10: `why` answers after years of silence, and no older decision stays."""
+    """`why` answers after years of silence, and no older decision stays."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("quiet", "nothing"))
         lab.report("a", "1")

@@ -1,4 +1,4 @@
-"""Publishing: all outputs at once or none, with their events, clocks and vector (promise 7, R9)."""
+"""Publishing: all outputs at once or none, with their events, clocks and vector (docs/semantics.md#R9)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def outputs(version: str = "v1") -> list[StagedOutput]:
 
 
 def test_everything_of_a_run_appears_at_once(lab: Lab) -> None:
-    """R9.1: snapshots, heads, events, timers, vector and the run's end carry the same moment."""
+    """Snapshots, heads, events, timers, vector and the run's end carry the same moment (docs/semantics.md#R9.1)."""
     run = running(lab)
     lab.advance(minutes=7)
     assert lab.store.publish_run(run, outputs(), metrics={"seconds": 1}) == ["x", "y"]
@@ -75,7 +75,7 @@ def test_everything_of_a_run_appears_at_once(lab: Lab) -> None:
 
 
 def test_the_produced_event_has_the_fields_of_the_design(lab: Lab) -> None:
-    """Design 6: exactly these fields; parameters only if the workflow says so."""
+    """Exactly these fields; parameters only if the workflow says so."""
     lab.store.publish_run(running(lab), outputs())
     events = {event["subject"]: event["data"] for event in lab.events("asset.produced")}
     assert set(events["x"]) == set(events["a"]) == PRODUCED
@@ -101,7 +101,7 @@ def test_the_produced_event_tells_the_checks(lab: Lab) -> None:
 
 
 def test_one_bad_output_publishes_none(lab: Lab) -> None:
-    """Promise 7: an error in the last row takes back all the others, and the run may still be failed."""
+    """An error in the last row takes back all the others, and the run may still be failed."""
     run, before = running(lab), lab.everything()
     bad = [*outputs()[1:], StagedOutput("y", "work", "v1", rows=2**70)]
     with pytest.raises(psycopg.DataError):
@@ -111,13 +111,13 @@ def test_one_bad_output_publishes_none(lab: Lab) -> None:
 
 
 def test_an_output_of_nobody_is_not_published(lab: Lab) -> None:
-    """R10.2: what the workflow does not own is left out, without an error."""
+    """What the workflow does not own is left out, without an error (docs/semantics.md#R10.2)."""
     assert lab.store.publish_run(running(lab), [*outputs(), StagedOutput("stray", "work", "v")]) == ["x", "y"]
     assert lab.rows("SELECT * FROM assets WHERE id = 'stray'") == []
 
 
 def test_a_commit_whose_answer_got_lost_is_looked_up(lab: Lab) -> None:
-    """Design 4: unknown is not failed: the run is looked up by its id, and the worker goes on as if it had heard.
+    """Unknown is not failed: the run is looked up by its id, and the worker goes on as if it had heard.
 
     Also if it could not be looked up at once: publishing again finds that this attempt has published.
     """
@@ -138,7 +138,7 @@ def test_a_commit_that_never_came_is_an_error(lab: Lab) -> None:
 
 
 def test_freshness_that_the_job_returned_wins(lab: Lab) -> None:
-    """Design 6: `result.assets[].freshness` speaks for this production."""
+    """`result.assets[].freshness` speaks for this production."""
     named = [StagedOutput("x", "work", "v1", freshness={"ttlMs": 60_000}), *outputs()[:1]]
     lab.store.publish_run(running(lab), named)
     due = {row["asset_id"]: row["due_at"] for row in lab.rows("SELECT * FROM timers WHERE kind = 'expiry'")}
@@ -158,7 +158,7 @@ def test_a_job_without_freshness_has_no_clock(lab: Lab) -> None:
 
 
 def test_publishing_touches_no_consideration(lab: Lab) -> None:
-    """R9.2: it only appends; the absorber notes who has to look."""
+    """It only appends; the absorber notes who has to look (docs/semantics.md#R9.2)."""
     run = running(lab)
     lab.store.publish_run(run, outputs())
     assert lab.rows("SELECT * FROM considerations") == []
@@ -167,7 +167,7 @@ def test_publishing_touches_no_consideration(lab: Lab) -> None:
 
 
 def test_logs_are_numbered_and_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise 11: lines keep their order over calls and attempts, up to the limit of a run."""
+    """Lines keep their order over calls and attempts, up to the limit of a run."""
     monkeypatch.setattr("freshline.store.runs.steps.MOST_LOG_LINES", 5)
     run = running(lab)
     for part in range(3):

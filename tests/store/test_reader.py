@@ -240,7 +240,7 @@ class TestDecisions:
 
 
 class TestState:
-    """The state of an asset (R5.2)."""
+    """The state of an asset (docs/semantics.md#R5.2)."""
 
     def test_settled_chain_is_fresh(self, rows: Rows, reader: Reader) -> None:
         """Computed from the current inputs: fresh; made outside: source."""

@@ -94,7 +94,7 @@ class Stage:
 
 @pytest.fixture
 def stage(database_url: str) -> Iterator[Stage]:
-    """b and c read a; whatever happens, nothing stale is forgotten (R4.1)."""
+    """b and c read a; whatever happens, nothing stale is forgotten (docs/semantics.md#R4.1)."""
     with laboratory(database_url) as lab:
         stage = Stage(lab)
         lab.apply(workflow("b", "a"), workflow("c", "b"))
@@ -126,7 +126,7 @@ def output(version: str = "v2") -> list[StagedOutput]:
 
 
 def test_an_update_between_claim_and_read_is_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R6.2: what commits after the claim and before the read is pinned."""
+    """What commits after the claim and before the read is pinned (docs/semantics.md#R6.2)."""
     lab, read = stage.lab, load_state.read
     noted(stage)
 
@@ -140,7 +140,10 @@ def test_an_update_between_claim_and_read_is_read(stage: Stage, monkeypatch: pyt
 
 
 def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R6.2: an event that is absorbed while its workflow is being decided waits for that decision, then counts."""
+    """An event that is absorbed while its workflow is being decided waits for that decision, then counts.
+
+    See docs/semantics.md#R6.2.
+    """
     lab, read = stage.lab, load_state.read
     noted(stage)
     absorbed: list[Future[int]] = []
@@ -162,7 +165,7 @@ def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: 
 
 
 def test_an_update_is_not_lost_to_a_decision_that_finds_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R6.2, the planted bug: a decision on old heads must not delete the note of a newer event."""
+    """docs/semantics.md#R6.2, the planted bug: a decision on old heads must not delete the note of a newer event."""
     lab, read = stage.lab, load_state.read
     key = lab.one("SELECT id FROM workflows WHERE slug = 'b'")
     lab.store.resume("b")
@@ -209,7 +212,10 @@ def test_a_row_that_is_being_noted_is_left_for_later(stage: Stage) -> None:
 
 
 def test_an_unchanged_input_is_not_lost_to_a_decision(stage: Stage) -> None:
-    """R9.3, R11.4: a round that becomes complete while it is found incomplete is looked at again at once."""
+    """A round that becomes complete while it is found incomplete is looked at again at once.
+
+    See docs/semantics.md#R9.3, docs/semantics.md#R11.4.
+    """
     rounds = workflow("r", "x y", auto={"onUpstreamUpdate": True, "when": "all"})
     stage.lab.apply(workflow("b", "a"), workflow("c", "b"), rounds)
     stage.lab.report("x", "1")
@@ -251,7 +257,10 @@ def test_a_moved_asset_waits_for_its_publisher(stage: Stage) -> None:
 
 
 def test_a_publisher_finds_that_its_asset_moved(stage: Stage) -> None:
-    """Publish against apply: the former owner waits for the new definitions and publishes nothing (R10.2)."""
+    """Publish against apply: the former owner waits for the new definitions and publishes nothing.
+
+    See docs/semantics.md#R10.2.
+    """
     run = running(stage)
     moved = (workflow("n", "a", outputs=["b"]), workflow("c", "b"))
     with stage.uncommitted("apply", lambda: stage.lab.apply(*moved)):
@@ -274,7 +283,10 @@ def test_a_publisher_uses_the_freshness_that_was_just_applied(stage: Stage) -> N
 
 
 def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R11.2: both take assets before the workflow's own row, also when there are failures to forget."""
+    """Both take assets before the workflow's own row, also when there are failures to forget.
+
+    See docs/semantics.md#R11.2.
+    """
     noted(stage)
     stage.lab.settle()
     stage.lab.fail(stage.lab.start())
@@ -294,7 +306,10 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
 
 
 def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R11.2: a firing timer holds its row while its event refers to an asset that apply is changing."""
+    """A firing timer holds its row while its event refers to an asset that apply is changing.
+
+    See docs/semantics.md#R11.2.
+    """
     timed = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
     stage.lab.apply(*timed)
     stage.lab.advance(hours=2)
@@ -313,7 +328,10 @@ def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
 
 
 def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R11.2: apply locks or makes all considerations in key order before an absorber can note some of them."""
+    """Apply locks or makes all considerations in key order before an absorber can note some of them.
+
+    See docs/semantics.md#R11.2.
+    """
     both = [workflow(slug, "a") for slug in "bd"]
     stage.lab.apply(*both, workflow("c", "b"))
     stage.lab.work()
@@ -358,7 +376,10 @@ def test_nobody_decides_on_definitions_that_are_being_changed(stage: Stage) -> N
 
 
 def test_a_pause_ends_the_run_that_was_just_decided(stage: Stage) -> None:
-    """Pause against reconcile: no automatic run slips through between the decision and the pause (R8.3)."""
+    """Pause against reconcile: no automatic run slips through between the decision and the pause.
+
+    See docs/semantics.md#R8.3.
+    """
     noted(stage)
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
         pausing = stage.begin(lambda: stage.lab.store.pause("b"))
@@ -370,7 +391,7 @@ def test_a_pause_ends_the_run_that_was_just_decided(stage: Stage) -> None:
 
 
 def test_a_pause_and_an_apply_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R11.2: both go from considerations to runs to workflows."""
+    """Both go from considerations to runs to workflows (docs/semantics.md#R11.2)."""
     noted(stage)
     stage.lab.settle()
     gate, save = Gate(), write._save_workflows
@@ -458,7 +479,10 @@ def test_a_run_that_is_being_canceled_is_not_claimed(stage: Stage) -> None:
 
 
 def test_a_queued_run_that_starts_is_not_renewed(stage: Stage) -> None:
-    """Reconcile against claim (R6.3): a run that a worker has begun keeps its pins; the update gets another run."""
+    """Reconcile against claim: a run that a worker has begun keeps its pins; the update gets another run.
+
+    See docs/semantics.md#R6.3.
+    """
     noted(stage)
     stage.lab.settle()
     stage.lab.report("a", "3")
@@ -477,7 +501,7 @@ def test_a_queued_run_that_starts_is_not_renewed(stage: Stage) -> None:
 
 
 def test_an_expiry_that_fires_during_a_publication_is_over(stage: Stage) -> None:
-    """Scenario 32: a timer that fires while its asset is being published causes no other run."""
+    """A timer that fires while its asset is being published causes no other run (docs/scenarios.md#scenario-32)."""
     timed = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
     stage.lab.apply(*timed)
     run = running(stage)
@@ -519,7 +543,10 @@ def test_two_requests_with_one_key_are_one_run(stage: Stage) -> None:
 
 
 def test_absorbers_with_the_same_consumers_do_not_deadlock(stage: Stage) -> None:
-    """R11.2: many events for overlapping consumers, four absorbers: every note is written, in key order."""
+    """Many events for overlapping consumers, four absorbers: every note is written, in key order.
+
+    See docs/semantics.md#R11.2.
+    """
     slugs = [f"w{number:03}" for number in range(120)]
     manual = {"enabled": False}
     stage.lab.apply(workflow("b", "a"), workflow("c", "b"), *(workflow(slug, "x y z a", auto=manual) for slug in slugs))
@@ -537,7 +564,7 @@ def test_absorbers_with_the_same_consumers_do_not_deadlock(stage: Stage) -> None
 
 
 def test_relays_stamp_each_event_once(stage: Stage) -> None:
-    """R11.5: relays that take turns give every event one position and never change it."""
+    """Relays that take turns give every event one position and never change it (docs/semantics.md#R11.5)."""
     for number in range(40):
         stage.lab.report("a", f"{number}")
     seen: dict[str, int] = {}

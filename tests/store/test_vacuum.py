@@ -1,4 +1,7 @@
-"""Which versions of tables are kept (R9.8): nothing goes that somebody needs, and what goes, goes late."""
+"""Which versions of tables are kept: nothing goes that somebody needs, and what goes, goes late.
+
+See docs/semantics.md#R9.8.
+"""
 
 from __future__ import annotations
 

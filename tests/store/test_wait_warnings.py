@@ -1,4 +1,4 @@
-"""R4.5: apply warns when an ancestor's runs take longer than a workflow waits for it."""
+"""Apply warns when an ancestor's runs take longer than a workflow waits for it (docs/semantics.md#R4.5)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ def test_the_slowest_is_named(lab: Lab) -> None:
 
 
 def test_only_those_that_it_could_wait_for_count(lab: Lab) -> None:
-    """R4.2, R4.3: a chain never waits, nor a join of what has no root in common; what expires waits for everybody."""
+    """A chain never waits, nor a join of what has no root in common; what expires waits for everybody.
+
+    See docs/semantics.md#R4.2, docs/semantics.md#R4.3.
+    """
     lab.report("a", "1")
     run(lab, "b", minutes=3)
     apart = [workflow("b", "a"), short("chain", "b"), short("apart", "b z")]

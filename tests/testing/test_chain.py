@@ -76,7 +76,7 @@ def test_nothing_is_there_at_first() -> None:
 
 
 def test_an_equal_output_stops_the_wave() -> None:
-    """Unchanged data leaves those below alone (R9.3)."""
+    """Unchanged data leaves those below alone (docs/semantics.md#R9.3)."""
     given([workflow("b", "a"), workflow("c", "b")]).report("a").succeed("b", changed=False).expect_nothing()
 
 

@@ -30,7 +30,7 @@ from freshline.worker.slot import Slot
 def test_a_session_that_may_still_compute_is_remembered(
     tmp_path: Path, error: FreshlineError, remembered: bool
 ) -> None:
-    """R12.1: the next step ends it. A runner that told of an error has ended its session itself."""
+    """The next step ends it. A runner that told of an error has ended its session itself (docs/semantics.md#R12.1)."""
     execution = object.__new__(Execution)
     execution.slot = Slot(Settings(project=tmp_path))
     with pytest.raises(type(error)), execution._owning("session-1"):
@@ -71,7 +71,7 @@ def graph(**before: str) -> dict[str, object]:
 def test_a_step_is_done_anew_with_whatever_comes_before_it(
     monkeypatch: pytest.MonkeyPatch, finished: Mapping[str, int], gone: str, anew: str
 ) -> None:
-    """Promise 7: outputs that are published together were made from each other, however many attempts it took."""
+    """Outputs that are published together were made from each other, however many attempts it took."""
     outputs = {name: (StagedOutput(name, name, f"{name}{attempt}"),) for name, attempt in finished.items()}
     run = SimpleNamespace(
         attempt=3,

@@ -1,4 +1,7 @@
-"""What is new to a step (R9.5), as a pure function of what it reads and of what its outputs were computed from."""
+"""What is new to a step, as a pure function of what it reads and of what its outputs were computed from.
+
+See docs/semantics.md#R9.5.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def test_where_outputs_stand_apart_everything_is_new() -> None:
 
 
 def test_what_a_step_makes_itself_is_no_input_to_come_further_in() -> None:
-    """R1.3: it reads the previous head, and nobody asks how far that was read."""
+    """It reads the previous head, and nobody asks how far that was read (docs/semantics.md#R1.3)."""
     assert reading(step("in"), {"in": TABLE}, {"in": {}}) == Reading(None, {})
 
 

@@ -57,7 +57,7 @@ def make(project: Path, *, spark: bool = False) -> RunnerProcess:
 
 
 def test_a_runner_dies_with_its_supervisor_even_when_it_cannot_act(project: Path) -> None:
-    """SIGKILL of the supervisor ends the runner although C code in it holds Python's lock (R12.1)."""
+    """SIGKILL of the supervisor ends the runner although C code in it holds Python's lock (docs/semantics.md#R12.1)."""
     parent = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(project)], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
@@ -126,7 +126,7 @@ def test_a_runner_that_was_never_started_says_so(project: Path) -> None:
 
 
 def test_without_java_a_spark_runner_says_what_to_install(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Java is an engine error with the packages' names: never the workflow's failure (R7.1)."""
+    """No Java is an engine error with the packages' names: never the workflow's failure (docs/semantics.md#R7.1)."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(project))
     runner = make(project, spark=True)

@@ -26,7 +26,7 @@ def spark(done: int) -> dict[str, Any]:
 
 
 def test_a_tight_loop_tells_its_first_and_its_last_word_and_little_between() -> None:
-    """Promise 11: 10,000 calls are a handful of messages; the last one is told though nothing follows it."""
+    """10,000 calls are a handful of messages; the last one is told though nothing follows it."""
     sent: list[dict[str, Any]] = []
     speaking = Voice(sent.append)
     for done in range(10_000):

@@ -175,7 +175,7 @@ def test_a_job_that_returns_nothing_has_made_everything_at_an_unknown_version(sh
 
 
 def test_an_optional_output_may_be_missing(shared: Bench) -> None:
-    """Only outputs that are not optional must be returned (R7.4)."""
+    """Only outputs that are not optional must be returned (docs/semantics.md#R7.4)."""
     assert shared.run(python("empty"), produces=[{"assetId": "out", "optional": True}]).outputs == ()
 
 
@@ -185,7 +185,7 @@ def test_data_that_lies_elsewhere_has_a_location(shared: Bench) -> None:
 
 
 def test_the_rule_for_the_data_version_holds_for_reports(shared: Bench) -> None:
-    """`none` forgets a reported version, `reported` insists on one (R9.6)."""
+    """`none` forgets a reported version, `reported` insists on one (docs/semantics.md#R9.6)."""
     none = [{"assetId": "out", "dataVersion": {"source": "none"}}]
     assert shared.run(python("path"), produces=none).outputs[0].data_version is None
     reported = [{"assetId": "out", "dataVersion": {"source": "reported"}}]
@@ -413,7 +413,10 @@ def test_a_secret_that_is_not_there_or_not_theirs_is_refused(shared: Bench, monk
 def test_a_changed_module_is_read_by_the_next_runner(
     start: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An edit within the same second and of the same size is seen: cached bytecode is not trusted (R10.3)."""
+    """An edit within the same second and of the same size is seen: cached bytecode is not trusted.
+
+    See docs/semantics.md#R10.3.
+    """
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     versions = []
     for version in ("1", "2"):

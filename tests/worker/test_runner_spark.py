@@ -210,7 +210,7 @@ def test_an_error_in_a_sql_file_names_its_line(bench: Bench, up: dict[str, Pinne
 
 
 def test_an_input_without_a_path_is_told_where_it_is_used(bench: Bench) -> None:
-    """A source that nobody described can trigger, but not be read (R3.1)."""
+    """A source that nobody described can trigger, but not be read (docs/semantics.md#R3.1)."""
     up = {"up": PinnedInput("up", 1, "v", None)}
     assert bench.run(sql("SELECT 1 AS a"), inputs=up).outputs
     with pytest.raises(JobFailedError, match=r"no path is known for up: declare it in sources/ or report payload.path"):
@@ -358,7 +358,7 @@ def test_a_job_that_stops_spark_is_told_and_the_runner_retires(bench: Bench) -> 
 
 
 def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
-    """A JVM that user code kills counts as a crash, not as an error of Spark (R12.2)."""
+    """A JVM that user code kills counts as a crash, not as an error of Spark (docs/semantics.md#R12.2)."""
     bench.runner = another(bench)
     assert bench.run(sql("SELECT 1 AS a")).outputs
     (pid,) = jvms(bench.runner.pid)
@@ -381,7 +381,10 @@ def test_a_jvm_that_dies_between_two_steps_is_replaced_before_the_next(bench: Be
 
 @pytest.mark.full
 def test_a_jvm_without_memory_ends_and_the_error_says_so(bench: Bench) -> None:
-    """It does not limp on with a full heap: the runner ends with it, and the error tells what to do (R12.2)."""
+    """It does not limp on with a full heap: the runner ends with it, and the error tells what to do.
+
+    See docs/semantics.md#R12.2.
+    """
     bench.runner = another(bench)
     with pytest.raises(RunnerDied, match="Spark ran out of memory") as caught:
         bench.run(sql("SELECT size(sequence(0L, 2000000000L)) AS n"))  # asks for 16 GB at once, in the driver
@@ -393,7 +396,10 @@ def test_a_jvm_without_memory_ends_and_the_error_says_so(bench: Bench) -> None:
 
 @pytest.mark.full
 def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:
-    """SIGKILL of the supervisor in the middle of a Spark job leaves neither runner nor JVM (R12.1)."""
+    """SIGKILL of the supervisor in the middle of a Spark job leaves neither runner nor JVM.
+
+    See docs/semantics.md#R12.1.
+    """
     script = Path(__file__).with_name("supervisor.py")
     command = [sys.executable, str(script), str(bench.project)]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])

@@ -73,7 +73,7 @@ def test_a_check_that_failed_before_the_write_leaves_no_files(lab: Lab, worker: 
 
 @pytest.mark.parametrize("reason", ["failed", "canceled"])
 def test_a_worker_that_lost_the_run_removes_nothing(lab: Lab, worker: Worker, reason: str) -> None:
-    """Promise 6: another attempt runs; a failure or cancellation that comes late leaves its files alone."""
+    """Another attempt runs; a failure or cancellation that comes late leaves its files alone."""
     lease, mine = begun(lab, worker)
     lab.advance(minutes=1)
     lab.store.rescue(10)
@@ -105,7 +105,10 @@ def ended_with(lab: Lab, worker: Worker, error: FreshlineError, monkeypatch: pyt
 def test_a_warehouse_that_goes_away_under_a_run_is_no_failure(
     lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch, error: FreshlineError
 ) -> None:
-    """R7.1: the run goes back, this worker takes no Spark runs for a while, and nothing is put in the empty place."""
+    """The run goes back, this worker takes no Spark runs for a while, and nothing is put in the empty place.
+
+    See docs/semantics.md#R7.1.
+    """
     job = {"kind": "spark.sql", "sql": "SELECT * FROM a"}
     flow = workflow("b", "a")
     lab.apply({**flow, "steps": [{**flow["steps"][0], "job": job}]})
@@ -120,7 +123,7 @@ def test_a_warehouse_that_goes_away_under_a_run_is_no_failure(
 def test_what_was_written_into_the_place_of_a_lost_warehouse_is_not_published(
     lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Promise 7: a mount that went away leaves an empty directory, and files in it are hidden when it is back."""
+    """A mount that went away leaves an empty directory, and files in it are hidden when it is back."""
     worker._warehouse_id = lab.store.warehouse_id
     lease, staged = begun(lab, worker)
     (staged / "part.parquet").write_bytes(b"rows")
@@ -135,7 +138,7 @@ def test_what_was_written_into_the_place_of_a_lost_warehouse_is_not_published(
 def test_a_warehouse_that_goes_away_again_and_again_ends_the_run(
     lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R12.2: it is bounded like lost workers, as the run may be why."""
+    """It is bounded like lost workers, as the run may be why (docs/semantics.md#R12.2)."""
     for _ in range(lab.settings.poison - 1):
         assert ended_with(lab, worker, WarehouseError("away"), monkeypatch) == "queued"
     assert ended_with(lab, worker, WarehouseError("away"), monkeypatch) == "failed"
@@ -149,7 +152,10 @@ def test_a_warehouse_that_goes_away_again_and_again_ends_the_run(
 def test_other_errors_are_failures(
     lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch, error: FreshlineError, there: bool
 ) -> None:
-    """R7.1: a full disk is one; so is what cannot be due to the warehouse: a `python` step does without."""
+    """A full disk is one; so is what cannot be due to the warehouse: a `python` step does without.
+
+    See docs/semantics.md#R7.1.
+    """
     if there:
         layout.check_warehouse(worker.storage, lab.store.warehouse_id)
     assert ended_with(lab, worker, error, monkeypatch) == "failed"
