@@ -23,7 +23,7 @@ from freshline.settings import Settings
 from freshline.store.apply import write as catalogue
 from freshline.store.apply.diff import ApplyPlan, make_plan, proposed_graph
 from freshline.store.apply.wait_warnings import Patience
-from freshline.store.db import migrate
+from freshline.store.db import locks, migrate
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -158,7 +158,7 @@ class Store(
 def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
     connection.execute("SET LOCAL lock_timeout = '30s'")
     connection.execute(UNHURRIED)
-    connection.execute(SQL["lock_catalogue"], {"key": catalogue.LOCK})
+    connection.execute(SQL["lock_catalogue"], {"key": locks.APPLY})
     stored = catalogue.read_stored(connection, project.name)
     plan = make_plan(project, stored)
     catalogue.write(connection, project, plan, stored, baseline=baseline)

@@ -23,7 +23,6 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 
 SQL = load("catalogue")
-LOCK = 0x66726573_01
 # Of each workflow, to know how long it takes: those of long ago were other jobs on other data.
 MOST_RUNS = 200
 

@@ -25,9 +25,9 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
 from freshline.errors import DatabaseError, SchemaError
+from freshline.store.db import locks
 
 OLDEST_SERVER = 15
-_LOCK = 0x66726573_68  # "fresh"; any constant that is ours
 _NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _TABLE = """
 CREATE TABLE IF NOT EXISTS freshline_migrations (
@@ -174,7 +174,7 @@ def _require_server(conn: psycopg.Connection[Any]) -> None:
 def _ensure_table(conn: psycopg.Connection[Any]) -> None:
     # IF NOT EXISTS alone does not keep two creators apart: the second one fails on the catalogue's own index.
     with conn.transaction():
-        conn.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", [locks.MIGRATIONS])
         conn.execute(_TABLE)
 
 

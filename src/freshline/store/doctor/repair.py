@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from freshline.store.apply import write
+from freshline.store.db import locks
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
@@ -22,7 +23,7 @@ class Mending:
         Whatever is right stays as it is, so any number of calls is as good as one.
         """
         with self.database.transaction("mend", whole=True) as connection:
-            connection.execute(CATALOGUE["lock_catalogue"], {"key": write.LOCK})
+            connection.execute(CATALOGUE["lock_catalogue"], {"key": locks.APPLY})
             released = _release(connection)
             timers = _set_timers(connection)
             audit.note(connection, "mend", "*", retiredWorkflows=released, assetsWithTimers=timers)

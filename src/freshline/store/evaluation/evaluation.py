@@ -20,6 +20,7 @@ from freshline.model.enums import EventType, Outcome, Reason
 from freshline.model.moment import iso
 from freshline.model.policy import Freshness, Policy
 from freshline.store.apply import write as catalogue
+from freshline.store.db import locks
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -31,8 +32,6 @@ from freshline.store.runs import publish
 log = structlog.get_logger("freshline.store")
 SQL = load("materializer")
 BUS = load("bus")
-RELAY_LOCK = 0x66726573_02
-INTAKE_LOCK = 0x66726573_04
 # A batch with more ancestors than this asks for whatever moves: less work than to look at each.
 MOST_ABOVE = 2_000
 Judge = Callable[[Graph, Moment], Verdicts]
@@ -177,7 +176,7 @@ class Materializing:
         """Give committed events their positions; only one process at a time does, the others do nothing."""
         with self.database.transaction("stamp_positions") as connection:
             # In a statement of its own: what the last holder stamped must be visible to the next one.
-            mine = connection.execute(SQL["lock_relay"], {"key": RELAY_LOCK}).fetchone()
+            mine = connection.execute(SQL["lock_relay"], {"key": locks.SEQUENCER}).fetchone()
             if not mine or not mine["locked"]:
                 return 0
             return connection.execute(SQL["stamp_positions"], {"batch": batch}).rowcount
@@ -207,7 +206,7 @@ class Materializing:
     def taking(self) -> Iterator[bool]:
         """Whether this process is the one that takes messages from the bus now. Saves work; no promise rests on it."""
         with self.database.reading() as connection:
-            mine = connection.execute(SQL["lock_relay"], {"key": INTAKE_LOCK}).fetchone()
+            mine = connection.execute(SQL["lock_relay"], {"key": locks.REDIS_CONSUMER}).fetchone()
             yield bool(mine and mine["locked"])
 
 

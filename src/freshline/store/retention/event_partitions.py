@@ -9,10 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 
 from psycopg import sql
 
+from freshline.store.db import locks
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 
-LOCK = 0x66726573_03
 AHEAD = 4
 PREFIX = "events_week_"
 WEEK = timedelta(days=7)
@@ -21,7 +21,7 @@ VACUUM = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor
 
 def lock(connection: Connection) -> bool:
     """Whether this process is the one that tidies up now."""
-    row = connection.execute("SELECT pg_try_advisory_xact_lock(%s) AS locked", [LOCK]).fetchone()
+    row = connection.execute("SELECT pg_try_advisory_xact_lock(%s) AS locked", [locks.PRUNER]).fetchone()
     return bool(row and row["locked"])
 
 
