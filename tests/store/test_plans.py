@@ -109,42 +109,46 @@ PARAMETER = re.compile(r"%\((\w+)\)s")
 HOT = [
     f"{file}.{name}"
     for file, names in {
-        "materializer": (
+        "db": "append_events",
+        "evaluation": (
             "claim_inbox note_considerations wake_waiting claim_considerations lock_consideration load_states load_bare"
             " queue_runs renew_runs hurry_runs supersede_runs drop_considerations hold_considerations record_decisions"
-            " count_decisions fire_timers expire_timers stamp_positions"
+            " count_decisions fire_timers expire_timers stamp_positions unpublished"
         ),
         "runs": (
             "claim_run pinned_inputs own_heads finished_steps open_sessions renew_leases lock_run begin_step"
             " finish_step append_logs lock_outputs owned_outputs policy lock_heads insert_snapshots note_commits"
-            " move_heads append_events arm_timers disarm_timers record_success record_canceled end_run return_run"
-            " lost_runs lock_any_run run_status request_run locations spark_waits triggered_by"
+            " move_heads arm_timers disarm_timers record_success record_canceled end_run return_run lost_runs"
+            " run_status locations spark_waits triggered_by"
         ),
-        "catalogue": "asset reported reported_again lock_head requested input_heads expire_now register_worker",
-        "bus": "unpublished",
+        "operations": (
+            "lock_asset reported reported_again lock_head requested input_heads expire_now register_worker"
+            " lock_any_run request_run use_token"
+        ),
         "webhooks": "claim waiting following taken refused",
         "tables": "next_commit committed spared removed",
-        "reader": "event_near event_by_id events_since decision_by_id logs snapshots steps asset",
-        "fates": "change consumers producer",
-        "history": "prune forget_snapshots",
-        "access": "use_token",
+        "read": (
+            "event_near event_by_id events_since decision_by_id logs snapshots steps asset"
+            " event_change event_consumers event_producer"
+        ),
+        "retention": "prune forget_snapshots",
     }.items()
     for name in names.split()
 ]
 # Small by nature: one row, what is unabsorbed, queued, running or not yet in its log, and what people set up.
 SMALL = {
-    "materializer.claim_inbox": {"inbox_pkey"},
+    "evaluation.claim_inbox": {"inbox_pkey"},
     # Without a list of ancestors it takes whatever is held, as part of the motion (docs/semantics.md#R4.1).
     # And it counts the first few, to know whether a list is worth its while.
-    "materializer.load_states": {"inbox", "runs_active", "considerations", "considerations_due"},
-    "materializer.renew_runs": {"runs_queue"},
-    "materializer.hurry_runs": {"runs_queue"},
+    "evaluation.load_states": {"inbox", "runs_active", "considerations", "considerations_due"},
+    "evaluation.renew_runs": {"runs_queue"},
+    "evaluation.hurry_runs": {"runs_queue"},
     "runs.renew_leases": {"runs_leases"},
     "runs.lock_run": {"projects_pkey"},
     "webhooks.claim": {"webhooks", "webhooks_pkey"},
     "tables.next_commit": {"table_commits_pkey"},
     "tables.spared": {"runs_active"},
-    "history.forget_snapshots": {"runs_active"},
+    "retention.forget_snapshots": {"runs_active"},
 }
 
 
@@ -177,7 +181,7 @@ def test_a_batch_is_noted_at_one_moment_however_it_is_planned(catalogue: Lab, of
         connection.execute("DELETE FROM considerations WHERE workflow_id < 100")
         for setting in compress(PLANNER, off):
             connection.execute("SELECT set_config(%s, 'off', true)", [setting])
-        connection.execute(load("materializer")["note_considerations"], {"events": Jsonb(events)})
+        connection.execute(load("evaluation")["note_considerations"], {"events": Jsonb(events)})
         noted = connection.execute(
             "SELECT count(*) AS rows, count(DISTINCT noted_at) AS moments FROM considerations WHERE workflow_id < 100"
         ).fetchone()

@@ -45,7 +45,9 @@ from freshline.store.webhooks.subscriptions import Webhooks
 if TYPE_CHECKING:
     from freshline.simulation.plan import Plan
 
-SQL = load("catalogue")
+SQL = load("operations")
+APPLY = load("apply")
+DB = load("db")
 # To compare the definitions of thousands of workflows and make rows of them takes longer than other writers may idle.
 UNHURRIED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 
@@ -64,7 +66,7 @@ class Store(
     def warehouse_id(self) -> str:
         """The id that the warehouse must carry (R12.3)."""
         with self.database.connection() as connection:
-            row = connection.execute(SQL["epoch"]).fetchone()
+            row = connection.execute(APPLY["epoch"]).fetchone()
         assert row is not None  # noqa: S101 - the migration inserted it
         return str(row["warehouse_id"])
 
@@ -106,9 +108,9 @@ class Store(
         with self.database.transaction("pause") as connection:
             workflow = find_workflow(connection, slug, "workflow")
             # Like apply: a reconciler that is deciding about it is let finish, so that what it queues is seen here.
-            connection.execute(SQL["consider"], {"workflows": [workflow["id"]]})
+            connection.execute(APPLY["consider"], {"workflows": [workflow["id"]]})
             ending = {"workflows": [workflow["id"]], "reason": "paused", "code_hash": None}
-            connection.execute(SQL["cancel_queued"], ending)
+            connection.execute(APPLY["cancel_queued"], ending)
             with audit.changing(connection, "pause", slug, "workflow_state", workflow["id"]):
                 connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
             _touch(connection, workflow["id"])
@@ -158,7 +160,7 @@ class Store(
 def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
     connection.execute("SET LOCAL lock_timeout = '30s'")
     connection.execute(UNHURRIED)
-    connection.execute(SQL["lock_catalogue"], {"key": locks.APPLY})
+    connection.execute(DB["lock"], {"key": locks.APPLY})
     stored = catalogue.read_stored(connection, project.name)
     plan = make_plan(project, stored)
     catalogue.write(connection, project, plan, stored, baseline=baseline)

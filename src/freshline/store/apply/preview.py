@@ -17,7 +17,7 @@ from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state
 
-SQL = load("reader")
+SQL = load("apply")
 Rows = list[dict[str, Any]]
 
 

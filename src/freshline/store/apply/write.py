@@ -22,7 +22,8 @@ from freshline.store.db.database import Connection
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 
-SQL = load("catalogue")
+SQL = load("apply")
+DB = load("db")
 # Of each workflow, to know how long it takes: those of long ago were other jobs on other data.
 MOST_RUNS = 200
 
@@ -162,7 +163,7 @@ def set_clocks(
     connection: Connection, ids: list[int], *, baseline: bool = False, only: Collection[str] | None = None
 ) -> None:
     """Timers follow the freshness of now; cron and cadence timers exist from apply on (R8.1). `only`: these assets."""
-    now = connection.execute(SQL["now"]).fetchone()
+    now = connection.execute(DB["now"]).fetchone()
     assert now is not None  # noqa: S101 - it is one value
     due: list[dict[str, Any]] = []
     gone: list[dict[str, Any]] = []
@@ -237,4 +238,4 @@ def _tell(connection: Connection, plan: ApplyPlan, healed: Sequence[Mapping[str,
         }
         for row in healed
     )
-    connection.execute(load("runs")["append_events"], {"events": Jsonb(events)})
+    connection.execute(DB["append_events"], {"events": Jsonb(events)})

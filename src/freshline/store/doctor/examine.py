@@ -79,7 +79,7 @@ def schema(url: str) -> Finding:
 
 
 def _findings(connection: Connection, bounds: Json, facts: Json) -> Iterator[Finding]:
-    forgotten = connection.execute(load("materializer")["forgotten"], bounds).fetchall()
+    forgotten = connection.execute(load("evaluation")["forgotten"], bounds).fetchall()
     yield _finding(checks.FORGOTTEN, forgotten, facts)
     for check in checks.STATEMENTS:
         yield _finding(check, connection.execute(SQL[check.statement], bounds).fetchall(), facts)
@@ -103,7 +103,7 @@ def _processes(connection: Connection, bounds: Json, facts: Json, there: Sequenc
     own = write.read_graph(connection).digest if there else ""
     odd = [sentence for row in there for sentence in _oddities(row, facts, own)]
     yield told(checks.MATERIALIZERS_DIFFER, odd, bounds["limit"])
-    queue = connection.execute(load("reader")["queue"], bounds).fetchone() or {}
+    queue = connection.execute(load("read")["queue"], bounds).fetchone() or {}
     yield told(checks.ATTENDANCE, status.notes(queue), bounds["limit"])
 
 

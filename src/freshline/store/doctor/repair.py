@@ -9,7 +9,8 @@ from freshline.store.db.queries import load
 from freshline.store.operations import audit
 
 SQL = load("doctor")
-CATALOGUE = load("catalogue")
+DB = load("db")
+APPLY = load("apply")
 
 
 class Mending:
@@ -23,7 +24,7 @@ class Mending:
         Whatever is right stays as it is, so any number of calls is as good as one.
         """
         with self.database.transaction("mend", whole=True) as connection:
-            connection.execute(CATALOGUE["lock_catalogue"], {"key": locks.APPLY})
+            connection.execute(DB["lock"], {"key": locks.APPLY})
             released = _release(connection)
             timers = _set_timers(connection)
             audit.note(connection, "mend", "*", retiredWorkflows=released, assetsWithTimers=timers)
@@ -34,11 +35,11 @@ def _release(connection: Connection) -> int:
     retired = {"workflows": [row["id"] for row in rests]}
     if not rests:
         return 0
-    connection.execute(CATALOGUE["drop_considerations"], retired)
+    connection.execute(APPLY["drop_considerations"], retired)
     if any(row["owns"] for row in rests):
-        connection.execute(CATALOGUE["release_assets"], retired)
-        connection.execute(CATALOGUE["drop_edges"], retired)
-        connection.execute(CATALOGUE["bump_epoch"])
+        connection.execute(APPLY["release_assets"], retired)
+        connection.execute(APPLY["drop_edges"], retired)
+        connection.execute(APPLY["bump_epoch"])
     return len(rests)
 
 

@@ -30,8 +30,8 @@ from freshline.store.evaluation.write_decisions import Verdicts
 from freshline.store.runs import publish
 
 log = structlog.get_logger("freshline.store")
-SQL = load("materializer")
-BUS = load("bus")
+SQL = load("evaluation")
+DB = load("db")
 # A batch with more ancestors than this asks for whatever moves: less work than to look at each.
 MOST_ABOVE = 2_000
 Judge = Callable[[Graph, Moment], Verdicts]
@@ -157,7 +157,7 @@ class Materializing:
             fired = [_fire(row) for row in due]
             connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
             events = [event for _, event in fired]
-            connection.execute(load("runs")["append_events"], {"events": Jsonb(events)})
+            connection.execute(DB["append_events"], {"events": Jsonb(events)})
         count("timers_fired", len(due))
         return len(due)
 
@@ -176,7 +176,7 @@ class Materializing:
         """Give committed events their positions; only one process at a time does, the others do nothing."""
         with self.database.transaction("stamp_positions") as connection:
             # In a statement of its own: what the last holder stamped must be visible to the next one.
-            mine = connection.execute(SQL["lock_relay"], {"key": locks.SEQUENCER}).fetchone()
+            mine = connection.execute(DB["try_lock"], {"key": locks.SEQUENCER}).fetchone()
             if not mine or not mine["locked"]:
                 return 0
             return connection.execute(SQL["stamp_positions"], {"batch": batch}).rowcount
@@ -190,15 +190,15 @@ class Materializing:
         meanwhile; a holder that sleeps loses its session, and what it still sends are repetitions.
         """
         with self.database.transaction("publish_events") as connection:
-            cursor = connection.execute(BUS["lock_cursor"]).fetchone()
+            cursor = connection.execute(SQL["lock_cursor"]).fetchone()
             if cursor is None:
                 return 0
             limits = {"after": cursor["position"], "batch": batch, "most_bytes": most_bytes}
-            events = connection.execute(BUS["unpublished"], limits).fetchall()
+            events = connection.execute(SQL["unpublished"], limits).fetchall()
             if not events:
                 return 0
             send(events)
-            connection.execute(BUS["move_cursor"], {"position": events[-1]["position"]})
+            connection.execute(SQL["move_cursor"], {"position": events[-1]["position"]})
         count("events_published", len(events))
         return len(events)
 
@@ -206,7 +206,7 @@ class Materializing:
     def taking(self) -> Iterator[bool]:
         """Whether this process is the one that takes messages from the bus now. Saves work; no promise rests on it."""
         with self.database.reading() as connection:
-            mine = connection.execute(SQL["lock_relay"], {"key": locks.REDIS_CONSUMER}).fetchone()
+            mine = connection.execute(DB["try_lock"], {"key": locks.REDIS_CONSUMER}).fetchone()
             yield bool(mine and mine["locked"])
 
 

@@ -15,7 +15,7 @@ from freshline.model.state import ActiveRun, Canceled, Expiry, Failures, Head, I
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 
-SQL = load("materializer")
+SQL = load("evaluation")
 FEW = 64
 Key = tuple[int, str]
 

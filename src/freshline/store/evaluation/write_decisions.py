@@ -21,7 +21,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.evaluation.load_state import Loaded
 
-SQL = load("materializer")
+SQL = load("evaluation")
 
 
 @dataclass(slots=True)

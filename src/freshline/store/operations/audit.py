@@ -15,7 +15,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.read.look import plain
 
-SQL = load("access")
+SQL = load("operations")
 Facts = dict[str, Any]
 MOST_NAMES = 100
 

@@ -20,7 +20,8 @@ from freshline.store.operations import audit
 from freshline.store.read.resolve import find_asset, refuse_partition
 from freshline.store.runs import publish
 
-SQL = load("catalogue")
+SQL = load("operations")
+DB = load("db")
 MOST_PAYLOAD = 256 * 1024
 TRIES = 5
 T = TypeVar("T")
@@ -106,7 +107,7 @@ def _report_row(
     report: Mapping[str, Any],
     head: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    moment = connection.execute(SQL["now"]).fetchone()
+    moment = connection.execute(DB["now"]).fetchone()
     assert moment is not None  # noqa: S101 - it is one value
     sequence = (head["last_sequence"] if head else 0) + 1
     data_version = report["version"] or f"seq:{sequence}"

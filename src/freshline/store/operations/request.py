@@ -18,7 +18,7 @@ from freshline.store.read.resolve import find_workflow, refuse_partition
 from freshline.store.runs.finish import end_canceled
 from freshline.store.runs.publish import tell
 
-SQL = load("catalogue")
+SQL = load("operations")
 RUNS = load("runs")
 MANUAL_PRIORITY = 0
 
@@ -60,7 +60,7 @@ class Requesting:
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
         """End a run: at once if it is queued, through its worker if it is running. Returns the status."""
         with self.database.transaction("cancel") as connection:
-            row = connection.execute(RUNS["lock_any_run"], {"run": run_id}).fetchone()
+            row = connection.execute(SQL["lock_any_run"], {"run": run_id}).fetchone()
             if row is None:
                 raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
             with audit.changing(connection, "cancel", run_id, "run_state", run_id):
@@ -98,7 +98,7 @@ def _request(
         "key": key,
     }
     with audit.changing(connection, "request_run", slug, "run_state", run_id):
-        connection.execute(RUNS["request_run"], values)
+        connection.execute(SQL["request_run"], values)
     data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
     tell(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
     return run_id
@@ -122,5 +122,5 @@ def _cancel(connection: Connection, run: Mapping[str, Any], reason: str) -> RunS
         end_canceled(connection, run, run["attempt"], reason)
         return RunStatus.CANCELED
     if status is RunStatus.RUNNING:
-        connection.execute(RUNS["request_cancel"], {"run": run["id"], "reason": reason})
+        connection.execute(SQL["request_cancel"], {"run": run["id"], "reason": reason})
     return status

@@ -12,7 +12,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
 
-SQL = load("access")
+SQL = load("operations")
 # A busy client writes its last use once in this time, and not with every request.
 EVERY_MS = 60_000
 

@@ -14,7 +14,7 @@ from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.store.read.look import plain
 
-SQL = load("fates")
+SQL = load("read")
 NOBODY: Json = {"consumers": 0, "fates": []}
 
 
@@ -28,12 +28,12 @@ def of_event(connection: Connection, event: Json, limit: int) -> Json:
 
 
 def _of_change(connection: Connection, event: Json, limit: int) -> Json:
-    change = connection.execute(SQL["change"], {"event": event["id"]}).fetchone()
+    change = connection.execute(SQL["event_change"], {"event": event["id"]}).fetchone()
     if change is None:
         return NOBODY
     where = {"asset": change["asset_id"], "partition": change["partition_key"], "limit": limit}
     rows = connection.execute(
-        SQL["consumers"], {**where, "sequence": change["sequence"], "at": change["at"]}
+        SQL["event_consumers"], {**where, "sequence": change["sequence"], "at": change["at"]}
     ).fetchall()
     return _listed(change["partition_key"], [(row, _change(change, row)) for row in rows])
 
@@ -42,7 +42,7 @@ def _of_expiry(connection: Connection, event: Json) -> Json:
     data = event["data"]
     where = {"asset": data["assetId"], "partition": data["partitionKey"], "event": event["id"], "at": event["time"]}
     found = {"run": data["runId"], "produced": data["producedAt"]}
-    rows = connection.execute(SQL["producer"], {**where, **found}).fetchall()
+    rows = connection.execute(SQL["event_producer"], {**where, **found}).fetchall()
     expiry = {"at": event["time"], "event_id": str(event["id"])}
     return _listed(data["partitionKey"], [(row, _expiry({**expiry, **row}, row)) for row in rows])
 

@@ -44,7 +44,7 @@ class Reader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._statements = load("reader")
+        self._statements = load("read")
 
     def runs(
         self,

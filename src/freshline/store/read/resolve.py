@@ -9,12 +9,12 @@ from freshline.errors import NotFoundError, UsageError
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 
-SQL = load("catalogue")
+SQL = load("operations")
 
 
 def find_asset(connection: Connection, asset_id: str) -> dict[str, Any]:
     """The asset. `NotFoundError`: there is none."""
-    row = connection.execute(SQL["asset"], {"asset": asset_id}).fetchone()
+    row = connection.execute(SQL["lock_asset"], {"asset": asset_id}).fetchone()
     if row is None:
         raise NotFoundError(f"there is no asset '{asset_id}'", hint=_hint(connection, "asset_names", asset_id))
     return row

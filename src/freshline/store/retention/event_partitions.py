@@ -13,6 +13,8 @@ from freshline.store.db import locks
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 
+SQL = load("retention")
+DB = load("db")
 AHEAD = 4
 PREFIX = "events_week_"
 WEEK = timedelta(days=7)
@@ -21,7 +23,7 @@ VACUUM = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor
 
 def lock(connection: Connection) -> bool:
     """Whether this process is the one that tidies up now."""
-    row = connection.execute("SELECT pg_try_advisory_xact_lock(%s) AS locked", [locks.PRUNER]).fetchone()
+    row = connection.execute(DB["try_lock"], {"key": locks.PRUNER}).fetchone()
     return bool(row and row["locked"])
 
 
@@ -53,7 +55,7 @@ def _unstamped(connection: Connection, name: str) -> bool:
 
 
 def _names(connection: Connection) -> list[str]:
-    return [row["name"] for row in connection.execute(load("history")["partitions"])]
+    return [row["name"] for row in connection.execute(SQL["partitions"])]
 
 
 def _begins(name: str) -> date:
@@ -69,7 +71,7 @@ def _monday(moment: datetime) -> date:
 
 
 def _now(connection: Connection) -> datetime:
-    row = connection.execute(load("catalogue")["now"]).fetchone()
+    row = connection.execute(DB["now"]).fetchone()
     assert row is not None  # noqa: S101 - it is one value
     now: datetime = row["now"]
     return now.astimezone(UTC)

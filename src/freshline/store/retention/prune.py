@@ -13,7 +13,7 @@ from freshline.store.operations import tokens
 from freshline.store.retention import event_partitions
 from freshline.store.webhooks import delivery
 
-SQL = load("history")
+SQL = load("retention")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class History:
             event_partitions.drop_partitions(connection, days)
             row = connection.execute(SQL["prune"], _asked(days, batch, after)).fetchone()
             assert row is not None  # noqa: S101 - it is a row of counts
-            connection.execute(load("catalogue")["forget_workers"])
+            connection.execute(SQL["forget_workers"])
             tokens.prune(connection, days, batch)
             delivery.prune(connection, days)
         return _pruned(row, batch, after)

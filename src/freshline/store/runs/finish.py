@@ -18,6 +18,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 
 SQL = load("runs")
+DB = load("db")
 JITTER = 0.1
 Row = Mapping[str, Any]
 
@@ -96,7 +97,7 @@ def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) ->
 def _cancel(connection: Connection, row: Row, attempt: int, reason: str) -> None:
     end_run(connection, row, RunStatus.CANCELED, reason=reason)
     event = run_event(row, attempt, EventType.RUN_CANCELED, reason=reason)
-    connection.execute(SQL["append_events"], {"events": Jsonb([event])})
+    connection.execute(DB["append_events"], {"events": Jsonb([event])})
     count("runs_ended", trigger=row["trigger_type"], status=RunStatus.CANCELED)
 
 

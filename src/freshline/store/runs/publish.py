@@ -26,6 +26,7 @@ from freshline.store.db.queries import load
 from freshline.store.tables.difference import difference
 
 SQL = load("runs")
+DB = load("db")
 MOST_SOURCES = 200
 MOST_CHECKS = 50  # in an event or in the error of a run
 TOLD = ("check", "severity", "passed", "observed")  # of a check, in an event
@@ -60,7 +61,7 @@ class Published:
 def tell(connection: Connection, type_: EventType, subject: str, data: Mapping[str, Any]) -> None:
     """Append one event that publishes nothing."""
     event = {"id": new_id(), "type": type_, "subject": subject, "data": dict(data)}
-    connection.execute(SQL["append_events"], {"events": Jsonb([event])})
+    connection.execute(DB["append_events"], {"events": Jsonb([event])})
 
 
 def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> list[Published]:
@@ -133,7 +134,7 @@ def append(connection: Connection, published: Sequence[Published], *, late: bool
     connection.execute(SQL["move_heads"], {"rows": rows, "late": late})
     if any(one.row.get("table_version") is not None for one in published):
         connection.execute(SQL["note_commits"], {"rows": rows})
-    connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+    connection.execute(DB["append_events"], {"events": Jsonb(events)})
 
 
 def arm(connection: Connection, timers: Sequence[dict[str, Any]]) -> None:

@@ -35,6 +35,7 @@ from freshline.store.runs.finish import (
 )
 
 SQL = load("runs")
+DB = load("db")
 MOST_LOG_LINES = 10_000
 FIRST = 32  # how many runs of a pool are looked at: more workers than that seldom claim in the same millisecond
 TRIES = 5
@@ -158,7 +159,7 @@ class Executing:
             events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
             if success["closed_breaker"]:
                 events.append(breaker_event(row, EventType.BREAKER_CLOSED))
-            connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+            connection.execute(DB["append_events"], {"events": Jsonb(events)})
             waited = success["waited"]
         if waited is not None:
             observe("event_to_fresh_seconds", max(0.0, waited))
@@ -253,7 +254,7 @@ class Executing:
         events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
         if opened:
             events.append(breaker_event(row, EventType.BREAKER_OPENED))
-        connection.execute(SQL["append_events"], {"events": Jsonb(events)})
+        connection.execute(DB["append_events"], {"events": Jsonb(events)})
         count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
 
     @contextmanager

@@ -218,17 +218,6 @@ ON CONFLICT (asset_id, partition_key) DO UPDATE
        report_sequence = CASE WHEN %(late)s THEN h.report_sequence
                               ELSE coalesce(excluded.report_sequence, h.report_sequence) END
 
--- name: append_events
--- purpose: facts, in the transaction that made them true, and what the absorber has to look at
-WITH new AS (
-    SELECT e.*, freshline_now() AS now FROM jsonb_to_recordset(%(events)s) AS e (
-        id uuid, type text, subject text, data jsonb, kind text, asset_id text, workflow_id bigint, partition_key text)
-), logged AS (
-    INSERT INTO events (id, time, type, subject, data) SELECT id, now, type, subject, data FROM new WHERE type IS NOT NULL
-)
-INSERT INTO inbox (event_id, kind, asset_id, workflow_id, partition_key, at)
-SELECT id, kind, asset_id, workflow_id, partition_key, now FROM new WHERE kind IS NOT NULL
-
 -- name: arm_timers
 -- purpose: production restarts the freshness clock; rows without a due time and without expiry go
 INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
@@ -304,31 +293,9 @@ SELECT r.id::text, r.attempt FROM runs r
  WHERE r.status = 'running' AND r.lease_until < (SELECT freshline_now())
  ORDER BY r.lease_until LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 
--- name: request_cancel
--- purpose: ask for the end of a run
-UPDATE runs SET cancel_at = coalesce(cancel_at, freshline_now()), cancel_reason = coalesce(cancel_reason, %(reason)s)
- WHERE id = %(run)s AND status = 'running'
-
--- name: lock_any_run
--- purpose: a run by id, whoever holds it
-SELECT r.id::text, r.status, r.attempt, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.version,
-       r.cause, w.slug, r.parameters, w.policy, (SELECT freshline_now()) AS now
-  FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.id = %(run)s FOR UPDATE OF r
-
 -- name: run_status
 -- purpose: how a run stands, to resolve a commit whose answer got lost; one that is still under way is waited for
 SELECT status, attempt FROM runs WHERE id = %(run)s FOR SHARE
-
--- name: request_run
--- purpose: a manual run, pinned to the heads of this moment
-INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
-                  trigger_type, cause, priority, urgency, pins, parameters, request_key, queued_at)
-SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v.needs_spark, 'queued', %(trigger)s,
-       'manual', 'manual', %(priority)s, extract(epoch FROM m.now) + 10 * %(priority)s, %(pins)s, %(parameters)s,
-       %(key)s, m.now
-  FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version),
-       (SELECT freshline_now() AS now) m
- WHERE w.id = %(workflow)s
 
 -- name: engines
 -- purpose: whether a project's workflows need Spark, plain Python, or both

@@ -22,8 +22,8 @@ from freshline.store.operations import audit
 from freshline.store.runs import publish
 
 SQL = load("tables")
-CATALOGUE = load("catalogue")
 RUNS = load("runs")
+DB = load("db")
 # Longer than any transaction: a decision that read a head before it was marked has said by then what it is pinned to.
 GRACE_MS = 600_000
 # A log of thousands of versions in an object store is minutes of requests, which say nothing to the database.
@@ -238,7 +238,7 @@ def _published(connection: Connection, asset: Row, row: dict[str, Any], version:
 
 
 def _now(connection: Connection) -> datetime:
-    row = connection.execute(CATALOGUE["now"]).fetchone()
+    row = connection.execute(DB["now"]).fetchone()
     assert row is not None  # noqa: S101 - it is one value
     now: datetime = row["now"]
     return now

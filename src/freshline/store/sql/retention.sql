@@ -1,3 +1,7 @@
+-- name: forget_workers
+-- purpose: processes that were not seen for a day
+DELETE FROM workers WHERE seen_at < freshline_now() - interval '1 day'
+
 -- name: prune
 -- purpose: forget a batch of old events and logs, and what may go of a page of old decisions (but each workflow's last) and
 -- of one of old runs (but those that a snapshot or a decision names). What stays is passed by once in a tour, however much it is.

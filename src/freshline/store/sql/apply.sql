@@ -1,7 +1,3 @@
--- name: lock_catalogue
--- purpose: one apply at a time
-SELECT pg_advisory_xact_lock(%(key)s)
-
 -- name: epoch
 -- purpose: the definitions epoch
 SELECT epoch, warehouse_id::text FROM installation
@@ -244,101 +240,36 @@ UPDATE considerations SET not_before = least(not_before, freshline_now()), looks
         SELECT workflow_id, partition_key FROM considerations WHERE blocker_id = ANY (%(workflows)s)
          ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED)
 
--- name: asset
--- purpose: one asset, locked against a change of owner
-SELECT a.id, a.producer_id, a.declaration, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
- WHERE a.id = %(asset)s FOR SHARE OF a
+-- name: clocks
+-- purpose: when the assets of these workflows run out, for a look into the future
+SELECT t.asset_id, t.due_at, t.reason FROM assets a
+  JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, '', 'expiry')
+ WHERE a.producer_id = ANY (%(workflows)s) AND t.due_at IS NOT NULL
 
--- name: asset_names
--- purpose: for did-you-mean
-SELECT id AS name FROM assets ORDER BY id
+-- name: running_jobs
+-- purpose: which job an active run executes whose definition is not the current one
+SELECT r.id::text, v.job_fingerprint FROM runs r
+  JOIN workflows w ON w.id = r.workflow_id AND w.version <> r.version
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
+ WHERE r.workflow_id = ANY (%(workflows)s) AND r.status IN ('queued', 'running')
 
--- name: workflow_names
--- purpose: for did-you-mean
-SELECT slug AS name FROM workflows WHERE retired_at IS NULL ORDER BY slug
+-- name: history_workflows
+-- purpose: the definitions that are applied, for a simulation
+SELECT w.slug, v.definition FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ WHERE w.retired_at IS NULL ORDER BY w.slug
 
--- name: reported
--- purpose: a report with the same key that came before
-SELECT sequence, data_version, changed, event_id::text, false AS late FROM snapshots
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND report_key = %(key)s
+-- name: history_reports
+-- purpose: what the outside reported since then, for a simulation; late reports moved nothing
+SELECT s.asset_id, s.produced_at, s.data_version, s.changed
+  FROM snapshots s
+ WHERE s.run_id IS NULL AND s.partition_key = '' AND s.produced_at >= %(since)s
+ ORDER BY s.produced_at, s.asset_id, s.sequence
 
--- name: reported_again
--- purpose: the same, or this very report, the answer to whose commit got lost
-SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
-       coalesce(s.report_sequence < h.report_sequence, false) AS late
-  FROM snapshots s LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (s.asset_id, s.partition_key)
- WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s
-   AND (s.report_key = %(key)s OR s.event_id = %(event)s)
-
--- name: lock_head
--- purpose: the head of a source, to be moved
-SELECT sequence, last_sequence, data_version, report_sequence, table_version FROM heads
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s FOR UPDATE
-
--- name: now
--- purpose: the database's clock
-SELECT freshline_now() AS now
-
--- name: expire_now
--- purpose: as if the freshness had run out
-INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
-VALUES (%(asset)s, %(partition)s, 'expiry', freshline_now(), 'manual')
-ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = 'manual'
-RETURNING due_at
-
--- name: workflow
--- purpose: one workflow that is not retired
-SELECT id, slug FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL
-
--- name: lock_workflow
--- purpose: the same, locked
-SELECT id, slug, policy, version FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL FOR NO KEY UPDATE
-
--- name: pause
--- purpose: no automatic run starts until then
-UPDATE workflows SET paused_at = coalesce(paused_at, freshline_now()), paused_until = %(until)s WHERE id = %(workflow)s
-
--- name: resume
--- purpose: automatic runs start again
-UPDATE workflows SET paused_at = NULL, paused_until = NULL WHERE id = %(workflow)s
-
--- name: touch
--- purpose: have the workflow looked at
-INSERT INTO inbox (event_id, kind, workflow_id, partition_key, at)
-VALUES (%(id)s, 'touched', %(workflow)s, %(partition)s, freshline_now())
-
--- name: reset
--- purpose: end cooldown, breaker and canceled; returns whether a breaker was open
-WITH open AS (SELECT breaker_at FROM workflow_partitions WHERE workflow_id = %(workflow)s AND breaker_at IS NOT NULL
-                 FOR UPDATE),
-healed AS (
-    UPDATE workflow_partitions SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL,
-                                   cause_repeats = 0, success_cause = NULL
-     WHERE workflow_id = %(workflow)s
-)
-SELECT EXISTS (SELECT FROM open) AS closed
-
--- name: input_heads
--- purpose: the heads that a manual run is pinned to
-SELECT e.asset_id, h.sequence, h.data_version FROM edges e
-  LEFT JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = %(partition)s
- WHERE e.workflow_id = %(workflow)s ORDER BY e.asset_id
-
--- name: requested
--- purpose: a manual run that was asked for with the same key
-SELECT r.id::text, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.request_key = %(key)s
-
--- name: register_worker
--- purpose: a process announces itself, and again with every heartbeat
-INSERT INTO workers (id, kind, host, pid, project, code_hash, started_at, seen_at, info)
-VALUES (%(id)s, %(kind)s, %(host)s, %(pid)s, %(project)s, %(code_hash)s, freshline_now(), freshline_now(), %(info)s)
-ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, code_hash = excluded.code_hash, info = excluded.info,
-                               stopped_at = NULL
-
--- name: leave_worker
--- purpose: a process leaves
-UPDATE workers SET stopped_at = freshline_now() WHERE id = %(id)s
-
--- name: forget_workers
--- purpose: processes that were not seen for a day
-DELETE FROM workers WHERE seen_at < freshline_now() - interval '1 day'
+-- name: history_runs
+-- purpose: how runs went since then: how long they took, whether they failed, whether anything they made was new
+SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float AS seconds,
+       EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id AND s.changed) AS changed
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
+ ORDER BY r.started_at, r.id

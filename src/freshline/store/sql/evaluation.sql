@@ -377,10 +377,6 @@ SELECT id, '', m.now, 2, m.now
  ORDER BY id
 ON CONFLICT DO NOTHING
 
--- name: lock_relay
--- purpose: one relay at a time
-SELECT pg_try_advisory_xact_lock(%(key)s) AS locked
-
 -- name: stamp_positions
 -- purpose: give committed events their place in the order that outside consumers follow
 WITH batch AS MATERIALIZED (
@@ -389,3 +385,26 @@ WITH batch AS MATERIALIZED (
     SELECT time, id, nextval('event_positions') AS position FROM (SELECT * FROM batch ORDER BY time, id) b
 )
 UPDATE events e SET position = n.position FROM numbered n WHERE e.time = n.time AND e.id = n.id
+
+-- name: lock_cursor
+-- purpose: up to where the bus has every event; nothing while another relay publishes
+SELECT position FROM bus_cursor FOR UPDATE SKIP LOCKED
+
+-- name: unpublished
+-- purpose: the next events for the bus in their order: at most a batch, and not many bytes, but always one
+SELECT id::text, position, type, subject, time, data,
+       '/freshline/' || (SELECT warehouse_id FROM installation) AS source
+FROM (
+    SELECT id, position, type, subject, time, data,
+           sum(octet_length(data)) OVER (ORDER BY position) - octet_length(data) AS bytes_before
+    FROM (
+        SELECT id, position, type, subject, time, data::text AS data FROM events
+        WHERE position > %(after)s ORDER BY position LIMIT %(batch)s
+    ) next
+) e
+WHERE bytes_before < %(most_bytes)s
+ORDER BY position
+
+-- name: move_cursor
+-- purpose: the bus has everything up to here
+UPDATE bus_cursor SET position = %(position)s
