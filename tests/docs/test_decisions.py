@@ -232,7 +232,7 @@ def test_the_decision_of_the_page_is_real() -> None:
 
 def test_the_fields_of_a_decision_are_those_of_the_listing() -> None:
     """What `freshline decisions --json` prints has these fields."""
-    text = (ROOT / "src" / "freshline" / "store" / "sql" / "reader.sql").read_text(encoding="utf-8")
+    text = (ROOT / "src" / "freshline" / "store" / "sql" / "read.sql").read_text(encoding="utf-8")
     query = text.partition("-- name: decisions\n")[2].partition("FROM")[0].partition("SELECT")[2]
     fields = [column.split('"')[1] if '"' in column else column.split(".")[1].strip() for column in query.split(",")]
     assert list(shown()) == fields
