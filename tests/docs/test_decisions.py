@@ -265,7 +265,7 @@ def test_an_error_without_a_cause() -> None:
 
 def test_the_motions_of_blockers_are_told() -> None:
     """Every kind of motion that the database reports, and a run's states."""
-    text = (ROOT / "src" / "freshline" / "store" / "sql" / "materializer.sql").read_text(encoding="utf-8")
+    text = (ROOT / "src" / "freshline" / "store" / "sql" / "evaluation.sql").read_text(encoding="utf-8")
     line = PAGE.section("Holds").partition("The motion is ")[2].partition("or the reason")[0]
     assert [motion for motion in codes(line) if f"'{motion}'" not in text] == []
 
