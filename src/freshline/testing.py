@@ -22,7 +22,7 @@ from freshline.decide.causes import find_cause
 from freshline.errors import UsageError
 from freshline.model.enums import AssetState, Outcome, Reason, RunStatus
 from freshline.settings import Settings
-from freshline.simulation import Catalogue, Member, Run, World
+from freshline.simulation import Catalogue, Member, Run, Simulator
 from freshline.simulation.loading import Given, load_workflows
 
 __all__ = ["MONDAY", "Chain", "ExpectationError", "given"]
@@ -50,63 +50,65 @@ class Chain:
     catalogue: Catalogue
     fresh: bool = True
     steps: tuple[str, ...] = ()
-    _world: World | None = None
+    _simulator: Simulator | None = None
 
     # What happens.
 
     def at(self, moment: str | datetime) -> Chain:
         """Wait until a time of day (`"09:00"`, today or tomorrow) or a date (`"2026-01-31T18:00"`)."""
-        if self._world is None:
+        if self._simulator is None:
             start = _moment(moment, MONDAY.replace(hour=0), first=True)
-            return replace(self, steps=(f"at {moment}",), _world=self._begun(start))
-        return self._after(f"at {moment}", lambda world: world.advance(_moment(moment, world.now)))
+            return replace(self, steps=(f"at {moment}",), _simulator=self._begun(start))
+        return self._after(f"at {moment}", lambda simulator: simulator.advance(_moment(moment, simulator.now)))
 
     def advance(self, **delta: float) -> Chain:
         """Let time pass: `advance(minutes=5)`, in the words of `timedelta`."""
         words = ", ".join(f"{key}={value}" for key, value in delta.items())
-        return self._after(f"advance {words}", lambda world: world.advance(world.now + timedelta(**delta)))
+        return self._after(f"advance {words}", lambda simulator: simulator.advance(simulator.now + timedelta(**delta)))
 
     def report(self, *assets: str, version: str | None = None) -> Chain:
         """Sources changed; the same `version` twice is no change."""
-        return self._each("report", assets, lambda asset, world: world.report(asset, version))
+        return self._each("report", assets, lambda asset, simulator: simulator.report(asset, version))
 
     def start(self, *names: str) -> Chain:
         """Queued runs begin: what they read is fixed now."""
-        return self._each("start", names, lambda name, world: world.begin(self._queued(world, name)))
+        return self._each("start", names, lambda name, simulator: simulator.begin(self._queued(simulator, name)))
 
     def succeed(self, *names: str, changed: bool = True, versions: Mapping[str, str] | None = None) -> Chain:
         """Runs end well. `changed` False: they make the same data again. `versions`: of assets, by name."""
 
-        def end(name: str, world: World) -> None:
-            world.succeed(self._begun_run(world, name), versions, changed=changed)
+        def end(name: str, simulator: Simulator) -> None:
+            simulator.succeed(self._begun_run(simulator, name), versions, changed=changed)
 
         return self._each("succeed", names, end)
 
     def fail(self, *names: str) -> Chain:
         """Runs fail: the cooldown begins."""
-        return self._each("fail", names, lambda name, world: world.fail(self._begun_run(world, name)))
+        return self._each("fail", names, lambda name, simulator: simulator.fail(self._begun_run(simulator, name)))
 
     def cancel(self, *names: str) -> Chain:
         """A user cancels runs."""
-        return self._each("cancel", names, lambda name, world: world.cancel(self._active(world, name)))
+        return self._each("cancel", names, lambda name, simulator: simulator.cancel(self._active(simulator, name)))
 
     def expire(self, *assets: str) -> Chain:
         """As if the freshness of these assets had run out."""
-        return self._each("expire", assets, lambda asset, world: world.expire(asset))
+        return self._each("expire", assets, lambda asset, simulator: simulator.expire(asset))
 
     def pause(self, name: str, **delta: float) -> Chain:
         """A user pauses a workflow: `pause("b", hours=2)`, or without an end."""
         workflow = self.catalogue.find(name).id
         end = timedelta(**delta)
-        return self._after(f"pause {name}", lambda world: world.pause(workflow, world.now + end if delta else None))
+        return self._after(
+            f"pause {name}", lambda simulator: simulator.pause(workflow, simulator.now + end if delta else None)
+        )
 
     def resume(self, *names: str) -> Chain:
         """Pauses end."""
-        return self._each("resume", names, lambda name, world: world.resume(self.catalogue.find(name).id))
+        return self._each("resume", names, lambda name, simulator: simulator.resume(self.catalogue.find(name).id))
 
     def reset(self, *names: str) -> Chain:
         """A user has failures, breaker and cancellation forgotten."""
-        return self._each("reset", names, lambda name, world: world.reset(self.catalogue.find(name).id))
+        return self._each("reset", names, lambda name, simulator: simulator.reset(self.catalogue.find(name).id))
 
     def work(self) -> Chain:
         """Everything that is queued succeeds, and what follows from it, until nothing is left."""
@@ -116,8 +118,8 @@ class Chain:
 
     def expect_runs(self, *names: str) -> Chain:
         """Exactly these are queued or running."""
-        world, wanted = self._now(), {self.catalogue.find(name).slug for name in names}
-        found = {run.slug for run in world.active.values()}
+        simulator, wanted = self._now(), {self.catalogue.find(name).slug for name in names}
+        found = {run.slug for run in simulator.active.values()}
         if found != wanted:
             raise self._wrong(f"expected runs of {_list(wanted)}, but {_list(found)} {_verb(found)}")
         return self
@@ -137,21 +139,21 @@ class Chain:
 
     def expect_held(self, name: str, reason: str | None = None, *, until: str | datetime | None = None) -> Chain:
         """It would run, but is held, for this reason, until then."""
-        world, member = self._now(), self.catalogue.find(name)
-        decision = world.peek(member)
+        simulator, member = self._now(), self.catalogue.find(name)
+        decision = simulator.peek(member)
         right = decision.reason == _reason(reason) if reason else decision.reason is not Reason.IN_FLIGHT
         if decision.outcome is not Outcome.HOLD or not right:
-            raise self._wrong(f"expected {name} to be held{_because(reason)}, but it is {_told(world, member)}")
-        if until is not None and decision.next_look != _moment(until, world.now, first=True):
-            raise self._wrong(f"expected {name} to be held until {until}, but it is {_told(world, member)}")
+            raise self._wrong(f"expected {name} to be held{_because(reason)}, but it is {_told(simulator, member)}")
+        if until is not None and decision.next_evaluation != _moment(until, simulator.now, first=True):
+            raise self._wrong(f"expected {name} to be held until {until}, but it is {_told(simulator, member)}")
         return self
 
     def expect_skipped(self, name: str, reason: str | None = None) -> Chain:
         """There is nothing to do for it: `up-to-date`, `policy-off` or `not-auto`."""
-        world, member = self._now(), self.catalogue.find(name)
-        decision = world.peek(member)
+        simulator, member = self._now(), self.catalogue.find(name)
+        decision = simulator.peek(member)
         if decision.outcome is not Outcome.SKIP or (reason is not None and decision.reason != _reason(reason)):
-            raise self._wrong(f"expected {name} to be skipped{_because(reason)}, but it is {_told(world, member)}")
+            raise self._wrong(f"expected {name} to be skipped{_because(reason)}, but it is {_told(simulator, member)}")
         return self
 
     def expect_fresh(self, *names: str) -> Chain:
@@ -164,95 +166,99 @@ class Chain:
 
     @property
     def now(self) -> datetime:
-        """The time in this world."""
+        """The time in this simulator."""
         return self._now().now
 
     @property
-    def world(self) -> World:
-        """A copy of the world, to look at what the expectations do not cover."""
+    def simulator(self) -> Simulator:
+        """A copy of the simulator, to look at what the expectations do not cover."""
         return self._now().copy()
 
     # How it works.
 
-    def _begun(self, now: datetime) -> World:
-        world = World(self.catalogue, now)
-        world.start(fresh=self.fresh)
-        world.settle()
-        return world
+    def _begun(self, now: datetime) -> Simulator:
+        simulator = Simulator(self.catalogue, now)
+        simulator.start(fresh=self.fresh)
+        simulator.settle()
+        return simulator
 
-    def _now(self) -> World:
-        return self._world or self._begun(MONDAY)
+    def _now(self) -> Simulator:
+        return self._simulator or self._begun(MONDAY)
 
-    def _after(self, step: str, action: Callable[[World], object]) -> Chain:
-        world = self._world.copy() if self._world else self._begun(MONDAY)
-        action(world)
-        world.settle()
-        return replace(self, steps=(*self.steps, step), _world=world)
+    def _after(self, step: str, action: Callable[[Simulator], object]) -> Chain:
+        simulator = self._simulator.copy() if self._simulator else self._begun(MONDAY)
+        action(simulator)
+        simulator.settle()
+        return replace(self, steps=(*self.steps, step), _simulator=simulator)
 
-    def _each(self, verb: str, names: Iterable[str], action: Callable[[str, World], object]) -> Chain:
+    def _each(self, verb: str, names: Iterable[str], action: Callable[[str, Simulator], object]) -> Chain:
         chain = self
         for name in names:
             chain = chain._after(f"{verb} {name}", partial(action, name))
         return chain
 
-    def _active(self, world: World, name: str) -> Run:
+    def _active(self, simulator: Simulator, name: str) -> Run:
         member = self.catalogue.find(name)
-        if member.id not in world.active:
-            raise self._wrong(f"there is no run of {name}: it is {_told(world, member)}")
-        return world.active[member.id]
+        if member.id not in simulator.active:
+            raise self._wrong(f"there is no run of {name}: it is {_told(simulator, member)}")
+        return simulator.active[member.id]
 
-    def _queued(self, world: World, name: str) -> Run:
-        run = self._active(world, name)
+    def _queued(self, simulator: Simulator, name: str) -> Run:
+        run = self._active(simulator, name)
         if run.status is not RunStatus.QUEUED:
             raise self._wrong(f"the run of {name} has begun already")
         return run
 
-    def _begun_run(self, world: World, name: str) -> Run:
-        run = self._active(world, name)
+    def _begun_run(self, simulator: Simulator, name: str) -> Run:
+        run = self._active(simulator, name)
         if run.status is RunStatus.QUEUED:
-            world.begin(run)
+            simulator.begin(run)
         return run
 
     def _states(self, names: Iterable[str], wanted: AssetState) -> Chain:
-        world = self._now()
+        simulator = self._now()
         for name in names:
             member = self.catalogue.find(name)
-            stale = find_cause(member.policy, world.state(member)) is not None
+            stale = find_cause(member.policy, simulator.state(member)) is not None
             if stale is not (wanted is AssetState.STALE):
-                raise self._wrong(f"expected {name} to be {wanted}, but it is {_told(world, member)}")
+                raise self._wrong(f"expected {name} to be {wanted}, but it is {_told(simulator, member)}")
         return self
 
     def _wrong(self, message: str) -> ExpectationError:
-        world = self._now()
+        simulator = self._now()
         width = max(len(slug) for slug in self.catalogue.by_slug)
         lines = [
-            f"  {slug:<{width}}  {_told(world, member)}" for slug, member in sorted(self.catalogue.by_slug.items())
+            f"  {slug:<{width}}  {_told(simulator, member)}" for slug, member in sorted(self.catalogue.by_slug.items())
         ]
         then = f"after: {'; '.join(self.steps) or 'nothing'}"
-        return ExpectationError("\n".join([message, f"at {world.now:%Y-%m-%d %H:%M:%S} UTC:", *lines, then]))
+        return ExpectationError("\n".join([message, f"at {simulator.now:%Y-%m-%d %H:%M:%S} UTC:", *lines, then]))
 
 
-def _work(world: World) -> None:
+def _work(simulator: Simulator) -> None:
     for _ in range(MOST_RUNS):
-        world.settle()
-        run = next(iter(world.active.values()), None)
+        simulator.settle()
+        run = next(iter(simulator.active.values()), None)
         if run is None:
             return
         if run.status is RunStatus.QUEUED:
-            world.begin(run)
-        world.succeed(run)
+            simulator.begin(run)
+        simulator.succeed(run)
     raise ExpectationError(f"it does not stop running: {MOST_RUNS} runs, and still more")
 
 
-def _told(world: World, member: Member) -> str:
+def _told(simulator: Simulator, member: Member) -> str:
     """What is happening to a workflow, with the reason."""
-    run = world.active.get(member.id)
+    run = simulator.active.get(member.id)
     if run is not None:
         return f"{run.status} ({run.reason}{', mixed' if run.mixed else ''})"
-    decision = world.peek(member)
+    decision = simulator.peek(member)
     if decision.outcome is Outcome.SKIP:
         return f"skipped ({decision.reason})"
-    until = f" until {decision.next_look:%Y-%m-%d %H:%M:%S}" if decision.blocks_until and decision.next_look else ""
+    until = (
+        f" until {decision.next_evaluation:%Y-%m-%d %H:%M:%S}"
+        if decision.blocks_until and decision.next_evaluation
+        else ""
+    )
     return f"held ({decision.reason}{_detail(decision)}{until})"
 
 

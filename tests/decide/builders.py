@@ -152,10 +152,10 @@ class Scenario:
         *,
         eligible: str | datetime | None = None,
         breaker: str | datetime | None = None,
-        probed: Mapping[str, str] | None = None,
+        probed_versions: Mapping[str, str] | None = None,
     ) -> Scenario:
-        """The last runs failed; the last one had read `probed`."""
-        return self.facts(failures=Failures(count, clock(at), maybe(eligible), maybe(breaker), probed))
+        """The last runs failed; the last one had read `probed_versions`."""
+        return self.facts(failures=Failures(count, clock(at), maybe(eligible), maybe(breaker), probed_versions))
 
     def canceled(self, pins: Mapping[str, str], *, definition: int = 1, expired: str | None = None) -> Scenario:
         """A user canceled a run on these versions."""

@@ -17,7 +17,7 @@ EXPIRED = given().input("a", head="1", read="1").output("b", expired="08:45")
 
 def test_nothing_to_do() -> None:
     """A workflow whose vector equals the heads, whose outputs are there and not expired, is up to date."""
-    assert fresh().decides("skip", "up-to-date").next_look is None
+    assert fresh().decides("skip", "up-to-date").next_evaluation is None
 
 
 def test_versions_are_compared_and_times_are_not() -> None:
@@ -175,8 +175,8 @@ def test_a_success_that_leaves_its_cause_twice_is_an_error() -> None:
     scenario.facts(success_cause=run.cause, cause_repeats=1).decides("run", "upstream-update")
     again = scenario.facts(success_cause=run.cause, cause_repeats=2)
     decision = again.decides("error", "evaluation-failed")
-    assert decision.next_look is not None
-    assert decision.next_look > again.now
+    assert decision.next_evaluation is not None
+    assert decision.next_evaluation > again.now
     assert "2 successes" in decision.evidence["error"]
     moved = given().input("a", head="3", read="1").output("b").facts(success_cause=run.cause, cause_repeats=2)
     moved.decides("run", "upstream-update")

@@ -59,7 +59,7 @@ def test_an_ancestor_that_is_held_blocks_as_its_hold_says() -> None:
     """A cooldown that ends in time is waited for; a breaker is not, and neither is what is superseded."""
     cooling = SOURCE_MOVED.output("c").failed(1, eligible="09:05")
     assert decided(loaded(1, JOIN), loaded(8, cooling))[1] == "waiting-for-upstream"
-    broken = SOURCE_MOVED.output("c").failed(5, breaker="08:59", probed={"s": "2"})
+    broken = SOURCE_MOVED.output("c").failed(5, breaker="08:59", probed_versions={"s": "2"})
     assert decided(loaded(1, JOIN), loaded(8, broken))[1] == "upstream-update"
     gone = given().input("s", "1", "1").output("c").active("queued", {"s": "2"})
     assert decided(loaded(1, JOIN), loaded(8, gone))[1] == "upstream-update"

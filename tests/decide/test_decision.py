@@ -115,9 +115,9 @@ def test_equal_decisions_have_equal_digests() -> None:
     See docs/semantics.md#R5.5.
     """
     held = stale().canceled({"a": "2"})
-    assert held.decide().digest == held.at("11:00").facts(looks=7).decide().digest
+    assert held.decide().digest == held.at("11:00").facts(evaluations=7).decide().digest
     waiting = stale().blocked()
-    assert waiting.decide().digest == waiting.at("09:01").facts(looks=3).decide().digest
+    assert waiting.decide().digest == waiting.at("09:01").facts(evaluations=3).decide().digest
     queued = stale().blocked(7, "queued")
     assert waiting.decide().digest == queued.decide().digest, "how a blocker moves is no news"
 
@@ -204,53 +204,53 @@ def held(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         scenario = scenario.active(draw(st.sampled_from(["queued", "running"])))
     if draw(st.booleans()):
         scenario = scenario.paused().facts(paused_until=draw(st.none() | around))
-    return scenario.facts(looks=draw(st.integers(0, 100)), started_at=draw(st.none() | before))
+    return scenario.facts(evaluations=draw(st.integers(0, 100)), started_at=draw(st.none() | before))
 
 
 @examples(scenarios())
-def test_every_hold_has_a_next_look(scenario: Scenario) -> None:
+def test_every_hold_has_a_next_evaluation(scenario: Scenario) -> None:
     """In the future, within reason, and a wait never looks past its deadline; a skip and a run have none.
 
     See docs/semantics.md#R11.4.
     """
     decision = scenario.decide()
-    assert (decision.next_look is not None) == (decision.outcome in {Outcome.HOLD, Outcome.ERROR})
+    assert (decision.next_evaluation is not None) == (decision.outcome in {Outcome.HOLD, Outcome.ERROR})
     assert (decision.run is not None) == (decision.outcome is Outcome.RUN)
     assert decision == decide(scenario.policy, scenario.state, scenario.now), "it depends on something else"
-    if decision.next_look is None:
+    if decision.next_evaluation is None:
         return
-    assert decision.next_look > scenario.now
+    assert decision.next_evaluation > scenario.now
     deadline = decision.evidence.get("deadline")
     if decision.reason == "waiting-for-upstream":
         assert deadline is not None
-        assert decision.next_look <= datetime.fromisoformat(deadline)
+        assert decision.next_evaluation <= datetime.fromisoformat(deadline)
     if decision.blocks_until is not None:
-        assert decision.next_look <= decision.blocks_until
+        assert decision.next_evaluation <= decision.blocks_until
 
 
 @examples(st.integers(1, 10**5), st.integers(0, 100), st.integers(0, 10**5))
-def test_a_wait_never_looks_past_its_deadline(wait: int, looks: int, age: int) -> None:
+def test_a_wait_never_looks_past_its_deadline(wait: int, evaluations: int, age: int) -> None:
     """Before the deadline it waits and looks again by then; from the deadline on it runs.
 
     See docs/semantics.md#R4.5, docs/semantics.md#R11.4.
     """
-    changed, scenario = clock("08:30"), stale(max_wait_ms=wait).blocked().facts(looks=looks)
+    changed, scenario = clock("08:30"), stale(max_wait_ms=wait).blocked().facts(evaluations=evaluations)
     now, deadline = changed + timedelta(milliseconds=age), changed + timedelta(milliseconds=wait)
     decision = scenario.at(now).decide()
     if now >= deadline:
         assert decision.run is not None
     else:
-        assert decision.next_look is not None
-        assert now < decision.next_look <= deadline
+        assert decision.next_evaluation is not None
+        assert now < decision.next_evaluation <= deadline
 
 
 @examples(scenarios())
 def test_time_alone_brings_a_stale_workflow_to_an_end(scenario: Scenario) -> None:
-    """Following the next looks, a workflow ends in a run, in a skip, or in a hold that only the outside can end."""
+    """Repeated evaluation ends in a run, in a skip, or in a hold that only an outside event can end."""
     for _ in range(60):
         decision = scenario.decide()
-        if decision.next_look is None:
+        if decision.next_evaluation is None:
             return
-        scenario = scenario.at(decision.next_look).facts(looks=scenario.state.looks + 1)
+        scenario = scenario.at(decision.next_evaluation).facts(evaluations=scenario.state.evaluations + 1)
     outside = {"in-flight", "paused", "canceled", "input-missing", "input-too-old", "waiting-for-all", "quiet-hours"}
     assert decision.reason in outside

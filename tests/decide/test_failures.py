@@ -53,9 +53,9 @@ def runs(patient: Patient, days: int, every: timedelta | None) -> Iterator[datet
             yield now
             patient.fail(version, now)
             continue
-        assert decision.next_look is not None
-        assert decision.next_look > now
-        now = min(decision.next_look, arrival)
+        assert decision.next_evaluation is not None
+        assert decision.next_evaluation > now
+        now = min(decision.next_evaluation, arrival)
         if now == arrival and every:
             version, arrival = version + 1, arrival + every
 
@@ -106,7 +106,7 @@ def test_a_restart_changes_nothing() -> None:
     patient.fail(1, START)
     for second in range(0, 600, 7):
         now = START + timedelta(seconds=second)
-        assert patient.scenario(1, now).decides("hold", "cooling-down").next_look == START + timedelta(minutes=10)
+        assert patient.scenario(1, now).decides("hold", "cooling-down").next_evaluation == START + timedelta(minutes=10)
     patient.scenario(1, START + timedelta(minutes=10)).decides("run", "retry")
 
 

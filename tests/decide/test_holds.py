@@ -11,14 +11,14 @@ from itertools import pairwise
 
 import pytest
 
-from freshline.decide.holds import LONGEST_LOOK, LONGEST_WAIT_LOOK
+from freshline.decide.holds import LONGEST_RECHECK, LONGEST_WAIT_RECHECK
 from freshline.model.enums import TriggerType
 from tests.decide.builders import HOUR, MINUTE, Scenario, clock, fresh, given, stale
 
 
 def until(scenario: Scenario, reason: str) -> datetime:
     """The next look of the hold, which must be its end: a moment earlier it holds, then no longer."""
-    look = scenario.decides("hold", reason).next_look
+    look = scenario.decides("hold", reason).next_evaluation
     assert look is not None
     scenario.at(look - timedelta(microseconds=1)).decides("hold", reason)
     assert scenario.at(look).decide().reason != reason
@@ -144,7 +144,7 @@ def test_a_cooldown_ends_by_itself() -> None:
 
 def test_an_open_breaker_waits_long_without_new_data() -> None:
     """With the versions of the last failure the next probe comes after `probeMs` (docs/semantics.md#R7.3)."""
-    scenario = stale().failed(5, at="08:00", breaker="08:00", probed={"a": "2"})
+    scenario = stale().failed(5, at="08:00", breaker="08:00", probed_versions={"a": "2"})
     assert until(scenario, "breaker-open") == clock("14:00")
 
 
@@ -153,7 +153,7 @@ def test_new_data_lets_a_probe_through_an_open_breaker() -> None:
 
     See docs/semantics.md#R7.3.
     """
-    scenario = stale().failed(9, at="08:50", breaker="07:00", probed={"a": "1"})
+    scenario = stale().failed(9, at="08:50", breaker="07:00", probed_versions={"a": "1"})
     end = until(scenario, "breaker-open")
     assert end == clock("09:20")
     scenario.at(end).decides("run", "retry")
@@ -161,7 +161,7 @@ def test_new_data_lets_a_probe_through_an_open_breaker() -> None:
 
 def test_a_probe_time_shorter_than_the_longest_cooldown_does_not_count() -> None:
     """Never earlier than `maxMs` after the last failure, however small `probeMs` is (docs/semantics.md#R7.3)."""
-    scenario = stale().failed(5, at="08:50", breaker="08:50", probed={"a": "2"})
+    scenario = stale().failed(5, at="08:50", breaker="08:50", probed_versions={"a": "2"})
     backoff = scenario.policy.backoff.__class__(base_ms=MINUTE, max_ms=30 * MINUTE, probe_ms=MINUTE)
     assert until(scenario.auto(backoff=backoff), "breaker-open") == clock("09:20")
 
@@ -395,23 +395,23 @@ def test_a_new_workflow_waits_from_the_day_that_it_was_added() -> None:
 def test_waits_double_and_never_pass_the_deadline() -> None:
     """1 s, 2 s, 4 s … 30 s, and no look after the deadline (docs/semantics.md#R11.4)."""
     scenario = stale(max_wait_ms=31 * MINUTE).blocked()
-    looks = []
+    delays = []
     for count in range(8):
-        decision = scenario.facts(looks=count).decides("hold", "waiting-for-upstream")
-        assert decision.next_look is not None
-        looks.append((decision.next_look - scenario.now).total_seconds())
-    assert looks == [1, 2, 4, 8, 16, 30, 30, 30]
-    last = scenario.at("09:00:50").facts(looks=9).decides("hold", "waiting-for-upstream")
-    assert last.next_look == clock("09:01")
+        decision = scenario.facts(evaluations=count).decides("hold", "waiting-for-upstream")
+        assert decision.next_evaluation is not None
+        delays.append((decision.next_evaluation - scenario.now).total_seconds())
+    assert delays == [1, 2, 4, 8, 16, 30, 30, 30]
+    last = scenario.at("09:00:50").facts(evaluations=9).decides("hold", "waiting-for-upstream")
+    assert last.next_evaluation == clock("09:01")
 
 
 def test_patience_is_bounded() -> None:
     """A hold without a known end looks again after 30 s, doubling to 10 minutes, however often it looked."""
-    looks = []
+    delays = []
     for count in (0, 1, 2, 3, 4, 5, 10_000):
-        decision = CANCELED.facts(looks=count).decide()
-        assert decision.next_look is not None
-        looks.append((decision.next_look - CANCELED.now).total_seconds())
-    assert looks == [30, 60, 120, 240, 480, 600, 600]
-    assert LONGEST_LOOK.total_seconds() == 600
-    assert LONGEST_WAIT_LOOK.total_seconds() == 30
+        decision = CANCELED.facts(evaluations=count).decide()
+        assert decision.next_evaluation is not None
+        delays.append((decision.next_evaluation - CANCELED.now).total_seconds())
+    assert delays == [30, 60, 120, 240, 480, 600, 600]
+    assert LONGEST_RECHECK.total_seconds() == 600
+    assert LONGEST_WAIT_RECHECK.total_seconds() == 30

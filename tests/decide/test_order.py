@@ -17,7 +17,7 @@ Step = Callable[[Scenario], Scenario]
 def _breaker(scenario: Scenario) -> Scenario:
     heads = {i.asset_id: i.head.data_version for i in scenario.state.inputs if i.head}
     failures = replace(scenario.state.failures, count=5, breaker_at=clock("08:59"), last_at=clock("08:59"))
-    return scenario.facts(failures=replace(failures, probed=heads))
+    return scenario.facts(failures=replace(failures, probed_versions=heads))
 
 
 def _cooldown(scenario: Scenario) -> Scenario:
@@ -74,8 +74,8 @@ def test_each_hold(reason: str) -> None:
     decision = scenario.decides("hold", reason)
     assert "alsoHeldBy" not in decision.evidence
     assert decision.run is None
-    assert decision.next_look is not None
-    assert decision.next_look > scenario.now
+    assert decision.next_evaluation is not None
+    assert decision.next_evaluation > scenario.now
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(ORDER, 2)))

@@ -55,7 +55,7 @@ class Consideration:
     at: datetime
     hold: Reason | None = None
     blocks_until: datetime | None = None
-    looks: int = 0
+    evaluations: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,9 +203,9 @@ class World:
     # Time.
 
     def _next_moment(self) -> datetime | None:
-        looks = (c.at for c in self._considerations.values())
+        evaluations = (c.at for c in self._considerations.values())
         agenda = (self._agenda[0][0],) if self._agenda else ()
-        return min((*looks, *agenda), default=None)
+        return min((*evaluations, *agenda), default=None)
 
     def _later(self, span: tuple[int, int]) -> datetime:
         return self.now + timedelta(milliseconds=self._random.randint(*span))
@@ -249,10 +249,10 @@ class World:
         if decision.run:
             self._queue(flow_id, decision)
         known = self._considerations.pop(flow_id)
-        if decision.next_look is not None:
-            assert decision.next_look > self.now, decision
-            looks = known.looks + 1 if known.hold is decision.reason else 0
-            hold = Consideration(decision.next_look, decision.reason, decision.blocks_until, looks)
+        if decision.next_evaluation is not None:
+            assert decision.next_evaluation > self.now, decision
+            evaluations = known.evaluations + 1 if known.hold is decision.reason else 0
+            hold = Consideration(decision.next_evaluation, decision.reason, decision.blocks_until, evaluations)
             self._considerations[flow_id] = hold
 
     def motion(self) -> dict[int, Moving]:
@@ -297,7 +297,7 @@ class World:
             mixed=self._mixes_linger and flow_id in self._mixed,
             failures=self._failures[flow_id],
             active=ActiveRun(run.id, run.status, TriggerType.AUTO, 0, 1, run.pins) if run else None,
-            looks=known.looks if known else 0,
+            evaluations=known.evaluations if known else 0,
         )
 
     def _input(self, flow_id: int, asset_id: str) -> Input:
@@ -339,9 +339,9 @@ class World:
         backoff, count = self.policies[run.flow].backoff, self._failures[run.flow].count + 1
         cooldown = min(backoff.max_ms or 0, (backoff.base_ms or 0) * 2 ** (count - 1))
         opened = self._failures[run.flow].breaker_at or (self.now if count >= backoff.budget else None)
-        probed = {one: pin.data_version for one, pin in run.pins.items()}
+        probed_versions = {one: pin.data_version for one, pin in run.pins.items()}
         eligible = self.now + timedelta(milliseconds=cooldown)
-        self._failures[run.flow] = Failures(count, self.now, eligible, opened, probed)
+        self._failures[run.flow] = Failures(count, self.now, eligible, opened, probed_versions)
         self._send("ended", run.flow)
 
     def _publish(self, run: Run) -> None:

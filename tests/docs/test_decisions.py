@@ -136,26 +136,26 @@ def test_the_order_of_causes() -> None:
     assert codes(line) == CAUSES
 
 
-def look(decision: Decision, now: datetime) -> timedelta | None:
-    """How far the next look is."""
-    return None if decision.next_look is None else decision.next_look - now
+def delay(decision: Decision, now: datetime) -> timedelta | None:
+    """Return the time until the next evaluation."""
+    return None if decision.next_evaluation is None else decision.next_evaluation - now
 
 
 @pytest.mark.parametrize("reason", [*HOLDS, "evaluation-failed"])
-def test_the_next_look_is_what_is_told(reason: str) -> None:
+def test_the_next_evaluation_is_what_is_told(reason: str) -> None:
     """At the end of the hold, or after a time that doubles from the first to the second that is told."""
     told = ROWS[reason][4]
     scenario = SCENARIOS[reason][0]
     decision = scenario.decide()
     if told == "at its end":
-        assert decision.evidence["until"] == stamp(decision.next_look)
+        assert decision.evidence["until"] == stamp(decision.next_evaluation)
     elif told == "at `nextProbeAt`":
-        assert decision.evidence["nextProbeAt"] == stamp(decision.next_look)
+        assert decision.evidence["nextProbeAt"] == stamp(decision.next_evaluation)
     else:
-        looks = [look(scenario.facts(looks=number).decide(), scenario.now) for number in (0, 1, 50)]
+        delays = [delay(scenario.facts(evaluations=number).decide(), scenario.now) for number in (0, 1, 50)]
         first, last = (seconds(text) for text in re.findall(r"\d+ (?:s|min)", told))
         expected = last if reason != "waiting-for-upstream" else min(last, deadline(decision) - scenario.now)
-        assert looks == [first, 2 * first, expected]
+        assert delays == [first, 2 * first, expected]
 
 
 def stamp(moment: datetime | None) -> str | None:
@@ -176,22 +176,22 @@ def deadline(decision: Decision) -> datetime:
 
 def test_a_wait_is_looked_at_at_its_deadline_at_the_latest() -> None:
     """The last look before the end is the end."""
-    scenario = held_by("waiting-for-upstream").at("09:29:59.5").facts(looks=50)
+    scenario = held_by("waiting-for-upstream").at("09:29:59.5").facts(evaluations=50)
     decision = scenario.decides("hold", "waiting-for-upstream")
-    assert decision.next_look == deadline(decision) == clock("09:30")
+    assert decision.next_evaluation == deadline(decision) == clock("09:30")
 
 
 def test_a_pause_with_an_end_is_looked_at_then() -> None:
     """And one without is looked at seldom."""
-    assert stale().paused(until="12:00").decide().next_look == clock("12:00")
-    assert look(stale().paused().decide(), clock("09:00")) == timedelta(seconds=30)
+    assert stale().paused(until="12:00").decide().next_evaluation == clock("12:00")
+    assert delay(stale().paused().decide(), clock("09:00")) == timedelta(seconds=30)
     assert ROWS["paused"][4] == "at its end; without one 30 s to 10 min"
 
 
 @pytest.mark.parametrize("reason", [*CAUSES, "up-to-date", "policy-off", "not-auto"])
-def test_runs_and_skips_have_no_next_look(reason: str) -> None:
+def test_runs_and_skips_have_no_next_evaluation(reason: str) -> None:
     """As the page says above their tables."""
-    assert [one.decide().next_look for one in SCENARIOS[reason] if one.decide().next_look] == []
+    assert [one.decide().next_evaluation for one in SCENARIOS[reason] if one.decide().next_evaluation] == []
 
 
 def test_what_others_wait_for_is_told() -> None:

@@ -18,7 +18,7 @@ from freshline.definitions.schema.timing import AutoMaterialize, Backoff, Freshn
 from freshline.errors import DefinitionErrors
 from freshline.model.enums import Reason, RunStatus
 from freshline.settings import Settings
-from freshline.simulation import Catalogue, Witness, World
+from freshline.simulation import Catalogue, Observer, Simulator
 from freshline.simulation.loading import load_workflows
 from freshline.simulation.records import Asset
 from freshline.testing import MONDAY, Chain, given
@@ -55,7 +55,7 @@ class Timeline:
 
 HAPPENS = {
     "report": lambda chain, name: chain.report(name),
-    "again": lambda chain, name: chain.report(name, version=chain.world.assets[name].head.data_version),
+    "again": lambda chain, name: chain.report(name, version=chain.simulator.assets[name].head.data_version),
     "starts": lambda chain, name: chain.start(name),
     "done": lambda chain, name: chain.succeed(name),
     "same": lambda chain, name: chain.succeed(name, changed=False),
@@ -68,7 +68,7 @@ HAPPENS = {
 
 def compare(chain: Chain, name: str, word: str) -> None:
     """What is must be so."""
-    runs = {run.slug: run for run in chain.world.active.values()}
+    runs = {run.slug: run for run in chain.simulator.active.values()}
     if word == "fresh":
         chain.expect_fresh(name)
         assert name not in runs
@@ -212,22 +212,22 @@ steps:
     job: { kind: spark.sql, sql: "SELECT 1 AS n" }
     produces: [{ assetId: kept, freshness: { maxAge: 26h }, autoMaterialize: {} }]
 """
-    witness = Alarms()
-    world = World(Catalogue.of(load_workflows(text), Settings(project=Path())), MONDAY, witness=witness)
-    world.start(fresh=True)
-    world.advance(MONDAY + timedelta(days=5))
-    assert witness.rung == [MONDAY + timedelta(hours=26)]
-    assert world.active == {}
+    observer = Alarms()
+    simulator = Simulator(Catalogue.of(load_workflows(text), Settings(project=Path())), MONDAY, observer=observer)
+    simulator.start(fresh=True)
+    simulator.advance(MONDAY + timedelta(days=5))
+    assert observer.rung == [MONDAY + timedelta(hours=26)]
+    assert simulator.active == {}
 
 
-class Alarms(Witness):
+class Alarms(Observer):
     """Notes when something was overdue."""
 
     def __init__(self) -> None:
         self.rung: list[datetime] = []
 
-    def overdue(self, world: World, asset: Asset) -> None:  # noqa: ARG002 - the signature is the world's
-        self.rung.append(world.now)
+    def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the signature is the world's
+        self.rung.append(simulator.now)
 
 
 def test_priorities_age() -> None:
@@ -239,8 +239,8 @@ def test_priorities_age() -> None:
     for name, row in zip(names, rows, strict=True):
         moment = datetime.combine(MONDAY, time.fromisoformat(row[0]), UTC)
         chain = (chain.at(moment) if moment > chain.now else chain).report(f"{name}.in")
-    world = chain.world
-    started = [run.slug for run in iter(world.claim, None)]
+    simulator = chain.simulator
+    started = [run.slug for run in iter(simulator.claim, None)]
     places = ["first", "second", "third"]
     assert [places[started.index(name)] for name in names] == [row[2] for row in rows]
 

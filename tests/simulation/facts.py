@@ -9,7 +9,7 @@ from typing import Any
 
 from freshline.decide import Decision
 from freshline.model.state import Version
-from freshline.simulation import Member, Run, Witness, World
+from freshline.simulation import Member, Observer, Run, Simulator
 from tests.store_harness import Lab
 
 Spoken = tuple[str, str, datetime]
@@ -30,16 +30,16 @@ HEADS = "SELECT asset_id, sequence, data_version, produced_at FROM heads"
 
 
 @dataclass
-class Said(Witness):
-    """Hears the decisions and the runs of a world."""
+class Said(Observer):
+    """Hears the decisions and the runs of a simulator."""
 
     decisions: dict[str, list[Spoken]] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
 
-    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:
+    def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:
         if decision.run is not None and run is not None:
             self.runs.append(run)
-        said = (str(decision.outcome), str(decision.reason), world.now)
+        said = (str(decision.outcome), str(decision.reason), simulator.now)
         self.decisions.setdefault(member.slug, []).append(said)
 
 
@@ -92,16 +92,16 @@ def _stored_partition(row: dict[str, Any]) -> Facts:
     return {key: value for key, value in row.items() if key != "slug"} | {"vector": vector}
 
 
-def remembered(world: World, said: Said) -> Facts:
-    """All facts of the in-memory world."""
-    assets, members = world.assets.values(), world.catalogue.members
+def remembered(simulator: Simulator, said: Said) -> Facts:
+    """All facts of the in-memory simulator."""
+    assets, members = simulator.assets.values(), simulator.catalogue.members
     clocks = {one.id: (one.due_at, one.expired.at if one.expired else None) for one in assets}
     return {
         "runs": [_run(run) for run in said.runs],
         "heads": {a.id: (a.head.sequence, a.head.data_version, a.head.produced_at) for a in assets if a.head},
         "timers": {asset_id: clock for asset_id, clock in clocks.items() if clock != (None, None)},
-        "holds": {one.slug: hold for one in members.values() if (hold := world.agenda.hold_of(one.id))},
-        "partitions": {member.slug: _partition(world, member) for member in members.values()},
+        "holds": {one.slug: hold for one in members.values() if (hold := simulator.considerations.hold_of(one.id))},
+        "partitions": {member.slug: _partition(simulator, member) for member in members.values()},
     }
 
 
@@ -124,19 +124,19 @@ def _run(run: Run) -> Facts:
     }
 
 
-def _partition(world: World, member: Member) -> Facts:
-    one = world.partitions[member.id]
+def _partition(simulator: Simulator, member: Member) -> Facts:
+    one = simulator.partitions[member.id]
     return {
-        "vector": _versions(one.vector.items()),
+        "vector": _versions(one.consumed_versions.items()),
         "succeeded_at": one.succeeded_at,
         "started_at": one.started_at,
         "mixed": one.mixed,
         "cause_repeats": one.cause_repeats,
-        "avoided": one.avoided,
+        "avoided": one.runs_avoided,
         "failures": one.failures.count,
         "eligible_at": one.failures.eligible_at,
         "breaker_at": one.failures.breaker_at,
-        "probed": one.failures.probed,
+        "probed": one.failures.probed_versions,
     }
 
 

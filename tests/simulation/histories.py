@@ -8,7 +8,7 @@ from typing import Any
 
 from freshline.model.enums import RunStatus
 from freshline.model.run import ClaimedRun
-from freshline.simulation import Catalogue, Run, World
+from freshline.simulation import Catalogue, Run, Simulator
 from tests.simulation.facts import Said
 from tests.store_harness import MONDAY, Lab, project, workflow
 
@@ -95,8 +95,8 @@ class Both:
         lab.apply(*definitions)
         self.said = Said()
         catalogue = Catalogue.of(project(*definitions).workflows, lab.settings)
-        self.world = World(catalogue, MONDAY, witness=self.said)
-        self.world.start(fresh=False)
+        self.simulator = Simulator(catalogue, MONDAY, observer=self.said)
+        self.simulator.start(fresh=False)
         self.running: list[tuple[ClaimedRun, Run]] = []
         self._versions = iter(range(1, 1_000_000))
         if dense:
@@ -104,9 +104,9 @@ class Both:
 
     def warm_up(self) -> None:
         """Everything was made once: from then on there are updates, and not only missing inputs."""
-        for asset_id in self.world.catalogue.sources:
+        for asset_id in self.simulator.catalogue.sources:
             self.lab.report(asset_id, "0")
-            self.world.report(asset_id, "0")
+            self.simulator.report(asset_id, "0")
         self.settle()
         while self.begin() != "nothing is queued":
             self.end(failing=0.0)
@@ -122,32 +122,32 @@ class Both:
 
     def settle(self) -> None:
         self.lab.settle()
-        self.world.settle()
+        self.simulator.settle()
 
     def report(self) -> str:
-        if not self.world.catalogue.sources:
+        if not self.simulator.catalogue.sources:
             return "nothing to report"
-        asset_id = self.luck.choice(self.world.catalogue.sources)
+        asset_id = self.luck.choice(self.simulator.catalogue.sources)
         version = f"{asset_id}-{self.luck.choice((1, next(self._versions)))}"
         self.lab.report(asset_id, version)
-        self.world.report(asset_id, version)
+        self.simulator.report(asset_id, version)
         return f"report {asset_id} {version}"
 
     def begin(self) -> str:
         """Runs that are equally urgent are taken in any order: the world follows the store."""
         theirs = self.lab.claim()
         if theirs is None:
-            assert self.world.claim() is None, "nothing is queued there"
+            assert self.simulator.claim() is None, "nothing is queued there"
             return "nothing is queued"
-        queued = [run for run in self.world.active.values() if run.status is RunStatus.QUEUED]
+        queued = [run for run in self.simulator.active.values() if run.status is RunStatus.QUEUED]
         (mine,) = [run for run in queued if run.slug == theirs.slug]
         assert self._urgency(mine) == min(map(self._urgency, queued)), "another run is more urgent"
-        self.world.begin(mine)
+        self.simulator.begin(mine)
         self.running.append((theirs, mine))
         return f"begin {mine.slug}"
 
     def _urgency(self, run: Run) -> datetime:
-        return run.queued_at + timedelta(seconds=10 * self.world.catalogue.members[run.workflow_id].policy.priority)
+        return run.queued_at + timedelta(seconds=10 * self.simulator.catalogue.members[run.workflow_id].policy.priority)
 
     def end(self, failing: float = 0.25) -> str:
         if not self.running:
@@ -155,15 +155,15 @@ class Both:
         theirs, mine = self.running.pop(self.luck.randrange(len(self.running)))
         if self.luck.random() < failing:
             self.lab.fail(theirs)
-            self.world.fail(mine)
+            self.simulator.fail(mine)
             return f"fail {mine.slug}"
-        versions = {asset_id: self._made(asset_id) for asset_id in self.world.catalogue.find(mine.slug).outputs}
+        versions = {asset_id: self._made(asset_id) for asset_id in self.simulator.catalogue.find(mine.slug).outputs}
         self.lab.finish(theirs, **{asset_id.replace(".", "_"): version for asset_id, version in versions.items()})
-        self.world.succeed(mine, versions)
+        self.simulator.succeed(mine, versions)
         return f"succeed {mine.slug} {versions}"
 
     def _made(self, asset_id: str) -> str:
-        head = self.world.assets[asset_id].head
+        head = self.simulator.assets[asset_id].head
         if head is not None and self.luck.random() < 0.3:
             return head.data_version
         return f"{asset_id}-{next(self._versions)}"
@@ -176,21 +176,21 @@ class Both:
             self.lab.now = max(self.lab.now, moment)
             self.lab.settle()
         self.lab.now = target
-        self.world.advance(target)
+        self.simulator.advance(target)
         return f"advance {seconds} s"
 
     def touch(self) -> str:
-        slug = self.luck.choice(sorted(self.world.catalogue.by_slug))
-        member = self.world.catalogue.by_slug[slug]
+        slug = self.luck.choice(sorted(self.simulator.catalogue.by_slug))
+        member = self.simulator.catalogue.by_slug[slug]
         verb = self.luck.choice(("pause", "resume", "resume", "reset", "expire"))
         if verb == "expire":
             self.lab.store.expire(member.outputs[0])
-            self.world.expire(member.outputs[0])
+            self.simulator.expire(member.outputs[0])
         elif verb == "pause":
             until = self.luck.choice((None, self.lab.later(seconds=50)))
             self.lab.store.pause(slug, until)
-            self.world.pause(member.id, until)
+            self.simulator.pause(member.id, until)
         else:
             getattr(self.lab.store, verb)(slug)
-            getattr(self.world, verb)(member.id)
+            getattr(self.simulator, verb)(member.id)
         return f"{verb} {slug}"

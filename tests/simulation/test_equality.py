@@ -9,7 +9,7 @@ from tests.simulation.histories import Both
 from tests.store_harness import Lab
 
 STEPS = 70
-# Wake-ups that are missed show in one history of fifty: each bug that `tests/mutants/world-*` plants shows in these.
+# A missed wake-up shows in one history of fifty. Every bug planted by tests/mutants/simulation.toml shows in these.
 TELLING = (3, 40, 58, 81, 99, 112, 128, 147, 174, 233, 244)
 ANY = range(1_000, 1_006)
 MORE = range(2_000, 2_200)
@@ -22,7 +22,7 @@ def play(lab: Lab, seed: int) -> None:
     told: list[str] = []
     for _ in range(STEPS):
         told.append(both.step())
-        theirs, mine = stored(lab), remembered(both.world, both.said)
+        theirs, mine = stored(lab), remembered(both.simulator, both.said)
         for name, facts in theirs.items():
             assert mine[name] == facts, f"seed {seed}, {name} after: " + "; ".join(told)
     assert decisions(both.said) == stored_decisions(lab), f"seed {seed}: " + "; ".join(told)

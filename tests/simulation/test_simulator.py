@@ -14,7 +14,7 @@ import pytest
 from freshline.decide import Decision
 from freshline.model.enums import RunStatus
 from freshline.settings import Settings
-from freshline.simulation import Catalogue, Member, Player, Run, Witness, Work, World
+from freshline.simulation import Catalogue, Driver, Member, Observer, Run, Simulator, Work
 from freshline.simulation.driver import Report
 from freshline.simulation.from_store import Facts, restore
 from freshline.simulation.loading import load_workflows
@@ -46,30 +46,30 @@ class Steady:
 
 
 @dataclass
-class Counting(Witness):
+class Counting(Observer):
     """Counts decisions."""
 
     decisions: Counter[str] = field(default_factory=Counter)
 
-    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
+    def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
         self.decisions[decision.reason] += 1
 
 
-def begun(*flows: dict[str, Any], slots: int, witness: Witness | None = None) -> tuple[World, list[str]]:
+def begun(*flows: dict[str, Any], slots: int, observer: Observer | None = None) -> tuple[Simulator, list[str]]:
     """What begins, in order, when `a` changes and so many slots are there."""
-    world = World(catalogue(*flows), MONDAY, witness=witness)
-    world.start(fresh=True)
+    simulator = Simulator(catalogue(*flows), MONDAY, observer=observer)
+    simulator.start(fresh=True)
     jobs = Steady()
-    Player(world, jobs, slots=slots, reports=[Report(MONDAY, "a")]).play(MONDAY + timedelta(hours=1))
-    return world, jobs.begun
+    Driver(simulator, jobs, slots=slots, reports=[Report(MONDAY, "a")]).play(MONDAY + timedelta(hours=1))
+    return simulator, jobs.begun
 
 
 def test_the_most_urgent_run_begins_first() -> None:
     """With one slot the order is that of priorities (lower is more urgent), and time passes in between."""
     flows = [workflow(name, "a", auto={**ON_UPDATE, "priority": n}) for name, n in (("x", 9), ("y", 1), ("z", 5))]
-    world, order = begun(*flows, slots=1)
+    simulator, order = begun(*flows, slots=1)
     assert order == ["y", "z", "x"]
-    assert [run.status for run in world.active.values()] == []
+    assert [run.status for run in simulator.active.values()] == []
 
 
 def test_waiting_improves_a_run() -> None:
@@ -77,10 +77,12 @@ def test_waiting_improves_a_run() -> None:
 
     See docs/semantics.md#R11.8.
     """
-    world = World(catalogue(workflow("old", "a"), workflow("new", "b", auto={**ON_UPDATE, "priority": 95})), MONDAY)
-    world.start(fresh=True)
+    simulator = Simulator(
+        catalogue(workflow("old", "a"), workflow("new", "b", auto={**ON_UPDATE, "priority": 95})), MONDAY
+    )
+    simulator.start(fresh=True)
     for seconds, expected in ((49, "new"), (51, "old")):
-        trial = world.copy()
+        trial = simulator.copy()
         trial.report("a")
         trial.settle()
         trial.now += timedelta(seconds=seconds)
@@ -93,41 +95,41 @@ def test_waiting_improves_a_run() -> None:
 
 def test_a_copy_goes_its_own_way() -> None:
     """Nothing that happens in a copy happens in the original."""
-    world = World(catalogue(workflow("b", "a")), MONDAY)
-    world.start(fresh=True)
-    other = world.copy()
+    simulator = Simulator(catalogue(workflow("b", "a")), MONDAY)
+    simulator.start(fresh=True)
+    other = simulator.copy()
     other.report("a")
     other.settle()
     assert other.active
-    assert not world.active
-    assert other.catalogue is world.catalogue
+    assert not simulator.active
+    assert other.catalogue is simulator.catalogue
 
 
 def test_waiting_costs_no_looks() -> None:
     """A join that waits for an hour is not looked at every 30 seconds: nothing but events could end its wait."""
     counting = Counting()
-    world = World(catalogue(workflow("b", "a"), workflow("c", "a b")), MONDAY, witness=counting)
-    world.start(fresh=True)
-    world.report("a")
-    world.advance(MONDAY + timedelta(minutes=50))
+    simulator = Simulator(catalogue(workflow("b", "a"), workflow("c", "a b")), MONDAY, observer=counting)
+    simulator.start(fresh=True)
+    simulator.report("a")
+    simulator.advance(MONDAY + timedelta(minutes=50))
     assert counting.decisions == {"upstream-update": 1, "waiting-for-upstream": 1}
-    world.advance(MONDAY + timedelta(minutes=60))
-    assert {run.slug: run.mixed for run in world.active.values()} == {"b": False, "c": True}
+    simulator.advance(MONDAY + timedelta(minutes=60))
+    assert {run.slug: run.mixed for run in simulator.active.values()} == {"b": False, "c": True}
 
 
 def test_old_changes_are_forgotten() -> None:
     """A source that changes for ever does not fill the memory: what all readers have read goes, but the first."""
-    world = World(catalogue(workflow("b", "a"), workflow("never", "a", auto=None)), MONDAY)
-    world.start(fresh=False)
+    simulator = Simulator(catalogue(workflow("b", "a"), workflow("never", "a", auto=None)), MONDAY)
+    simulator.start(fresh=False)
     for _ in range(3 * MOST_CHANGES):
-        world.now += timedelta(seconds=1)
-        world.report("a")
-        world.settle()
-        run = world.claim()
+        simulator.now += timedelta(seconds=1)
+        simulator.report("a")
+        simulator.settle()
+        run = simulator.claim()
         assert run is not None
-        world.succeed(run)
-        world.settle()
-    asset = world.assets["a"]
+        simulator.succeed(run)
+        simulator.settle()
+    asset = simulator.assets["a"]
     assert len(asset.sequences) <= MOST_CHANGES + 1
     first = asset.input(None).pending
     assert first is not None
@@ -143,7 +145,7 @@ def test_lag_behind_an_equal_output_counts_as_none() -> None:
     result = simulate(flows, reports, Steady(equal=frozenset({"b"})), start=MONDAY, end=end, slots=2)
     assert result.runs_by_workflow == {"b": 24, "c": 1}
     assert result.lag_by_asset["c"] == {"p50": 60.0, "p95": 60.0, "max": 60.0}
-    assert result.avoided == 24
+    assert result.runs_avoided == 24
 
 
 def test_breaches_are_counted_once_per_incident() -> None:
@@ -178,11 +180,11 @@ def test_a_thousand_assets_cost_few_decisions() -> None:
             )
             known.append(f"w{component}-{number}")
     counting = Counting()
-    world = World(catalogue(*flows), MONDAY, witness=counting)
-    world.start(fresh=True)
+    simulator = Simulator(catalogue(*flows), MONDAY, observer=counting)
+    simulator.start(fresh=True)
     reports = [Report(MONDAY + timedelta(minutes=luck.randrange(60)), f"s{n}") for n in range(100)]
     jobs = Steady()
-    Player(world, jobs, slots=16, reports=sorted(reports)).play(MONDAY + timedelta(days=1))
+    Driver(simulator, jobs, slots=16, reports=sorted(reports)).play(MONDAY + timedelta(days=1))
     assert len(jobs.begun) == 900
     assert counting.decisions.total() <= 5 * 900
 
@@ -199,11 +201,11 @@ def test_a_world_from_stored_states_decides_the_same(seed: int, lab: Lab) -> Non
         assert graph is not None
         moment = read(connection, {(workflow_id, ""): 0 for workflow_id in graph.slugs})
     found = restore(Facts(moment.now, [(one.policy, one.state) for one in moment.loaded]), lab.settings)
-    assert set(found.catalogue.by_slug) == set(both.world.catalogue.by_slug)
+    assert set(found.catalogue.by_slug) == set(both.simulator.catalogue.by_slug)
     found.settle()
-    for slug, member in both.world.catalogue.by_slug.items():
-        mine, theirs = both.world.peek(member), found.peek(found.catalogue.by_slug[slug])
+    for slug, member in both.simulator.catalogue.by_slug.items():
+        mine, theirs = both.simulator.peek(member), found.peek(found.catalogue.by_slug[slug])
         assert (theirs.outcome, theirs.reason) == (mine.outcome, mine.reason), slug
     assert {run.slug: run.status for run in found.active.values()} == {
-        run.slug: RunStatus(run.status) for run in both.world.active.values()
+        run.slug: RunStatus(run.status) for run in both.simulator.active.values()
     }

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from freshline.simulation import World
+from freshline.simulation import Simulator
 from freshline.testing import Chain, given
 from tests.store_harness import workflow
 
 ON_UPDATE: dict[str, Any] = {"onUpstreamUpdate": True}
 
 
-def active(world: World) -> set[str]:
+def active(simulator: Simulator) -> set[str]:
     """What is queued or running."""
-    return {run.slug for run in world.active.values()}
+    return {run.slug for run in simulator.active.values()}
 
 
 def test_the_end_of_a_blocker_wakes_who_waits_for_it() -> None:
@@ -24,7 +24,7 @@ def test_the_end_of_a_blocker_wakes_who_waits_for_it() -> None:
     waiting.expect_held("d", "waiting-for-upstream").fail("b").expect_run("d", mixed=True)
 
 
-def test_a_blocker_that_is_held_too_long_is_noticed_at_the_next_look() -> None:
+def test_a_blocker_that_is_held_too_long_is_noticed_at_the_next_evaluation() -> None:
     """b waited for r and is then held for hours: that wakes nobody, and d finds out within half a minute."""
     flows = [
         workflow("r", "s"),
@@ -33,7 +33,7 @@ def test_a_blocker_that_is_held_too_long_is_noticed_at_the_next_look() -> None:
     ]
     again = given(flows).report("s").work().advance(minutes=1).report("s").start("r").advance(seconds=100)
     held = again.expect_held("b", "waiting-for-upstream").succeed("r", changed=False).expect_held("b", "min-interval")
-    assert "d" not in active(held.world)
+    assert "d" not in active(held.simulator)
     held.advance(seconds=30).expect_run("d", mixed=True)
 
 
@@ -54,7 +54,7 @@ def test_a_queued_run_takes_new_heads_once_nothing_blocks() -> None:
 
 def reads(chain: Chain) -> str:
     """The version of s that the queued run of d would read."""
-    (run,) = [run for run in chain.world.active.values() if run.slug == "d"]
+    (run,) = [run for run in chain.simulator.active.values() if run.slug == "d"]
     return run.pins["s"].data_version
 
 

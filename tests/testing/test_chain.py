@@ -67,7 +67,7 @@ def test_freshness_runs_out() -> None:
 
 def test_nothing_is_there_at_first() -> None:
     """With fresh=False inputs are missing, and then outputs are."""
-    empty = diamond().world.catalogue
+    empty = diamond().simulator.catalogue
     begun = given([workflow("b", "a"), workflow("c", "b")], fresh=False)
     begun.expect_nothing().expect_held("b", "input-missing").report("a").expect_run("b", "missing").work().expect_fresh(
         "c"
@@ -148,7 +148,7 @@ def test_mistakes_are_told(wrong: Any, kind: type[Exception], told: str) -> None
 
 
 def test_a_project_in_every_form(tmp_path: Path) -> None:
-    """A directory, its path as text, a loaded project and its workflows give the same world."""
+    """A directory, its path as text, a loaded project and its workflows give the same simulator."""
     write_template(tmp_path)
     project = load_project(tmp_path)
     for form in (tmp_path, str(tmp_path), project, list(project.workflows), [w.definition for w in project.workflows]):

@@ -11,7 +11,7 @@ from typing import Any
 
 from freshline.decide.causes import Cause, changed_triggers, find_cause
 from freshline.decide.decision import Decision, NewRun, Renewal, short_hash
-from freshline.decide.holds import Hold, describe, find_holds, patience, split_blockers
+from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.motion import Walk
 from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
@@ -48,7 +48,7 @@ def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datet
     also = [hold.reason for hold in find_holds(policy, state, cause, now)] if cause else []
     if also:
         evidence["alsoHeldBy"] = also
-    return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_look=patience(state, now))
+    return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_evaluation=next_recheck(state, now))
 
 
 def _replaceable(state: State) -> str | None:
@@ -73,7 +73,7 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
         Outcome.HOLD,
         first.reason,
         evidence,
-        next_look=first.look,
+        next_evaluation=first.recheck_at,
         blocker_id=first.blocker.workflow_id if first.blocker else None,
         blocks_until=first.until if first.reason in BLOCKING_HOLDS else None,
         renewal=renewal,
@@ -117,7 +117,7 @@ def _repeated(state: State, cause: Cause, now: datetime) -> Decision:
     """A success that leaves the same cause again and again is a fault, not a loop (R1.5)."""
     text = f"{state.cause_repeats} successes in a row left the cause '{cause.base}' with the same versions"
     evidence = {"error": text, "cause": cause.base}
-    return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, evidence, next_look=patience(state, now))
+    return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, evidence, next_evaluation=next_recheck(state, now))
 
 
 def signature(state: State, cause: Cause) -> str:

@@ -40,14 +40,14 @@ class Renewal:
 class Decision:
     """The outcome of looking at one workflow partition.
 
-    `next_look` None: there is nothing to look at until something happens. Every hold has one (R11.4).
+    `next_evaluation` None: there is nothing to look at until something happens. Every hold has one (R11.4).
     `superseded`: a queued automatic run whose cause is gone.
     """
 
     outcome: Outcome
     reason: Reason
     evidence: dict[str, Any] = field(default_factory=dict)
-    next_look: datetime | None = None
+    next_evaluation: datetime | None = None
     blocker_id: int | None = None
     blocks_until: datetime | None = None
     run: NewRun | None = None

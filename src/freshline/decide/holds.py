@@ -14,18 +14,18 @@ from freshline.model.moment import iso
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, State
 
-SHORT_LOOK = timedelta(seconds=1)
-LONGEST_WAIT_LOOK = timedelta(seconds=30)
-LONG_LOOK = timedelta(seconds=30)
-LONGEST_LOOK = timedelta(minutes=10)
+FIRST_WAIT_RECHECK = timedelta(seconds=1)
+LONGEST_WAIT_RECHECK = timedelta(seconds=30)
+FIRST_RECHECK = timedelta(seconds=30)
+LONGEST_RECHECK = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One reason not to run now. `until`: its known end. `look`: when to look again, at the latest."""
+    """One reason not to run now. `until`: its known end. `recheck_at`: when to look again, at the latest."""
 
     reason: Reason
-    look: datetime
+    recheck_at: datetime
     until: datetime | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
     blocker: Blocker | None = None
@@ -51,14 +51,14 @@ def find_holds(policy: Policy, state: State, cause: Cause, now: datetime) -> Ite
             yield hold
 
 
-def doubling(first: timedelta, most: timedelta, looks: int) -> timedelta:
+def doubling(first: timedelta, most: timedelta, evaluations: int) -> timedelta:
     """1, 2, 4 … times `first`, at most `most`: nobody relies on being woken (R11.4)."""
-    return min(most, first * (1 << min(looks, 20)))
+    return min(most, first * (1 << min(evaluations, 20)))
 
 
-def patience(state: State, now: datetime) -> datetime:
+def next_recheck(state: State, now: datetime) -> datetime:
     """The next look of a hold whose end is not known."""
-    return now + doubling(LONG_LOOK, LONGEST_LOOK, state.looks)
+    return now + doubling(FIRST_RECHECK, LONGEST_RECHECK, state.evaluations)
 
 
 def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
@@ -82,13 +82,13 @@ def _in_flight(_policy: Policy, state: State, _cause: Cause, now: datetime) -> H
     if state.active is None:
         return None
     evidence = {"runId": state.active.id, "runStatus": state.active.status, "trigger": state.active.trigger_type}
-    return Hold(Reason.IN_FLIGHT, patience(state, now), evidence=evidence)
+    return Hold(Reason.IN_FLIGHT, next_recheck(state, now), evidence=evidence)
 
 
 def _paused(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
     if not state.paused or (state.paused_until is not None and state.paused_until <= now):
         return None
-    return Hold(Reason.PAUSED, state.paused_until or patience(state, now), state.paused_until)
+    return Hold(Reason.PAUSED, state.paused_until or next_recheck(state, now), state.paused_until)
 
 
 def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
@@ -99,7 +99,7 @@ def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
     earliest = failures.last_at + milliseconds(policy.backoff.max_ms or 0)
     probe_at = max(earliest, failures.last_at + milliseconds(policy.backoff.probe_ms))
     heads = {i.asset_id: i.head.data_version for i in state.inputs if i.head is not None}
-    next_probe = probe_at if heads == failures.probed else earliest
+    next_probe = probe_at if heads == failures.probed_versions else earliest
     if now >= next_probe:
         return None
     evidence = {"failures": failures.count, "openedAt": iso(failures.breaker_at), "nextProbeAt": iso(next_probe)}
@@ -124,7 +124,7 @@ def _canceled(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hol
         return None
     if dict(canceled.pins) != heads:
         return None
-    return Hold(Reason.CANCELED, patience(state, now))
+    return Hold(Reason.CANCELED, next_recheck(state, now))
 
 
 def _quiet(policy: Policy, _state: State, _cause: Cause, now: datetime) -> Hold | None:
@@ -138,7 +138,7 @@ def _too_old(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
         if limit is None or one.head is None or now - one.head.produced_at <= milliseconds(limit):
             continue
         evidence = {"assetId": one.asset_id, "producedAt": iso(one.head.produced_at), "maxAgeMs": limit}
-        return Hold(Reason.INPUT_TOO_OLD, patience(state, now), evidence=evidence)
+        return Hold(Reason.INPUT_TOO_OLD, next_recheck(state, now), evidence=evidence)
     return None
 
 
@@ -146,7 +146,7 @@ def _waiting_for_all(policy: Policy, state: State, cause: Cause, now: datetime) 
     late = behind(policy, state)
     if cause.base is not Reason.UPSTREAM_UPDATE or not late:
         return None
-    return Hold(Reason.WAITING_FOR_ALL, patience(state, now), evidence={"waitingFor": late})
+    return Hold(Reason.WAITING_FOR_ALL, next_recheck(state, now), evidence={"waitingFor": late})
 
 
 def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
@@ -154,9 +154,9 @@ def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datet
     if not waits:
         return None
     end = deadline(policy, state, cause)
-    look = min(end, now + doubling(SHORT_LOOK, LONGEST_WAIT_LOOK, state.looks))
+    recheck_at = min(end, now + doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, state.evaluations))
     evidence = {"blockers": [describe(b) for b in waits], "deadline": iso(end)}
-    return Hold(Reason.WAITING_FOR_UPSTREAM, look, evidence=evidence, blocker=waits[0])
+    return Hold(Reason.WAITING_FOR_UPSTREAM, recheck_at, evidence=evidence, blocker=waits[0])
 
 
 def _debouncing(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:

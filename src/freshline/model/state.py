@@ -100,7 +100,7 @@ class Failures:
     last_at: datetime | None = None
     eligible_at: datetime | None = None
     breaker_at: datetime | None = None
-    probed: Mapping[str, str] | None = None  # the data versions that the last failed run read
+    probed_versions: Mapping[str, str] | None = None  # the data versions that the last failed run read
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +147,4 @@ class State:
     failures: Failures = Failures()
     canceled: Canceled | None = None
     blockers: tuple[Blocker, ...] = ()
-    looks: int = 0
+    evaluations: int = 0

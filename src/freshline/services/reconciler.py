@@ -95,4 +95,4 @@ def _decide_safely(loaded: Loaded, walk: Walk, moment: Moment, settings: Setting
     except Exception as error:
         log.exception("evaluation_failed", workflow=loaded.state.slug)
         text = f"{type(error).__name__}: {error}"
-        return failed_evaluation(text, loaded.state.looks, moment.now)
+        return failed_evaluation(text, loaded.state.evaluations, moment.now)

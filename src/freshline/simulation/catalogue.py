@@ -18,7 +18,7 @@ from freshline.settings import Settings
 
 @dataclass(frozen=True)
 class Member:
-    """One workflow of a world."""
+    """One workflow of a simulator."""
 
     id: int
     slug: str
@@ -35,7 +35,7 @@ class Member:
 
 
 class Catalogue:
-    """All workflows of a world, by number; the numbers follow the slugs, as in the store."""
+    """All workflows of a simulator, by number; the numbers follow the slugs, as in the store."""
 
     def __init__(self, members: Iterable[Member], graph: Graph | None = None) -> None:
         self.members = {member.id: member for member in members}

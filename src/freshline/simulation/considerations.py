@@ -1,4 +1,4 @@
-"""The considerations of a world: where to look, when, and who waits for whom.
+"""The considerations of a simulator: where to look, when, and who waits for whom.
 
 A workflow that waits for an ancestor would look again and again and find the same: here it looks at the end of its
 patience, when it is woken, or, once its blocker is held with an end (which wakes nobody), at the time of its next look.
@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from freshline.decide import Decision
-from freshline.decide.holds import LONGEST_WAIT_LOOK, SHORT_LOOK, doubling
+from freshline.decide.holds import FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, doubling
 from freshline.model.enums import Reason
 from freshline.simulation.records import Consideration
 
 
-class Agenda:
+class Considerations:
     """Considerations by workflow. What is noted is due; what is held is due when its time comes."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Agenda:
         if known is None:
             self._entries[workflow_id] = Consideration(now)
         else:
-            known.at, known.looks = min(known.at, now), 0
+            known.at, known.evaluations = min(known.at, now), 0
         self._due.add(workflow_id)
 
     def wake(self, blockers: Iterable[int], now: datetime) -> None:
@@ -59,7 +59,7 @@ class Agenda:
         due, self._due = self._due, set()
         return due
 
-    def next_look(self) -> datetime | None:
+    def next_evaluation(self) -> datetime | None:
         """When the next hold is looked at."""
         while self._looks and not self._stands(*self._looks[0]):
             heapq.heappop(self._looks)
@@ -70,11 +70,11 @@ class Agenda:
         known = self._entries[workflow_id]
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].discard(workflow_id)
-        if decision.next_look is None:
+        if decision.next_evaluation is None:
             del self._entries[workflow_id]
             return
-        known.looks = known.looks + 1 if known.hold is decision.reason else 0
-        known.at, known.hold, known.blocker_id = decision.next_look, decision.reason, decision.blocker_id
+        known.evaluations = known.evaluations + 1 if known.hold is decision.reason else 0
+        known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.reason, decision.blocker_id
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].add(workflow_id)
         known.first_look = known.at
@@ -89,8 +89,8 @@ class Agenda:
             known = self._entries[workflow_id]
             at = known.first_look or now
             while at < now:
-                at += doubling(SHORT_LOOK, LONGEST_WAIT_LOOK, known.looks)
-                known.looks += 1
+                at += doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, known.evaluations)
+                known.evaluations += 1
             known.first_look = at
             if at < known.at:
                 self._schedule(workflow_id, known, at)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from freshline.simulation.records import Run
-from freshline.simulation.simulator import World
+from freshline.simulation.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,13 @@ class Jobs(Protocol):
         ...
 
 
-class Player:
-    """Plays reports, jobs and a number of slots through a world, from moment to moment."""
+class Driver:
+    """Plays reports, jobs and a number of slots through a simulator, from moment to moment."""
 
-    def __init__(self, world: World, jobs: Jobs, *, slots: int | None = None, reports: Iterable[Report] = ()) -> None:
-        self.world = world
+    def __init__(
+        self, simulator: Simulator, jobs: Jobs, *, slots: int | None = None, reports: Iterable[Report] = ()
+    ) -> None:
+        self.simulator = simulator
         self._jobs = jobs
         self._free = slots
         self._reports: Iterator[Report] = iter(reports)
@@ -52,48 +54,48 @@ class Player:
 
     def play(self, until: datetime) -> None:
         """Go on until nothing is left to do, or until then."""
-        world = self.world
+        simulator = self.simulator
         while True:
-            world.settle()
+            simulator.settle()
             if self._fill():
                 continue
             following = self._next_moment()
             if following is None or following > until:
-                world.now = max(world.now, until)
+                simulator.now = max(simulator.now, until)
                 return
-            world.now = max(world.now, following)
+            simulator.now = max(simulator.now, following)
             self._happen()
 
     def _fill(self) -> bool:
         """Free slots take the most urgent runs; returns whether one of them has ended already."""
         while self._free is None or self._free > 0:
-            run = self.world.claim()
+            run = self.simulator.claim()
             if run is None:
                 break
             work = self._jobs.work(run)
             self._count += 1
-            heapq.heappush(self._ends, (self.world.now + work.duration, self._count, run, work))
+            heapq.heappush(self._ends, (self.simulator.now + work.duration, self._count, run, work))
             self._free = None if self._free is None else self._free - 1
         return self._finish()
 
     def _finish(self) -> bool:
         ended = False
-        while self._ends and self._ends[0][0] <= self.world.now:
+        while self._ends and self._ends[0][0] <= self.simulator.now:
             _, _, run, work = heapq.heappop(self._ends)
             self._free = None if self._free is None else self._free + 1
             if work.fails:
-                self.world.fail(run)
+                self.simulator.fail(run)
             else:
-                self.world.succeed(run, changed=work.changed)
+                self.simulator.succeed(run, changed=work.changed)
             ended = True
         return ended
 
     def _happen(self) -> None:
-        while self._report is not None and self._report.at <= self.world.now:
-            self.world.report(self._report.asset_id, self._report.version)
+        while self._report is not None and self._report.at <= self.simulator.now:
+            self.simulator.report(self._report.asset_id, self._report.version)
             self._report = next(self._reports, None)
         self._finish()
 
     def _next_moment(self) -> datetime | None:
         mine = (self._report.at if self._report else None, self._ends[0][0] if self._ends else None)
-        return min((at for at in (*mine, self.world.next_moment()) if at is not None), default=None)
+        return min((at for at in (*mine, self.simulator.next_moment()) if at is not None), default=None)

@@ -12,9 +12,9 @@ from freshline.model.policy import Policy
 from freshline.model.state import ActiveRun, Head, Input, State, Version
 from freshline.settings import Settings
 from freshline.simulation.catalogue import Catalogue, Member
-from freshline.simulation.observer import Witness
+from freshline.simulation.observer import Observer
 from freshline.simulation.records import Asset, Run
-from freshline.simulation.simulator import World
+from freshline.simulation.simulator import Simulator
 from freshline.simulation.timers import Due
 from freshline.simulation.workflow_state import Partition
 
@@ -34,23 +34,25 @@ class Facts:
     jobs: Mapping[str, str] = field(default_factory=dict)
 
 
-def restore(facts: Facts, settings: Settings, witness: Witness | None = None) -> World:
+def restore(facts: Facts, settings: Settings, observer: Observer | None = None) -> Simulator:
     """The world of these workflows, every one of them to be looked at."""
     given, now = facts.known, facts.now
-    world = World(Catalogue(_member(policy, state, settings) for policy, state in given), now, witness=witness)
+    simulator = Simulator(
+        Catalogue(_member(policy, state, settings) for policy, state in given), now, observer=observer
+    )
     for _, state in given:
         for one in state.inputs:
-            _put_head(world.assets[one.asset_id], one.head)
-            _put_changes(world.assets[one.asset_id], one)
+            _put_head(simulator.assets[one.asset_id], one.head)
+            _put_changes(simulator.assets[one.asset_id], one)
         for output in state.outputs:
-            _put_head(world.assets[output.asset_id], output.head)
-            world.assets[output.asset_id].expired = output.expired
-        world.partitions[state.workflow_id] = _partition(state)
+            _put_head(simulator.assets[output.asset_id], output.head)
+            simulator.assets[output.asset_id].expired = output.expired
+        simulator.partitions[state.workflow_id] = _partition(state)
         if state.active is not None:
-            world.put_run(_run(state, state.active, facts))
-        world.note(state.workflow_id)
-    world.load_clocks({one: due for one, due in facts.due.items() if one in world.assets})
-    return world
+            simulator.put_run(_run(state, state.active, facts))
+        simulator.note(state.workflow_id)
+    simulator.load_timers({one: due for one, due in facts.due.items() if one in simulator.assets})
+    return simulator
 
 
 def _member(policy: Policy, state: State, settings: Settings) -> Member:
@@ -84,7 +86,9 @@ def _put_changes(asset: Asset, one: Input) -> None:
 def _partition(state: State) -> Partition:
     return Partition(
         applied_at=state.applied_at,
-        vector={i.asset_id: Version(i.consumed.sequence, i.consumed.data_version) for i in state.inputs if i.consumed},
+        consumed_versions={
+            i.asset_id: Version(i.consumed.sequence, i.consumed.data_version) for i in state.inputs if i.consumed
+        },
         mixed=state.mixed,
         fingerprint=state.succeeded_fingerprint,
         succeeded_at=state.succeeded_at,

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from freshline.decide import Decision
 from freshline.model.enums import Outcome, Reason, RunStatus
 from freshline.simulation.catalogue import Catalogue, Member
-from freshline.simulation.observer import Witness
+from freshline.simulation.observer import Observer
 from freshline.simulation.records import Asset, Run
-from freshline.simulation.simulator import World
+from freshline.simulation.simulator import Simulator
 
 # Per source, how many of its changes an asset was computed from.
 Stems = Mapping[str, int]
 
 
-class Measures(Witness):
-    """Watches a world.
+class Metrics(Observer):
+    """Watches a simulator.
 
     Lag: from a change of a source to the moment when an asset is published that was computed from it, over the
     inputs that trigger it (all inputs where none does). A change that stopped at an equal output has reached
@@ -39,7 +39,7 @@ class Measures(Witness):
         self._stems: dict[str, Stems] = {}
         self._reads: dict[str, list[Stems]] = {}
 
-    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
+    def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
         """Equal holds in a row are one hold."""
         if decision.outcome is Outcome.HOLD:
             if self._held.get(member.id) is not decision.reason:
@@ -50,9 +50,9 @@ class Measures(Witness):
         if run is not None:
             self._reads[run.id] = [self._stems[one] for one in self._heard[member.id] if one in self._stems]
 
-    def published(self, world: World, asset: Asset, run: Run | None, *, changed: bool) -> None:
+    def published(self, simulator: Simulator, asset: Asset, run: Run | None, *, changed: bool) -> None:
         """The lag of every change that is in the asset for the first time."""
-        now = world.now.timestamp()
+        now = simulator.now.timestamp()
         if run is None:
             if changed:
                 self._times[asset.id].append(now)
@@ -65,9 +65,9 @@ class Measures(Witness):
                 self.lags[asset.id].extend([now - time for time in self._times[source][before:count]])
         self._stems[asset.id] = _latest(known, stems)
         if not changed:
-            self._pass_on(world, asset.id)
+            self._pass_on(simulator, asset.id)
 
-    def ended(self, world: World, run: Run) -> None:  # noqa: ARG002 - the run says it all
+    def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - the run says it all
         """Slots are taken from the beginning of a run to its end."""
         self.statuses[run.status] += 1
         self._reads.pop(run.id, None)
@@ -76,17 +76,17 @@ class Measures(Witness):
             self.mixed += run.mixed
             self.slot_seconds += (run.finished_at - run.started_at).total_seconds()
 
-    def overdue(self, world: World, asset: Asset) -> None:  # noqa: ARG002 - the asset says it all
+    def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the asset says it all
         """Once per incident."""
         self.breaches[asset.id] += 1
 
-    def _pass_on(self, world: World, asset_id: str) -> None:
+    def _pass_on(self, simulator: Simulator, asset_id: str) -> None:
         """What read the equal output is as new as if it had run."""
         frontier = [asset_id]
         while frontier:
-            for workflow_id in world.catalogue.graph.consumers(frontier.pop()):
-                member = world.catalogue.members[workflow_id]
-                if workflow_id in world.active or not _up_to_date(world, member, self._heard[workflow_id]):
+            for workflow_id in simulator.catalogue.graph.consumers(frontier.pop()):
+                member = simulator.catalogue.members[workflow_id]
+                if workflow_id in simulator.active or not _up_to_date(simulator, member, self._heard[workflow_id]):
                     continue
                 stems = _merged([self._stems[one] for one in self._heard[workflow_id] if one in self._stems])
                 for output in member.outputs:
@@ -104,9 +104,9 @@ def percentiles(lags: Sequence[float]) -> dict[str, float]:
     return {"p50": found[round(last * 0.5)], "p95": found[round(last * 0.95)], "max": found[last]}
 
 
-def failed(measures: Measures) -> int:
+def failed(metrics: Metrics) -> int:
     """How many runs failed."""
-    return measures.statuses[RunStatus.FAILED]
+    return metrics.statuses[RunStatus.FAILED]
 
 
 def _heard(member: Member) -> tuple[str, ...]:
@@ -132,10 +132,10 @@ def _latest(known: Stems, stems: Stems) -> Stems:
     return {source: max(known.get(source, 0), stems.get(source, 0)) for source in {*known, *stems}}
 
 
-def _up_to_date(world: World, member: Member, heard: Sequence[str]) -> bool:
-    vector = world.partitions[member.id].vector
+def _up_to_date(simulator: Simulator, member: Member, heard: Sequence[str]) -> bool:
+    consumed_versions = simulator.partitions[member.id].consumed_versions
     for asset_id in heard:
-        head, read = world.assets[asset_id].head, vector.get(asset_id)
+        head, read = simulator.assets[asset_id].head, consumed_versions.get(asset_id)
         if head is None or read is None or head.data_version != read.data_version:
             return False
     return True

@@ -1,4 +1,4 @@
-"""What is in motion in a world, kept up to date as it happens, and the walk of R11.7 over sets of bits.
+"""What is in motion in a simulator, kept up to date as it happens, and the walk of R11.7 over sets of bits.
 
 The answers are those of `decide.motion.Walk`; a world asks it for every look of a week, so ancestors and roots are
 numbers whose bits are workflows and sources, made once for a catalogue.

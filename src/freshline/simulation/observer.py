@@ -1,4 +1,4 @@
-"""Who watches a world: plans, measures and tests are told what happens, and change nothing."""
+"""Who watches a simulator: plans, metrics and tests are told what happens, and change nothing."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from freshline.simulation.catalogue import Member
 from freshline.simulation.records import Asset, Run
 
 if TYPE_CHECKING:
-    from freshline.simulation.simulator import World
+    from freshline.simulation.simulator import Simulator
 
 
-class Witness:
-    """Is told what happens in a world. This one does not care."""
+class Observer:
+    """Is told what happens in a simulator. This one does not care."""
 
-    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:
+    def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:
         """A workflow was looked at; `run`: the one that was queued or renewed."""
 
-    def published(self, world: World, asset: Asset, run: Run | None, *, changed: bool) -> None:
+    def published(self, simulator: Simulator, asset: Asset, run: Run | None, *, changed: bool) -> None:
         """An asset has a new snapshot; no run: a source was reported."""
 
-    def ended(self, world: World, run: Run) -> None:
+    def ended(self, simulator: Simulator, run: Run) -> None:
         """A run succeeded, failed or was canceled."""
 
-    def overdue(self, world: World, asset: Asset) -> None:
+    def overdue(self, simulator: Simulator, asset: Asset) -> None:
         """An asset is older than its `maxAge`."""

@@ -14,9 +14,9 @@ from freshline.decide import Decision
 from freshline.model.enums import Outcome, Reason, RunStatus
 from freshline.model.moment import iso
 from freshline.simulation.catalogue import Catalogue, Member
-from freshline.simulation.observer import Witness
+from freshline.simulation.observer import Observer
 from freshline.simulation.records import Run
-from freshline.simulation.simulator import World
+from freshline.simulation.simulator import Simulator
 
 ASSUMES = (
     "every run succeeds at once, those that are queued or running now included",
@@ -28,12 +28,12 @@ LEAST_URGENT = 2**31
 
 
 @dataclass(slots=True)
-class Queued(Witness):
+class Queued(Observer):
     """The runs that a world queued, in order, each with the decision behind it."""
 
     runs: list[tuple[Run, Decision]] = field(default_factory=list)
 
-    def decided(self, world: World, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
+    def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
         """A run was queued."""
         if decision.run is not None and run is not None:
             self.runs.append((run, decision))
@@ -80,71 +80,75 @@ class Plan:
         return {"assumes": list(ASSUMES), "active": list(self.active), **told}
 
 
-def plan(world: World, asset_id: str) -> Plan:
-    """Let the asset change in the world, and everything that follows happen at this moment."""
-    below = world.catalogue.graph.descendants(world.catalogue.asset(asset_id))
-    world.change(asset_id, f"changed:{iso(world.now)}")
-    return _play(world, below, news={asset_id})
+def plan(simulator: Simulator, asset_id: str) -> Plan:
+    """Let the asset change in the simulator, and everything that follows happen at this moment."""
+    below = simulator.catalogue.graph.descendants(simulator.catalogue.asset(asset_id))
+    simulator.change(asset_id, f"changed:{iso(simulator.now)}")
+    return _play(simulator, below, news={asset_id})
 
 
-def flood(world: World, touched: Collection[str], freed: Iterable[str] = ()) -> Plan:
+def flood(simulator: Simulator, touched: Collection[str], freed: Iterable[str] = ()) -> Plan:
     """What an apply starts in the world that it leaves: the runs of the workflows that it touched and of all below.
 
     `freed`: assets that it took from their workflows, whose readers may have waited for those.
     """
-    members = world.catalogue.members
+    members = simulator.catalogue.members
     own = [number for number, member in members.items() if member.slug in touched]
     made = [asset_id for number in own for asset_id in members[number].outputs]
-    reached = {*own, *world.catalogue.graph.descendants(*made, *freed)}
-    ordered = sorted(reached, key=world.catalogue.rank.__getitem__)
-    return _play(world, ordered, told=set(own))
+    reached = {*own, *simulator.catalogue.graph.descendants(*made, *freed)}
+    ordered = sorted(reached, key=simulator.catalogue.rank.__getitem__)
+    return _play(simulator, ordered, told=set(own))
 
 
 def _play(
-    world: World, reached: Sequence[int], *, told: AbstractSet[int] = frozenset(), news: AbstractSet[str] = frozenset()
+    simulator: Simulator,
+    reached: Sequence[int],
+    *,
+    told: AbstractSet[int] = frozenset(),
+    news: AbstractSet[str] = frozenset(),
 ) -> Plan:
     """Let everything happen that is left to do at this moment, and tell what of it concerns those who are `reached`.
 
     Who does not run is told if it is to be `told` in any case, if it reads `news`, or if something runs or is stuck
     above it.
     """
-    queued = world.witness = Queued()
-    active = tuple(sorted(run.slug for run in world.active.values()))
-    _finish(world)
+    queued = simulator.observer = Queued()
+    active = tuple(sorted(run.slug for run in simulator.active.values()))
+    _finish(simulator)
     within = set(reached)
     ran = [(run, decision) for run, decision in queued.runs if run.workflow_id in within]
     runs = tuple(
-        Planned(world.catalogue.members[run.workflow_id], decision, number, run)
+        Planned(simulator.catalogue.members[run.workflow_id], decision, number, run)
         for number, (run, decision) in enumerate(ran, start=1)
     )
     done = {run.workflow_id for run, _ in ran}
-    left = _left(world, [one for one in reached if one not in done], told, news, done)
+    left = _left(simulator, [one for one in reached if one not in done], told, news, done)
     held = tuple(one for one in left if one.decision.outcome is not Outcome.SKIP)
     return Plan(active, runs, held, tuple(one for one in left if one.decision.outcome is Outcome.SKIP))
 
 
-def _finish(world: World) -> None:
+def _finish(simulator: Simulator) -> None:
     """Runs end in the order of their urgency, until nothing is left to do at this moment."""
-    for run in [run for run in world.active.values() if run.status is RunStatus.RUNNING]:
-        world.succeed(run)
-    below = _best_below(world.catalogue)
+    for run in [run for run in simulator.active.values() if run.status is RunStatus.RUNNING]:
+        simulator.succeed(run)
+    below = _best_below(simulator.catalogue)
     for _ in range(MOST_ROUNDS):
-        world.settle()
-        batch = _most_urgent(world, below)
+        simulator.settle()
+        batch = _most_urgent(simulator, below)
         if not batch:
             return
         for run in batch:
-            world.begin(run)
-            world.succeed(run)
+            simulator.begin(run)
+            simulator.succeed(run)
 
 
-def _most_urgent(world: World, below: Mapping[int, int]) -> list[Run]:
+def _most_urgent(simulator: Simulator, below: Mapping[int, int]) -> list[Run]:
     """The run that comes next, and those after it which nothing that comes of them could change or overtake.
 
     One by one would end in the same, but whoever waits for them all would look again after each.
     """
-    members, level = world.catalogue.members, world.catalogue.graph.level
-    queued = [run for run in world.active.values() if run.status is RunStatus.QUEUED]
+    members, level = simulator.catalogue.members, simulator.catalogue.graph.level
+    queued = [run for run in simulator.active.values() if run.status is RunStatus.QUEUED]
     batch: list[Run] = []
     overtaking = LEAST_URGENT
     for run in sorted(queued, key=lambda run: members[run.workflow_id].policy.priority):
@@ -167,17 +171,17 @@ def _best_below(catalogue: Catalogue) -> dict[int, int]:
 
 
 def _left(
-    world: World, rest: Iterable[int], told: AbstractSet[int], news: AbstractSet[str], done: AbstractSet[int]
+    simulator: Simulator, rest: Iterable[int], told: AbstractSet[int], news: AbstractSet[str], done: AbstractSet[int]
 ) -> list[Planned]:
     """Who does not run, ancestors first, and why: a decision, or those above that keep what is new from it."""
     found, stuck = [], set[int]()
-    members, graph = world.catalogue.members, world.catalogue.graph
+    members, graph = simulator.catalogue.members, simulator.catalogue.graph
     for number in rest:
         parents = set(graph.parents(number))
         stirred = bool(parents & (done | stuck)) or not news.isdisjoint(graph.inputs(number))
         if not (stirred or number in told):
             continue
-        decision = world.peek(members[number])
+        decision = simulator.peek(members[number])
         if stirred or decision.outcome is not Outcome.SKIP:
             stuck.add(number)
         above = sorted(members[one].slug for one in parents & stuck)

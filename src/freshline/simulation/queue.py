@@ -1,4 +1,4 @@
-"""The queued runs of a world, the most urgent first."""
+"""The queued runs of a simulator, the most urgent first."""
 
 from __future__ import annotations
 

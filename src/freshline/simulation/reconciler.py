@@ -1,4 +1,4 @@
-"""Decides what is due in a world, as the materializer does in the store: ancestors first, until nothing is due.
+"""Decides what is due in a simulator, as the materializer does in the store: ancestors first, until nothing is due.
 
 What only an event can end is not looked at in between: here no event gets lost, and a look would find the same.
 """
@@ -17,7 +17,7 @@ from freshline.simulation.records import Run
 from freshline.simulation.timers import EXPIRY
 
 if TYPE_CHECKING:
-    from freshline.simulation.simulator import World
+    from freshline.simulation.simulator import Simulator
 
 ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.WAITING_FOR_ALL, Reason.CANCELED, Reason.PAUSED})
 
@@ -25,63 +25,63 @@ ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.WAITING_FOR_ALL, Reaso
 class Reconciler:
     """Fires the clocks of a world and decides its considerations."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
         self._count = 0
 
     def settle(self) -> None:
         """Decide what is due, and what becomes due by that."""
-        world = self._world
+        simulator = self._simulator
         while True:
             self._fire()
-            batch = world.agenda.take(world.now)
+            batch = simulator.considerations.take(simulator.now)
             if not batch:
                 return
-            self._decide(sorted(batch, key=world.catalogue.rank.__getitem__))
+            self._decide(sorted(batch, key=simulator.catalogue.rank.__getitem__))
 
     def judge(self, member: Member, state: State) -> Decision:
         """What to do about the workflow. Where no ancestor moves there are no blockers to be found."""
-        motion = self._world.motion
-        return decide(member.policy, state, self._world.now, motion if motion.above(member.id) else None)
+        motion = self._simulator.motion
+        return decide(member.policy, state, self._simulator.now, motion if motion.above(member.id) else None)
 
     def _fire(self) -> None:
-        world = self._world
-        for asset, kind in world.clocks.fire(world.now):
-            producer = world.catalogue.graph.producer(asset.id)
+        simulator = self._simulator
+        for asset, kind in simulator.timers.fire(simulator.now):
+            producer = simulator.catalogue.graph.producer(asset.id)
             if kind != EXPIRY:
-                world.witness.overdue(world, asset)
+                simulator.observer.overdue(simulator, asset)
             elif producer is not None:
-                world.note(producer)
+                simulator.note(producer)
 
     def _decide(self, batch: list[int]) -> None:
-        world = self._world
+        simulator = self._simulator
         settled = []
         for workflow_id in batch:
-            member = world.catalogue.members[workflow_id]
-            state = world.state(member)
+            member = simulator.catalogue.members[workflow_id]
+            state = simulator.state(member)
             decision = self.judge(member, state)
             self._obey(member, state, decision)
-            world.motion.settle(workflow_id, moving_after(state, decision))
+            simulator.motion.settle(workflow_id, moving_after(state, decision))
             if decision.blocks_until is not None:
-                world.agenda.rouse(workflow_id, world.now)
+                simulator.considerations.rouse(workflow_id, simulator.now)
             elif decision.rests:
                 settled.append(workflow_id)
-        world.agenda.wake(settled, world.now)
+        simulator.considerations.wake(settled, simulator.now)
 
     def _obey(self, member: Member, state: State, decision: Decision) -> None:
-        world, run = self._world, None
+        simulator, run = self._simulator, None
         if decision.renewal is not None:
-            run = _renew(world.active[member.id], decision.renewal)
+            run = _renew(simulator.active[member.id], decision.renewal)
         if decision.superseded is not None:
-            world.end(world.active[member.id], RunStatus.CANCELED)
+            simulator.end(simulator.active[member.id], RunStatus.CANCELED)
         if decision.run is not None:
             run = self._queue(member, decision.run)
-        sleeps = decision.next_look is not None and _ends_by_event(member, state, decision)
-        world.agenda.decided(member.id, decision, sleeps=sleeps, until=_patience(decision))
-        world.witness.decided(world, member, decision, run)
+        sleeps = decision.next_evaluation is not None and _ends_by_event(member, state, decision)
+        simulator.considerations.decided(member.id, decision, sleeps=sleeps, until=_patience(decision))
+        simulator.observer.decided(simulator, member, decision, run)
 
     def _queue(self, member: Member, new: NewRun) -> Run:
-        world = self._world
+        simulator = self._simulator
         self._count += 1
         run = Run(
             id=f"r{self._count}",
@@ -92,10 +92,10 @@ class Reconciler:
             pins=new.pins,
             cause=new.cause,
             mixed=new.mixed,
-            queued_at=world.now,
+            queued_at=simulator.now,
         )
-        world.active[member.id] = run
-        world.queue.push(run, new.priority)
+        simulator.active[member.id] = run
+        simulator.queue.push(run, new.priority)
         return run
 
 

@@ -1,4 +1,4 @@
-"""The rows of an in-memory world, as the store has them: assets with their clocks, considerations, runs."""
+"""The rows of an in-memory simulator, as the store has them: assets with their clocks, considerations, runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Consideration:
     at: datetime
     hold: Reason | None = None
     blocker_id: int | None = None
-    looks: int = 0
+    evaluations: int = 0
     first_look: datetime | None = None
 
 

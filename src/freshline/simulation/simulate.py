@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any
 
 from freshline.simulation.catalogue import Catalogue
-from freshline.simulation.driver import Jobs, Player, Report
-from freshline.simulation.metrics import Measures, failed, percentiles
-from freshline.simulation.simulator import World
+from freshline.simulation.driver import Driver, Jobs, Report
+from freshline.simulation.metrics import Metrics, failed, percentiles
+from freshline.simulation.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Result:
     runs: int
     failed: int
     mixed: int
-    avoided: int
+    runs_avoided: int
     slot_hours: float
     breaches: int
     holds: dict[str, int]
@@ -36,7 +36,7 @@ class Result:
             "runs": self.runs,
             "failed": self.failed,
             "mixed": self.mixed,
-            "avoided": self.avoided,
+            "avoided": self.runs_avoided,
             "slotHours": round(self.slot_hours, 3),
             "breaches": self.breaches,
             "holds": self.holds,
@@ -53,26 +53,26 @@ def simulate(
     catalogue: Catalogue, reports: Iterable[Report], jobs: Jobs, *, start: datetime, end: datetime, slots: int
 ) -> Result:
     """Play the reports through the policies. Everything is fresh at the start; reports of non-sources are left out."""
-    measures = Measures(catalogue)
-    world = World(catalogue, start, witness=measures)
-    world.start(fresh=True)
+    metrics = Metrics(catalogue)
+    simulator = Simulator(catalogue, start, observer=metrics)
+    simulator.start(fresh=True)
     sources = set(catalogue.sources)
-    Player(world, jobs, slots=slots, reports=(one for one in reports if one.asset_id in sources)).play(end)
-    return _result(measures, avoided=sum(partition.avoided for partition in world.partitions.values()))
+    Driver(simulator, jobs, slots=slots, reports=(one for one in reports if one.asset_id in sources)).play(end)
+    return _result(metrics, runs_avoided=sum(partition.runs_avoided for partition in simulator.partitions.values()))
 
 
-def _result(measures: Measures, avoided: int) -> Result:
-    every = list(chain.from_iterable(measures.lags.values()))
+def _result(metrics: Metrics, runs_avoided: int) -> Result:
+    every = list(chain.from_iterable(metrics.lags.values()))
     return Result(
-        runs=sum(measures.runs.values()),
-        failed=failed(measures),
-        mixed=measures.mixed,
-        avoided=avoided,
-        slot_hours=measures.slot_seconds / 3600,
-        breaches=sum(measures.breaches.values()),
-        holds=dict(measures.holds.most_common()),
+        runs=sum(metrics.runs.values()),
+        failed=failed(metrics),
+        mixed=metrics.mixed,
+        runs_avoided=runs_avoided,
+        slot_hours=metrics.slot_seconds / 3600,
+        breaches=sum(metrics.breaches.values()),
+        holds=dict(metrics.holds.most_common()),
         lag=percentiles(every) if every else None,
-        lag_by_asset={asset_id: percentiles(lags) for asset_id, lags in sorted(measures.lags.items()) if lags},
-        runs_by_workflow=dict(measures.runs),
-        breaches_by_asset=dict(measures.breaches),
+        lag_by_asset={asset_id: percentiles(lags) for asset_id, lags in sorted(metrics.lags.items()) if lags},
+        runs_by_workflow=dict(metrics.runs),
+        breaches_by_asset=dict(metrics.breaches),
     )

@@ -1,4 +1,4 @@
-"""The world: sources change, clocks run out, workflows are looked at, runs begin and end; all of it in memory.
+"""The simulator: sources change, clocks run out, workflows are looked at, runs begin and end; all of it in memory.
 
 It keeps the facts that the store keeps and decides as the reconciler does: whatever happens notes considerations, and
 `settle` decides those that are due, ancestors first, until nothing is. A property test holds it equal to the store
@@ -19,13 +19,13 @@ from freshline.errors import ConflictError
 from freshline.model.enums import Outcome, Reason, RunStatus
 from freshline.model.state import State, Version
 from freshline.simulation.catalogue import Catalogue, Member
-from freshline.simulation.considerations import Agenda
+from freshline.simulation.considerations import Considerations
 from freshline.simulation.motion import Motion
-from freshline.simulation.observer import Witness
+from freshline.simulation.observer import Observer
 from freshline.simulation.queue import Queue
 from freshline.simulation.reconciler import Reconciler
 from freshline.simulation.records import MOST_CHANGES, Asset, Run
-from freshline.simulation.timers import Clocks, Due
+from freshline.simulation.timers import Due, Timers
 from freshline.simulation.workflow_state import Partition
 
 RUNNING = Moving("running")
@@ -34,7 +34,7 @@ UP_TO_DATE = Decision(Outcome.SKIP, Reason.UP_TO_DATE)
 COUNT_PRODUCTIONS = frozenset({Reason.WAITING_FOR_ALL, Reason.INPUT_TOO_OLD, Reason.WAITING_FOR_UPSTREAM})
 
 
-class World:
+class Simulator:
     """All facts about the workflows of a catalogue, at one moment."""
 
     def __init__(
@@ -42,23 +42,23 @@ class World:
         catalogue: Catalogue,
         now: datetime,
         *,
-        witness: Witness | None = None,
+        observer: Observer | None = None,
         jitter: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self.catalogue = catalogue
         self.now = now
-        self.witness = witness or Witness()
+        self.observer = observer or Observer()
         self.assets = {asset_id: Asset(asset_id) for asset_id in catalogue.assets}
         self.partitions = {workflow_id: Partition(now) for workflow_id in catalogue.members}
         self.active: dict[int, Run] = {}
-        self.agenda = Agenda()
-        self.clocks = Clocks(self.assets, catalogue.freshness)
+        self.considerations = Considerations()
+        self.timers = Timers(self.assets, catalogue.freshness)
         self.motion = Motion(catalogue)
         self.queue = Queue()
         self._jitter = jitter
         self._reconciler = Reconciler(self)
 
-    def copy(self) -> World:
+    def copy(self) -> Simulator:
         """Another world that goes its own way; what never changes is shared."""
         graph = self.catalogue.graph
         return copy.deepcopy(self, {id(graph): graph})
@@ -69,26 +69,28 @@ class World:
         """`fresh`: every asset was just made from the others. Otherwise nothing was ever made."""
         for asset in self.assets.values() if fresh else ():
             asset.append(first_version(asset.id), self.now, None)
-            self.clocks.arm(asset, self.now)
+            self.timers.arm(asset, self.now)
         for member in self.catalogue.members.values():
             if fresh or (member.policy.automatic and not member.policy.on_missing):
                 self._baseline(member, succeeded=fresh)
             if not fresh:
                 self.note(member.id)
-        self.clocks.start(self.now)
+        self.timers.start(self.now)
 
     def _baseline(self, member: Member, *, succeeded: bool) -> None:
         """What is there is accepted as read (R8.2)."""
         partition = self.partitions[member.id]
         heads = {one: self.assets[one].head for one in member.inputs}
-        partition.vector = {one: Version(head.sequence, head.data_version) for one, head in heads.items() if head}
+        partition.consumed_versions = {
+            one: Version(head.sequence, head.data_version) for one, head in heads.items() if head
+        }
         partition.fingerprint = member.job_fingerprint
         partition.succeeded_at, partition.mixed = (self.now, False) if succeeded else (None, True)
 
-    def load_clocks(self, due: Mapping[str, Due]) -> None:
+    def load_timers(self, due: Mapping[str, Due]) -> None:
         """When assets run out whose heads were put in from elsewhere."""
         for asset_id, one in due.items():
-            self.clocks.load(self.assets[asset_id], one)
+            self.timers.load(self.assets[asset_id], one)
 
     def put_run(self, run: Run) -> None:
         """A run that is there already."""
@@ -115,7 +117,7 @@ class World:
 
     def expire(self, asset_id: str) -> None:
         """As if the freshness of an asset had run out."""
-        self.clocks.expire(self.assets[self.catalogue.asset(asset_id)], self.now)
+        self.timers.expire(self.assets[self.catalogue.asset(asset_id)], self.now)
 
     def pause(self, workflow_id: int, until: datetime | None = None) -> None:
         """No automatic run starts until then; a queued one ends, what it was for stays pending (R8.3)."""
@@ -160,14 +162,14 @@ class World:
             same = asset.head.data_version if asset.head and not changed else None
             if not self._append(asset, (versions or {}).get(asset_id) or same or f"{asset_id}:{run.id}", run):
                 unchanged.append(asset_id)
-            self.clocks.arm(asset, self.now)
-        avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
+            self.timers.arm(asset, self.now)
+        runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
-        self.partitions[member.id].succeed(run, fingerprint, self.now, avoided)
+        self.partitions[member.id].succeed(run, fingerprint, self.now, runs_avoided)
         self._forget(member)
         if self._satisfied(member, run):
-            self.agenda.wake([member.id], self.now)
-            self.witness.decided(self, member, UP_TO_DATE, None)
+            self.considerations.wake([member.id], self.now)
+            self.observer.decided(self, member, UP_TO_DATE, None)
         else:
             self._touch(member.id)
         self.end(run, RunStatus.SUCCEEDED)
@@ -176,7 +178,7 @@ class World:
         """A success on the heads leaves no cause (R1.1), and all that follows is an event: a look finds nothing."""
         heads = ((self.assets[one].head, run.pins.get(one)) for one in member.inputs)
         as_read = all(head and pin and head.sequence == pin.sequence for head, pin in heads)
-        return as_read and run.job_fingerprint is None and self.agenda.get(member.id) is None
+        return as_read and run.job_fingerprint is None and self.considerations.get(member.id) is None
 
     def fail(self, run: Run) -> None:
         """Nothing is published; the cooldown begins, and after the budget the breaker opens (R7)."""
@@ -196,14 +198,14 @@ class World:
         run.status, run.finished_at = status, self.now
         del self.active[run.workflow_id]
         self.motion.settle(run.workflow_id, None)
-        self.witness.ended(self, run)
+        self.observer.ended(self, run)
 
     def _append(self, asset: Asset, version: str, run: Run | None) -> bool:
         changed = asset.append(version, self.now, run.id if run else None)
         for workflow_id in self.catalogue.graph.consumers(asset.id):
-            if changed or self.agenda.hold_of(workflow_id) in COUNT_PRODUCTIONS:
+            if changed or self.considerations.hold_of(workflow_id) in COUNT_PRODUCTIONS:
                 self.note(workflow_id)
-        self.witness.published(self, asset, run, changed=changed)
+        self.observer.published(self, asset, run, changed=changed)
         return changed
 
     def _forget(self, member: Member) -> None:
@@ -211,19 +213,19 @@ class World:
         for asset_id in member.inputs:
             asset = self.assets[asset_id]
             if len(asset.sequences) > MOST_CHANGES:
-                vectors = (self.partitions[one].vector for one in self.catalogue.graph.consumers(asset_id))
-                asset.forget(min(vector[asset_id].sequence for vector in vectors if asset_id in vector))
+                consumed = (self.partitions[one].consumed_versions for one in self.catalogue.graph.consumers(asset_id))
+                asset.forget(min(one[asset_id].sequence for one in consumed if asset_id in one))
 
     # Deciding.
 
     def note(self, workflow_id: int) -> None:
         """The workflow has to be looked at now."""
-        self.agenda.note(workflow_id, self.now)
+        self.considerations.note(workflow_id, self.now)
 
     def _touch(self, workflow_id: int) -> None:
         """Something about the workflow itself happened: it and whoever waits for it are looked at (R11.4)."""
-        self.agenda.note(workflow_id, self.now)
-        self.agenda.wake([workflow_id], self.now)
+        self.considerations.note(workflow_id, self.now)
+        self.considerations.wake([workflow_id], self.now)
 
     def settle(self) -> None:
         """Fire clocks and decide what is due, until nothing is."""
@@ -231,7 +233,7 @@ class World:
 
     def next_moment(self) -> datetime | None:
         """When something happens by itself: a clock runs out, or a hold is looked at again."""
-        found = [moment for moment in (self.clocks.next(), self.agenda.next_look()) if moment is not None]
+        found = [moment for moment in (self.timers.next(), self.considerations.next_evaluation()) if moment is not None]
         return min(found, default=None)
 
     def peek(self, member: Member) -> Decision:
@@ -248,11 +250,11 @@ class World:
 
     def state(self, member: Member) -> State:
         """All facts about one workflow, as the store reads them."""
-        partition, known, assets = self.partitions[member.id], self.agenda.get(member.id), self.assets
-        vector = partition.vector
-        inputs = tuple([assets[one].input(vector.get(one)) for one in member.inputs])
+        partition, known, assets = self.partitions[member.id], self.considerations.get(member.id), self.assets
+        consumed_versions = partition.consumed_versions
+        inputs = tuple([assets[one].input(consumed_versions.get(one)) for one in member.inputs])
         outputs = tuple([assets[one].output() for one in member.outputs])
-        return partition.state(member, inputs, outputs, self.active.get(member.id), known.looks if known else 0)
+        return partition.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
 
 
 def first_version(asset_id: str) -> str:

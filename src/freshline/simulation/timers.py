@@ -16,7 +16,7 @@ EXPIRY, OVERDUE = "expiry", "overdue"
 Due = tuple[datetime, ExpiryReason]
 
 
-class Clocks:
+class Timers:
     """Timers of assets. A time in the heap counts only while the asset still says the same."""
 
     def __init__(self, assets: Mapping[str, Asset], freshness: Mapping[str, Freshness]) -> None:

@@ -16,29 +16,29 @@ NO_FAILURES = Failures()
 
 @dataclass(slots=True)
 class Partition:
-    """The facts about a workflow beside its assets, as the store keeps them. `avoided`: runs that it spared others."""
+    """The facts about a workflow that the store keeps, without its assets."""
 
     applied_at: datetime
-    vector: Mapping[str, Version] = field(default_factory=dict)
+    consumed_versions: Mapping[str, Version] = field(default_factory=dict)
     fingerprint: str | None = None
     succeeded_at: datetime | None = None
     started_at: datetime | None = None
     success_cause: str | None = None
     cause_repeats: int = 0
     mixed: bool = False
-    avoided: int = 0
+    runs_avoided: int = 0
     failures: Failures = NO_FAILURES
     canceled: Canceled | None = None
     paused: bool = False
     paused_until: datetime | None = None
 
-    def succeed(self, run: Run, fingerprint: str, now: datetime, avoided: int) -> None:
+    def succeed(self, run: Run, fingerprint: str, now: datetime, runs_avoided: int) -> None:
         """What the run read counts as handled from here on (design 3)."""
         self.cause_repeats = self.cause_repeats + 1 if self.success_cause == run.cause else 1
-        self.success_cause, self.vector, self.mixed = run.cause, run.pins, run.mixed
+        self.success_cause, self.consumed_versions, self.mixed = run.cause, run.pins, run.mixed
         self.fingerprint, self.succeeded_at = fingerprint, now
         self.failures, self.canceled = NO_FAILURES, None
-        self.avoided += avoided
+        self.runs_avoided += runs_avoided
 
     def fail(self, run: Run, backoff: Backoff, now: datetime, jitter: float) -> None:
         """The cooldown begins, and after the budget the breaker opens (R7)."""
@@ -60,7 +60,7 @@ class Partition:
         self.cause_repeats, self.success_cause = 0, None
 
     def state(
-        self, member: Member, inputs: tuple[Input, ...], outputs: tuple[Output, ...], run: Run | None, looks: int
+        self, member: Member, inputs: tuple[Input, ...], outputs: tuple[Output, ...], run: Run | None, evaluations: int
     ) -> State:
         """All facts about the workflow, as `decide` takes them."""
         return State(
@@ -83,5 +83,5 @@ class Partition:
             paused_until=self.paused_until,
             failures=self.failures,
             canceled=self.canceled,
-            looks=looks,
+            evaluations=evaluations,
         )

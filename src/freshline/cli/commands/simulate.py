@@ -122,7 +122,7 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
         ("runs", result.runs),
         ("failed", result.failed),
         ("mixed", result.mixed),
-        ("runs avoided", result.avoided),
+        ("runs avoided", result.runs_avoided),
         ("slot hours", result.slot_hours),
         ("lag p50", lag.get("p50")),
         ("lag p95", lag.get("p95")),

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.decide.decision import Decision
-from freshline.decide.holds import LONG_LOOK, LONGEST_LOOK, doubling
+from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
 from freshline.decide.times import next_point
 from freshline.graph import Graph
 from freshline.model.enums import EventType, Outcome, Reason
@@ -145,7 +145,7 @@ class Materializing:
             now, bare = load_state.read_bare(connection, keys)
             verdicts = Verdicts(now)
             for loaded in bare:
-                verdicts.add(loaded, failed_evaluation(error, loaded.state.looks, now))
+                verdicts.add(loaded, failed_evaluation(error, loaded.state.evaluations, now))
             verdicts.write(connection)
 
     def fire_timers(self, batch: int) -> int:
@@ -210,10 +210,10 @@ class Materializing:
             yield bool(mine and mine["locked"])
 
 
-def failed_evaluation(error: str, looks: int, now: datetime) -> Decision:
+def failed_evaluation(error: str, evaluations: int, now: datetime) -> Decision:
     """The decision about a workflow that cannot be evaluated."""
-    look = now + doubling(LONG_LOOK, LONGEST_LOOK, looks)
-    return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, {"error": error[:2000]}, next_look=look)
+    look = now + doubling(FIRST_RECHECK, LONGEST_RECHECK, evaluations)
+    return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, {"error": error[:2000]}, next_evaluation=look)
 
 
 def _claim(connection: Connection, batch: int, only: Sequence[Key] | None) -> dict[Key, int]:

@@ -98,7 +98,7 @@ def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
         version=row["version"],
         job_fingerprint=row["job_fingerprint"],
         applied_at=row["applied_at"],
-        looks=keys[row["workflow_id"], row["partition_key"]],
+        evaluations=keys[row["workflow_id"], row["partition_key"]],
     )
     decision = row["last_decision"]
     return Loaded(
@@ -160,7 +160,7 @@ def _policy(_workflow_id: int, _version: int, policy: _Frozen) -> Policy:
     return Policy.from_json(policy.data)
 
 
-def _state(data: Mapping[str, Any], looks: int) -> State:
+def _state(data: Mapping[str, Any], evaluations: int) -> State:
     partition = data["partition"] or {}
     return State(
         workflow_id=data["workflow_id"],
@@ -182,7 +182,7 @@ def _state(data: Mapping[str, Any], looks: int) -> State:
         paused_until=_time(data["paused_until"]),
         failures=_failures(partition),
         canceled=_canceled(partition.get("canceled")),
-        looks=looks,
+        evaluations=evaluations,
     )
 
 
@@ -232,7 +232,7 @@ def _failures(data: Mapping[str, Any]) -> Failures:
         last_at=_time(data.get("failed_at")),
         eligible_at=_time(data.get("eligible_at")),
         breaker_at=_time(data.get("breaker_at")),
-        probed=data.get("probed"),
+        probed_versions=data.get("probed"),
     )
 
 

@@ -90,14 +90,14 @@ class Verdicts:
         return run_id
 
     def _look_again(self, loaded: Loaded, decision: Decision) -> None:
-        if decision.next_look is None:
+        if decision.next_evaluation is None:
             self.done.append(loaded.key)
             return
         self.holds.append(
             {
                 "workflow_id": loaded.state.workflow_id,
                 "partition_key": loaded.state.partition_key,
-                "not_before": decision.next_look.isoformat(),
+                "not_before": decision.next_evaluation.isoformat(),
                 "hold": decision.reason,
                 "blocker_id": decision.blocker_id,
                 "blocks_until": decision.blocks_until.isoformat() if decision.blocks_until else None,

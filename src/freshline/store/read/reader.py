@@ -310,7 +310,7 @@ class Reader:
 
     def plan(self, asset: str, settings: Settings) -> Json:
         """What would run, in which order, if the asset changed now; what would be held, and where it would stop."""
-        from freshline.simulation import plan as planning  # noqa: PLC0415 - other looks do without a world
+        from freshline.simulation import plan as planning  # noqa: PLC0415 - a simulation is not needed by other reads
         from freshline.simulation.from_store import restore  # noqa: PLC0415
 
         facts = self.below(asset)
