@@ -1,4 +1,4 @@
-# Everything goes through .venv, which `make setup` makes; `make test` and `make demo` do that by themselves.
+# Every target uses .venv. `make setup` creates it; all other targets run `make setup` first when it is needed.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 PYTHON := .venv/bin/python
@@ -8,12 +8,12 @@ UV = $(shell command -v uv || echo .venv/bin/uv)
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
-.PHONY: help setup demo test full check bench chaos sim mutants docs schema lock
+.PHONY: help setup demo test full check coverage bench chaos sim mutants docs schema lock dist
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(STAMP)  ## Install what is needed into .venv, and Java 17 or newer if it is absent and permitted
+setup: $(STAMP)  ## Install the locked packages into .venv, and Java 17+ if it is missing and may be installed
 
 $(STAMP): requirements/dev.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
@@ -24,24 +24,31 @@ $(DOCS_STAMP): requirements/docs.lock $(STAMP)
 	@sh scripts/setup.sh docs
 	@touch $@
 
-demo: $(STAMP)  ## Watch real flights travel through a graph of assets (about 3 minutes)
+demo: $(STAMP)  ## Run the demo: real flight data through a graph of assets (about 3 minutes)
 	@$(PYTHON) examples/flights/demo.py
 
-test: $(DOCS_STAMP)  ## The gate: all tests but the long ones (13 minutes on 2 cores)
+test: $(DOCS_STAMP)  ## Run the gate: all tests except `full` and `chaos` (13 minutes on 2 cores)
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
 
-full: check $(DOCS_STAMP)  ## Everything but `make chaos`: checks, all tests, all mutants (about an hour)
+full: check $(DOCS_STAMP)  ## Run the checks, all tests except `chaos`, and all planted bugs (about an hour)
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not chaos"
 	$(PYTHON) -m tests.mutants --passed
 
-check: $(STAMP)  ## Format, lint, types, layers, dependencies; before every commit
+check: $(STAMP)  ## Check format, lint, types, layers and dependencies; run it before every commit
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/deptry .
 
-mutants: $(STAMP)  ## Plant known bugs, one by one, and demand that the named test catches each
+coverage: $(DOCS_STAMP)  ## Measure which code the gate runs, its processes included; a list here, pages in .coverage/html (25 minutes)
+	rm -rf .coverage && mkdir .coverage
+	-.venv/bin/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos" $(ARGS)
+	.venv/bin/coverage combine --quiet
+	.venv/bin/coverage html --quiet
+	.venv/bin/coverage report
+
+mutants: $(STAMP)  ## Plant known bugs one by one; the named test must catch each
 	$(PYTHON) -m tests.mutants
 
 docs: $(DOCS_STAMP)  ## Write the generated pages, check the links, and build the site into site/
@@ -57,16 +64,20 @@ lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade 
 	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra connect --extra demo --extra hdfs --extra redis --output-file requirements/dev.lock
 	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
 
-bench: $(STAMP)  ## Measurements against plain baselines, into docs/performance.md (under 20 minutes on 2 idle cores)
+bench: $(STAMP)  ## Run the benchmarks and write docs/performance.md (under 20 minutes on 2 idle cores)
 	$(PYTHON) -m bench all
 
 MINUTES ?= 10
-chaos: $(STAMP)  ## Kill, stop and cut off real processes and servers under load for MINUTES=10, then prove what held
+chaos: $(STAMP)  ## Kill, stop and cut off real processes under load for MINUTES=10, then check every guarantee
 	$(PYTHON) -m pytest -m chaos
 	$(PYTHON) -m tests.chaos --minutes $(MINUTES) $(if $(CHAOS),--seed $(CHAOS))
 
 SEEDS ?= 1000
 SEED ?= 0
-sim: $(STAMP)  ## Random histories with faults on the real store: SEEDS=1000 from SEED=0
+sim: $(STAMP)  ## Run random histories with faults on the real store: SEEDS=1000 from SEED=0
 	FRESHLINE_SIM_SEEDS=$(SEEDS) FRESHLINE_SIM_FIRST=$(SEED) $(PYTHON) -m pytest -q -x --show-capture=no \
 		tests/random_histories/test_simulation.py::test_many_histories_are_safe_and_converge
+
+dist: $(STAMP)  ## Build the sdist and the wheel into dist/, without a network
+	rm -rf dist
+	$(PYTHON) -m hatchling build -d dist -t sdist -t wheel

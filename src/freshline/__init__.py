@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from freshline.errors import FreshlineError
 
+__version__ = "0.1.0"  # the only place; `make dist`, `freshline --version`, the API and the docs read it
+
 __all__ = [
     "AssetFunction",
     "AutoMaterialize",
@@ -47,6 +49,7 @@ __all__ = [
     "Step",
     "Table",
     "Workflow",
+    "__version__",
     "accepted",
     "asset",
     "automatic",

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from freshline import __version__
 from freshline.errors import ConflictError
 from freshline.store.read.look import Look
 from freshline.store.webhooks.subscriptions import Webhook
@@ -26,6 +27,11 @@ def names(api: Api) -> dict[str, str]:
     with suppress(ConflictError):
         api.lab.store.add_webhook(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
     return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook"}
+
+
+def test_about_answers_with_the_version_of_the_package(api: Api) -> None:
+    """Clients compare it with their own."""
+    assert api.get("/about")["version"] == __version__
 
 
 def test_every_route_to_look_at_answers_with_what_is_documented(api: Api) -> None:

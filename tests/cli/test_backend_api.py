@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from freshline import __version__
 from freshline.api.server import Server
 from freshline.cli.backend import api as remote
 from freshline.cli.backend import http as wire
@@ -299,7 +300,7 @@ def strange(freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     thread.join()
 
 
-OURS = {"Freshline_Version": "0.1.0"}
+OURS = {"Freshline_Version": __version__}
 
 
 @pytest.mark.parametrize(
@@ -307,7 +308,7 @@ OURS = {"Freshline_Version": "0.1.0"}
     [
         (200, {}, b"<html>", "is not the API of Freshline"),
         (302, {"Location": "http://evil.example/"}, b"", "is not the API of Freshline"),
-        (200, {"Freshline_Version": "9.1.0"}, b"{}", "9.1.0, this command is 0.1.0 (install freshline 9.1.0)"),
+        (200, {"Freshline_Version": "9.1.0"}, b"{}", f"9.1.0, this command is {__version__} (install freshline 9.1.0)"),
         (200, OURS, b"<html>", "answered 200 with something that is no JSON"),
         (500, OURS, b'{"code": "internal", "detail": "something went wrong here"}', "something went wrong here [api]"),
         (503, OURS, b'{"code": "database", "detail": "the database is away"}', "the database is away [database]"),

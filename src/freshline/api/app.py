@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
 
+from freshline import __version__
 from freshline.api import PREFIX, assets, health, history, metrics, models, overview, problems, webhooks, workflows
 from freshline.api.auth import Access
 from freshline.api.middleware import Gate
@@ -59,7 +59,7 @@ def _routes() -> Api:
     app = Api(
         title="Freshline",
         summary="Keeps data assets fresh by itself, and can say why.",
-        version=version("freshline"),
+        version=__version__,
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,

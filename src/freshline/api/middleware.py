@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import MutableMapping
-from importlib.metadata import version
 from typing import Any
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from freshline import __version__
 from freshline.api import VERSION
 from freshline.api.problems import Refusal, unexpected
 
@@ -23,7 +23,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
-    VERSION: version("freshline"),
+    VERSION: __version__,
 }
 
 

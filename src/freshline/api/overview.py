@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from fastapi import APIRouter
 
+from freshline import __version__
 from freshline.api import models
 from freshline.api.auth import Reading
 from freshline.api.pagination import Name, Plain
@@ -26,4 +25,4 @@ def show_status(_: Reading, store: Stored, name: Name = None) -> Json:
 def show_about(_: Reading, store: Stored) -> Json:
     """What answers here, and the clock that counts: the database's."""
     reader = store.reader
-    return {"version": version("freshline"), "at": plain(reader.now()), "position": reader.position()}
+    return {"version": __version__, "at": plain(reader.now()), "position": reader.position()}

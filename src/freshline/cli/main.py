@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from freshline import __version__
 from freshline.cli.app import App, project_option
 from freshline.cli.command import examples_text
 from freshline.cli.failures import debug_option, told
@@ -104,7 +105,7 @@ def _did_you_mean(name: str) -> str:
 )
 @project_option
 @debug_option
-@click.version_option(package_name="freshline", message="freshline %(version)s")
+@click.version_option(__version__, message="freshline %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Freshline keeps data assets fresh by itself: exactly what needs to run, once, on Spark, and it can say why."""

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import version
 
+from freshline import __version__
 from freshline.errors import FreshlineError
 from freshline.settings import Network
 from freshline.webhooks.egress_policy import Target, resolve
@@ -73,7 +73,7 @@ class Post:
         try:
             # With a socket of ours it asks for no name again: who was checked is who is connected to.
             connection.sock = self._connect(target)
-            sent = {"User-Agent": f"freshline/{version('freshline')}", "Connection": "close", **headers}
+            sent = {"User-Agent": f"freshline/{__version__}", "Connection": "close", **headers}
             connection.request("POST", target.path, body, sent)
             answer = connection.getresponse()
             answer.read(MOST_BYTES)

@@ -7,9 +7,9 @@ that was canceled before it began has no lineage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
+from freshline import __version__
 from freshline.model.enums import EventType
 from freshline.model.events import rfc3339
 from freshline.model.json import Json
@@ -65,7 +65,7 @@ def _outputs(state: str, lineage: Row | None) -> Sequence[Row]:
 
 
 def _about_run(data: Row, lineage: Row | None) -> Json:
-    engine = {"name": "Freshline", "version": version("freshline")}
+    engine = {"name": "Freshline", "version": __version__}
     facets = {"processing_engine": _facet("processing_engine", **engine)}
     if lineage is not None:
         facets["nominalTime"] = _facet("nominalTime", nominalStartTime=rfc3339(lineage["queued_at"]))
@@ -123,4 +123,4 @@ def _facet(facet: str, **content: Any) -> Json:
 
 
 def _producer() -> str:
-    return f"urn:freshline:{version('freshline')}"
+    return f"urn:freshline:{__version__}"

@@ -9,10 +9,10 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from freshline import __version__
 from freshline.api import PREFIX, VERSION
 from freshline.errors import (
     AccessError,
@@ -127,7 +127,7 @@ class Wire:
         raise _problem(answer.status, found)
 
     def _check_version(self, answer: http.client.HTTPResponse) -> None:
-        theirs, ours = answer.getheader(VERSION), version("freshline")
+        theirs, ours = answer.getheader(VERSION), __version__
         if theirs is None:
             raise ApiError(
                 f"what answers at {self.url} ({answer.status} {answer.reason}) is not the API of Freshline",
