@@ -124,6 +124,8 @@ def _type(schema: Json) -> str:
         return " or ".join(dict.fromkeys(_type(choice) for choice in choices))
     if values := schema.get("enum") or ([schema["const"]] if "const" in schema else []):
         return ", ".join(f"`{value}`" for value in values)
+    if isinstance(schema.get("type"), list):
+        return " or ".join(schema["type"])
     match schema.get("type"):
         case "array":
             return f"list of {_type(schema.get('items', {}))}"
