@@ -175,7 +175,7 @@ def outdated() -> list[str]:
 
 def broken_links(root: Path = ROOT) -> list[str]:
     """Links to files or headings that are not there, with file and line."""
-    pages = [page for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))) if page.exists()]
+    pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted(root.glob("tests/*.md"))]
     return [problem for page in pages for problem in _problems(page, root)]
 
 

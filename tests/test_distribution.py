@@ -196,7 +196,7 @@ def _becomes_fresh(installation: Installation) -> None:
         return assets if made == ["fresh", "fresh"] else {}
 
     wait_until(installation.assets, 60, every=0.5, what="the project is applied")
-    about = httpx.get(f"http://127.0.0.1:{installation.port}/api/v1/about", trust_env=False).json()
-    assert about["version"] == freshline.__version__
     installation.run("report", "orders.raw")
     wait_until(fresh, 240, every=1, what="both assets are fresh")
+    about = httpx.get(f"http://127.0.0.1:{installation.port}/api/v1/about", trust_env=False).json()
+    assert about["version"] == freshline.__version__

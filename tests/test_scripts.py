@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from scripts import docs
 from tests.mutants import __main__ as mutants
 
 LOCKS = sorted((docs.ROOT / "requirements").glob("*.lock"))
+MAP = docs.ROOT / "tests" / "README.md"
 
 
 def test_the_docs_are_current_and_their_links_lead_somewhere() -> None:
@@ -58,3 +61,38 @@ def test_the_locks_fix_every_package_by_hash_and_name_no_host() -> None:
         for entry in text.replace("\\\n", " ").splitlines():
             assert "==" in entry
             assert "--hash=sha256:" in entry
+
+
+def test_every_directory_of_tests_is_in_the_map() -> None:
+    """tests/README.md names each directory and each module that is not a test, and nothing that does not exist."""
+    text = MAP.read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", text.partition("## Harnesses")[0], re.MULTILINE))
+    assert listed == {path.name for path in MAP.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert [name for name in re.findall(r"`([\w/]+\.py)`", text) if not (MAP.parent / name).exists()] == []
+    shared = {path.name for path in MAP.parent.glob("*.py")}
+    assert [name for name in sorted(shared) if f"`{name}`" not in text] == []
+
+
+def test_every_path_that_contributing_names_exists() -> None:
+    """The lists of files to edit follow every rename."""
+    text = (docs.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|docs|deploy|\.ci)/[\w./-]*)`", text)
+    assert len(named) > 20
+    assert [path for path in named if not (docs.ROOT / path).exists()] == []
+    targets = set(re.findall(r"^([a-z]+):", (docs.ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z]+)", text)) <= targets
+
+
+def test_the_gate_is_check_and_test() -> None:
+    """Whatever runs the tests of a change runs the same two targets."""
+    lines = (docs.ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("make ")] == ["make check", "make test"]
+    workflow = YAML(typ="safe").load(docs.ROOT / ".github" / "workflows" / "ci.yml")
+    assert workflow["jobs"]["gate"]["steps"][-1] == {"run": ".ci/run"}
+
+
+def test_the_hooks_before_a_commit_are_local() -> None:
+    """They use the locked tools of .venv; nothing is fetched from another repository."""
+    hooks = YAML(typ="safe").load(docs.ROOT / ".pre-commit-config.yaml")
+    assert [one["repo"] for one in hooks["repos"]] == ["local"]
+    assert all(hook["language"] == "system" for hook in hooks["repos"][0]["hooks"])
