@@ -65,14 +65,14 @@ def event(player: Player, where: Sequence[str], number: int) -> float:
     """A change of one asset until it is decided; afterwards, untimed, what it queued is done without any change."""
     asset, version = where[number * 7 % len(where)], f"e{number}"
     if asset.startswith(MIDDLE):
-        player.store.request_run(asset)
+        player.store.operations.request_run(asset)
         run = player.claim()
         assert run is not None
         began = time.perf_counter()
         player.finish(run, version)
     else:
         began = time.perf_counter()
-        player.store.report(asset, version=version)
+        player.store.operations.report(asset, version=version)
     player.decide()
     ended = time.perf_counter()
     player.drain("v1")

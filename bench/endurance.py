@@ -109,7 +109,7 @@ def _forgetting(store: Store, url: str) -> dict[str, Any]:
 def _forgotten_snapshots(store: Store) -> Iterator[int]:
     place: Place | None = BEGINNING
     while place is not None:
-        page = store.forget_snapshots(KEEP_DAYS, BATCH, place)
+        page = store.retention.forget_snapshots(KEEP_DAYS, BATCH, place)
         yield page.snapshots
         place = page.next
 
@@ -117,7 +117,7 @@ def _forgotten_snapshots(store: Store) -> Iterator[int]:
 def _pruned_rows(store: Store) -> Iterator[int]:
     place: Places | None = START
     while place is not None:
-        page = store.prune(KEEP_DAYS, BATCH, place)
+        page = store.retention.prune(KEEP_DAYS, BATCH, place)
         yield sum(page.rows.values())
         place = page.next
 

@@ -39,10 +39,10 @@ def run(options: Options) -> Result:
 
 def _wave(server: Server, template: str, layout: graph.Layout, consumers: int) -> tuple[float, list[Rows]]:
     with server.copy(template) as url, materializers(server, url), opened(url) as store, listening(url) as ear:
-        store.report("warm", version="v2")
+        store.operations.report("warm", version="v2")
         ear.until("runs", QUEUED, WARM)
         since = baseline.now(url)
         began = time.perf_counter()
-        store.report(layout.sources[0], version="v2")
+        store.operations.report(layout.sources[0], version="v2")
         ended = ear.until("runs", QUEUED, WARM + consumers)
         return ended - began, baseline.written(url, since)

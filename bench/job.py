@@ -74,14 +74,14 @@ def run(options: Options) -> Result:
 
 def _alone(store: Store, player: Player) -> float:
     """The store's own transactions without any process: what is left is the price of worker and runner."""
-    store.request_run(SLUG)
+    store.operations.request_run(SLUG)
     began = time.perf_counter()
     run = player.claim()
     assert run is not None
-    store.begin_step(run.id, run.attempt, "work", 1)
+    store.runs.begin_step(run.id, run.attempt, "work", 1)
     made = outputs(run, run.id)
-    store.finish_step(run.id, run.attempt, "work", 1, outputs=made, metrics={})
-    store.publish_run(run, made)
+    store.runs.finish_step(run.id, run.attempt, "work", 1, outputs=made, metrics={})
+    store.runs.publish(run, made)
     return time.perf_counter() - began
 
 

@@ -53,7 +53,7 @@ def run(options: Options) -> Result:
 
 def _measured(store: Store, ear: Ear, worker: Player, source: str, number: int) -> float:
     began = time.perf_counter()
-    store.report(source, version=f"e{number}")
+    store.operations.report(source, version=f"e{number}")
     ended = ear.until("runs", QUEUED)
     worker.drain("v1")
     store.database.ring("events")
@@ -63,7 +63,7 @@ def _measured(store: Store, ear: Ear, worker: Player, source: str, number: int) 
 
 def _baseline(player: Player, source: str, number: int) -> float:
     began = time.perf_counter()
-    player.store.report(source, version=f"e{number}")
+    player.store.operations.report(source, version=f"e{number}")
     player.decide()
     ended = time.perf_counter()
     assert player.drain("v1") == 1, "the same report queues the same run"

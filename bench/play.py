@@ -12,7 +12,7 @@ from freshline.definitions.steps import produced
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.reconciler import Reconciler
 from freshline.store.db.ids import new_id
-from freshline.store.runs.steps import Claimant
+from freshline.store.runs.runs import Claimant
 from freshline.store.store import Store
 
 ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
@@ -38,21 +38,21 @@ class Player:
 
     def decide(self) -> None:
         """Absorb one batch and decide one, as after a single event."""
-        self.store.absorb(self.store.settings.batch)
+        self.store.evaluation.consume_inbox(self.store.settings.batch)
         self._reconciler.run_once()
 
     def settle(self) -> None:
         """Until nothing is unabsorbed or due."""
-        while self.store.absorb(self.store.settings.batch) or self._reconciler.run_once():
+        while self.store.evaluation.consume_inbox(self.store.settings.batch) or self._reconciler.run_once():
             pass
 
     def claim(self) -> ClaimedRun | None:
         """The next run."""
-        return self.store.claim_run(self._claimant)
+        return self.store.runs.claim(self._claimant)
 
     def finish(self, run: ClaimedRun, version: str) -> None:
         """Its outputs are published with this version."""
-        self.store.publish_run(run, outputs(run, version))
+        self.store.runs.publish(run, outputs(run, version))
 
     def drain(self, version: str) -> int:
         """Execute whatever is queued; how many runs that were."""
@@ -71,7 +71,7 @@ def outputs(run: ClaimedRun, version: str) -> list[StagedOutput]:
 
 def queued_to_published(silent: Store, ear: Ear, slug: str, parameters: Mapping[str, Any] | None = None) -> float:
     """Seconds from the commit that queues a run to the moment at which its worker tells that it is published."""
-    run_id = silent.request_run(slug, parameters)
+    run_id = silent.operations.request_run(slug, parameters)
     began = time.perf_counter()
     ear.ring("runs")
     ended = ear.until("events", ENDED, run_id)

@@ -62,7 +62,7 @@ def _measured(server: Server, template: str) -> tuple[float, int]:
         ):
             ear.until(POLL, READY)
             began = time.perf_counter()
-            store.report("source", version="v2")
+            store.operations.report("source", version="v2")
             ended = ear.until(POLL, FRESH)
             return ended - began, int(ear.asks(RUNS))
 
@@ -72,12 +72,12 @@ def _baseline(server: Server, template: str, code: str) -> float:
         player = Player(store, graph.PROJECT, code)
         player.settle()
         began = time.perf_counter()
-        store.report("source", version="v2")
+        store.operations.report("source", version="v2")
         player.settle()
         while (run := player.claim()) is not None:
-            store.begin_step(run.id, run.attempt, "work", 1)
+            store.runs.begin_step(run.id, run.attempt, "work", 1)
             made = outputs(run, f"run:{run.id}")
-            store.finish_step(run.id, run.attempt, "work", 1, outputs=made, metrics={})
-            store.publish_run(run, made)
+            store.runs.finish_step(run.id, run.attempt, "work", 1, outputs=made, metrics={})
+            store.runs.publish(run, made)
             player.settle()
         return time.perf_counter() - began

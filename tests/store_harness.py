@@ -25,7 +25,8 @@ from freshline.storage.base import Storage, storage_at
 from freshline.store.apply.diff import ApplyPlan
 from freshline.store.db.database import Database
 from freshline.store.db.ids import new_id
-from freshline.store.runs.steps import Claimant
+from freshline.store.operations.report import Reported
+from freshline.store.runs.runs import Claimant
 from freshline.store.store import Store
 
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -115,10 +116,10 @@ class Lab:
 
     def apply(self, *workflows: dict[str, Any], baseline: bool = False, **more: Any) -> ApplyPlan:
         self.applied |= {one["slug"]: one for one in workflows}
-        return self.store.apply(project(*workflows, **more), baseline=baseline)
+        return self.store.apply.commit(project(*workflows, **more), baseline=baseline)
 
-    def report(self, asset_id: str, version: str | None = None, **more: Any) -> dict[str, Any]:
-        return self.store.report(asset_id, version=version, **more)
+    def report(self, asset_id: str, version: str | None = None, **more: Any) -> Reported:
+        return self.store.operations.report(asset_id, version=version, **more)
 
     def advance(self, **delta: float) -> None:
         self.now += timedelta(**delta)
@@ -126,14 +127,14 @@ class Lab:
     def settle(self) -> None:
         """Timers, events and considerations until nothing is due."""
         for _ in range(10_000):
-            fired = self.store.fire_timers(100)
-            absorbed = self.store.absorb(100)
+            fired = self.store.evaluation.fire_timers(100)
+            absorbed = self.store.evaluation.consume_inbox(100)
             if not self.reconciler.run_once() and not fired and not absorbed:
                 return
         raise AssertionError("it does not settle")
 
     def claim(self, *, code: str = CODE, name: str = "lab", spark: bool = True) -> ClaimedRun | None:
-        return self.store.claim_run(Claimant(self.worker, name, code, spark=spark))
+        return self.store.runs.claim(Claimant(self.worker, name, code, spark=spark))
 
     def claimant(self, worker: str) -> Claimant:
         return Claimant(worker, "lab", CODE, spark=True)
@@ -168,10 +169,10 @@ class Lab:
             for asset_id, (step_id, _) in produced(definition).items()
             if asset_id not in without
         ]
-        self.store.publish_run(run, outputs)
+        self.store.runs.publish(run, outputs)
 
     def fail(self, run: ClaimedRun, message: str = "boom") -> None:
-        self.store.fail_run(run.id, run.attempt, {"code": "job", "message": message})
+        self.store.runs.fail(run.id, run.attempt, {"code": "job", "message": message})
 
     def work(self, **versions: str) -> list[str]:
         """Settle and execute until nothing is left to do; the slugs that ran, in order."""
@@ -192,7 +193,7 @@ class Lab:
             run = self.claim()
             if run is None:
                 return
-            self.store.publish_run(run, outputs(run))
+            self.store.runs.publish(run, outputs(run))
         raise AssertionError("it never stops running")
 
     def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
@@ -253,7 +254,7 @@ class Lab:
 
     def forgotten(self) -> int:
         """Stale workflows that nothing will look at: the invariant behind 'no lost update' (docs/semantics.md#R4.1)."""
-        return self.store.sweep()
+        return self.store.evaluation.sweep()
 
 
 @contextmanager

@@ -52,4 +52,4 @@ def running(server: Server, home: Path, layout: Layout) -> Iterator[System]:
 
 def report(store: Store, source: str) -> None:
     """A new version each time."""
-    store.report(source, version=new_id())
+    store.operations.report(source, version=new_id())

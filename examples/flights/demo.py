@@ -95,7 +95,7 @@ class Demo:
         self._screen.heading(f"{title} arrives: {note}")
         sources = []
         for one in reports:
-            self._store.report(one.asset, version=one.version, payload=one.payload)
+            self._store.operations.report(one.asset, version=one.version, payload=one.payload)
             sources.append(one.asset)
             self._tell("report", one.asset, f"{one.version} in {one.path.relative_to(self._project)}")
         since = min(parse_time(self._store.reader.snapshot(source)["producedAt"]) for source in sources)

@@ -55,7 +55,7 @@ def project(deployment: Deployment, rows: str) -> None:
 def ended(deployment: Deployment) -> dict[str, Any]:
     """A run after its end."""
     store = Store(deployment.database, load(deployment.environ))
-    run_id = store.request_run("orders")
+    run_id = store.operations.request_run("orders")
     wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 180, what="the end of the run")
     return deployment.reader.run(run_id)
 

@@ -84,7 +84,7 @@ def write(deployment: Deployment) -> None:
 def ended(deployment: Deployment, slug: str) -> dict[str, Any]:
     """A run of the workflow, after its end."""
     store = Store(deployment.database, load(deployment.environ))
-    run_id = store.request_run(slug)
+    run_id = store.operations.request_run(slug)
     wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 120, what=f"the end of {slug}")
     return deployment.reader.run(run_id)
 

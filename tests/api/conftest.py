@@ -46,7 +46,7 @@ class Api:
         """The header of a new token."""
         secret = f"freshline_{scope}"
         digest = hashlib.sha256(secret.encode()).digest()
-        self.lab.store.create_token(scope, scope, digest, lifetime_ms=HOUR)
+        self.lab.store.tokens.create(scope, scope, digest, lifetime_ms=HOUR)
         return {"Authorization": f"Bearer {secret}"}
 
 

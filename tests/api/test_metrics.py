@@ -106,8 +106,8 @@ def test_they_tell_what_steps_read_and_wrote(api: Api) -> None:
     run = api.lab.start()
     before = numbers(api)
     volume = {"rowsIn": 100, "bytesIn": 4_000, "rowsOut": 10, "bytesOut": 300, "tasks": 4}
-    api.lab.store.begin_step(run.id, run.attempt, "work", 1)
-    api.lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=[], metrics=volume)
+    api.lab.store.runs.begin_step(run.id, run.attempt, "work", 1)
+    api.lab.store.runs.finish_step(run.id, run.attempt, "work", 1, outputs=[], metrics=volume)
     after = numbers(api)
 
     def more(name: str) -> float:
@@ -119,7 +119,7 @@ def test_they_tell_what_steps_read_and_wrote(api: Api) -> None:
 
 def test_every_queue_tells_the_age_of_its_oldest(api: Api) -> None:
     """Timers that are due, events without a position, table versions that no log has."""
-    api.lab.store.stamp_positions(1000)
+    api.lab.store.events.stamp_positions(1000)
     api.lab.advance(hours=1, seconds=3)
     found = numbers(api)
     assert (found["freshline_timers_due"], found["freshline_timers_due_oldest_seconds"]) == (1, 3)

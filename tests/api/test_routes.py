@@ -25,7 +25,7 @@ def names(api: Api) -> dict[str, str]:
     run = api.lab.runs("b")[0]["id"]
     event = api.lab.events("asset.produced")[0]["id"]
     with suppress(ConflictError):
-        api.lab.store.add_webhook(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
+        api.lab.store.webhooks.add(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
     return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook"}
 
 
@@ -212,7 +212,7 @@ def test_a_hand_on_a_workflow(api: Api) -> None:
     api.lab.settle()
     api.post("/assets/b/expire", expect=202)
     assert api.post("/assets/a/expire", expect=409)["code"] == "conflict"
-    api.lab.store.fire_timers(10)
+    api.lab.store.evaluation.fire_timers(10)
     api.lab.settle()
     (run,) = api.get("/runs", status="queued")["items"]
     assert run["trigger"]["reason"] == "expired"

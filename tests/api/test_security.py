@@ -84,10 +84,10 @@ def test_a_token_ends_and_is_revoked(closed: Api) -> None:
     assert closed.lab.one("SELECT used_at FROM api_tokens") == closed.lab.now
     closed.lab.advance(hours=1)
     assert closed.get("/runs", headers=headers, expect=401)["code"] == "token-invalid"
-    closed.lab.store.revoke_token("read")
+    closed.lab.store.tokens.revoke("read")
     again = closed.token("operate")
     closed.get("/runs", headers=again)
-    closed.lab.store.revoke_token("operate")
+    closed.lab.store.tokens.revoke("operate")
     assert closed.get("/runs", headers=again, expect=401)["code"] == "token-invalid"
 
 
@@ -154,7 +154,7 @@ def test_another_address_than_loopback_needs_a_token_to_start(lab: Lab, host: st
 
 def test_on_another_address_everybody_needs_a_token(lab: Lab) -> None:
     """Also those who come from this machine."""
-    lab.store.create_token("x", "read", hashlib.sha256(b"secret").digest(), lifetime_ms=1000)
+    lab.store.tokens.create("x", "read", hashlib.sha256(b"secret").digest(), lifetime_ms=1000)
     with serving(lab, host="0.0.0.0") as api:  # noqa: S104 - that is what is tested
         assert api.get("/runs", expect=401)["code"] == "token-needed"
         api.get("/runs", headers={"Authorization": "Bearer secret", "Host": "freshline.example"})
@@ -196,7 +196,7 @@ def test_no_secret_is_told_anywhere(
 ) -> None:
     """A canary as a token, in the database's password and in wrong places comes back in no answer and no log."""
     canary = "canary-4711"
-    lab.store.create_token("x", "read", hashlib.sha256(canary.encode()).digest(), lifetime_ms=1000)
+    lab.store.tokens.create("x", "read", hashlib.sha256(canary.encode()).digest(), lifetime_ms=1000)
     headers = {"Authorization": f"Bearer {canary}"}
     seen: list[str] = []
     with caplog.at_level(logging.DEBUG), serving(lab, auth="token") as api:
@@ -210,7 +210,7 @@ def test_no_secret_is_told_anywhere(
         for wrong in ({"secret": canary}, {"url": f"https://x:{canary}@hooks.example"}, {"url": f"https://{canary}\n"}):
             sent = {"url": "https://hooks.example/", **wrong}
             seen.append(api.client.post("/webhooks", json=sent, headers=api.token("admin")).text)
-            lab.store.revoke_token("admin")
+            lab.store.tokens.revoke("admin")
         lab.database.close()
         seen.append(api.client.get("/runs", headers=headers).text)
         seen.append(api.client.get("/readyz").text)

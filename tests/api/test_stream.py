@@ -30,7 +30,7 @@ def tell(lab: Lab, count: int) -> None:
     """So many events, with positions."""
     for number in range(count):
         lab.report("ab"[number % 2])
-    while lab.store.stamp_positions(1000):
+    while lab.store.events.stamp_positions(1000):
         pass
 
 

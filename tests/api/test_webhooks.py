@@ -118,7 +118,7 @@ def test_no_secret_is_told_anywhere(
         for status in (500, 204):
             receiver.answer = status
             lab.report("a")
-            lab.store.stamp_positions(10)
+            lab.store.events.stamp_positions(10)
             WebhookSender(lab.store).run_once()
             seen += [api.client.get(path, headers=admin).text for path in PATHS]
     out, err = capfd.readouterr()

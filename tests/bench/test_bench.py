@@ -123,7 +123,7 @@ def test_a_stored_graph_is_what_apply_would_store(database_url: str) -> None:
     layout = graph.Layout(["s"], {"a": ("s",), "b": ("a", "s")})
     definitions = [graph.definition(slug, inputs) for slug, inputs in layout.consumes.items()]
     with laboratory(database_url) as lab:
-        lab.store.apply(project(*definitions, name=graph.PROJECT, code=graph.CODE))
+        lab.store.apply.commit(project(*definitions, name=graph.PROJECT, code=graph.CODE))
         applied = rows_of(database_url)
         with lab.database.connection() as connection:
             connection.execute("TRUNCATE projects, workflows CASCADE")

@@ -79,7 +79,7 @@ def _apply(url: str, project: Path) -> None:
     migrate.upgrade(url)
     database = Database(url)
     database.open()
-    Store(database, Settings(project=project)).apply(load_project(project))
+    Store(database, Settings(project=project)).apply.commit(load_project(project))
     database.close()
 
 

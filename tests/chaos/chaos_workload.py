@@ -135,7 +135,7 @@ class Clients:
         if self._over_http():
             self._callers.report(source, version, key)
         else:
-            self._insist(lambda store: store.report(source, version=version, key=key))
+            self._insist(lambda store: store.operations.report(source, version=version, key=key))
         self.reported[source].append((key, version))
 
     def _request(self, slug: str, number: int) -> None:
@@ -145,7 +145,7 @@ class Clients:
                 self.requested.append(key)
             return
         try:
-            self._insist(lambda store: store.request_run(slug, key=key))
+            self._insist(lambda store: store.operations.request_run(slug, key=key))
         except FreshlineError as error:
             log.debug("refused", slug=slug, error=str(error))  # an input is not there yet
         else:

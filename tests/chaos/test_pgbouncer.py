@@ -96,10 +96,10 @@ def test_a_wave_passes_through_a_pooler(lab: Lab) -> None:
     for version in range(8):  # a statement that was used often enough would be prepared
         lab.report("a", f"{version}")
         assert lab.work() == ["b", "c"]
-        lab.store.stamp_positions(100)
+        lab.store.events.stamp_positions(100)
     lab.advance(hours=2)
     assert lab.work() == ["b"]
-    lab.store.prune(30, 100)
+    lab.store.retention.prune(30, 100)
     assert lab.forgotten() == 0
 
 
@@ -136,7 +136,7 @@ def test_many_threads_share_few_sessions(lab: Lab) -> None:
         try:
             for round_ in range(10):
                 lab.report("a", f"{number}.{round_}")
-                lab.store.absorb(10)
+                lab.store.evaluation.consume_inbox(10)
         except Exception as error:
             failures.append(error)
             raise

@@ -28,7 +28,7 @@ from freshline.services.reconciler import Reconciler
 from freshline.settings import load
 from freshline.store.db.ids import new_id
 from freshline.store.db.opening import open_store
-from freshline.store.runs.steps import Claimant
+from freshline.store.runs.runs import Claimant
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 
@@ -90,7 +90,7 @@ NEED_NOTHING = ("init", "validate")
 def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate") -> Iterator[Server]:
     """The API of a store, which wants a token, and an environment that knows nothing else."""
     digest = hashlib.sha256(SECRET.encode()).digest()
-    store.create_token("ci", scope, digest, lifetime_ms=MINUTE_MS)
+    store.tokens.create("ci", scope, digest, lifetime_ms=MINUTE_MS)
     server = Server(store, host="127.0.0.1", port=0, auth="token")
     server.start()
     server.heartbeat.stop()  # so that it is no worker that the other side has not
@@ -107,17 +107,17 @@ def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate"
 
 def settle(store: Store) -> None:
     """Everything that services would do now."""
-    while store.fire_timers(10) or InboxConsumer(store).run_once() or Reconciler(store).run_once():
+    while store.evaluation.fire_timers(10) or InboxConsumer(store).run_once() or Reconciler(store).run_once():
         pass
-    store.stamp_positions(1000)
+    store.events.stamp_positions(1000)
 
 
 def work(store: Store, project: Path) -> None:
     """Runs as a worker would end them, until there are none."""
     claimant = Claimant(new_id(), "shop", load_project(project).code_hash, spark=False)
-    while run := store.claim_run(claimant):
+    while run := store.runs.claim(claimant):
         asset = "shop.clean" if run.slug == "make-clean" else "shop.daily"
-        store.publish_run(run, [StagedOutput(asset, "one", "d1", payload={"rows": 3})])
+        store.runs.publish(run, [StagedOutput(asset, "one", "d1", payload={"rows": 3})])
         settle(store)
 
 
@@ -128,7 +128,7 @@ def play(freshline: Freshline, store: Store) -> Iterator[tuple[str, Any]]:
         if line == "!settle":
             settle(store)
         elif line == "!worker":
-            store.register_worker(new_id(), "worker", project="shop", code_hash="x", info={"slots": 2})
+            store.processes.register(new_id(), "worker", project="shop", code_hash="x", info={"slots": 2})
         elif line == "!work":
             work(store, freshline.project)
         else:
@@ -194,13 +194,13 @@ def test_a_table_is_told_about_without_its_data(
     """`show` tells rows and columns; `--sql` says what it would need; with the warehouse at hand it shows the data."""
     applied("report", "shop.raw")
     settle(store)
-    run = store.claim_run(Claimant(new_id(), "shop", load_project(applied.project).code_hash, spark=False))
+    run = store.runs.claim(Claimant(new_id(), "shop", load_project(applied.project).code_hash, spark=False))
     assert run is not None
     schema = {"fields": [{"name": "n", "type": "long"}]}
     staged = StagedOutput(
         "shop.clean", "one", "d1", location={"paths": ["x"], "format": "parquet", "files": {}}, schema=schema, rows=3
     )
-    store.publish_run(run, [staged])
+    store.runs.publish(run, [staged])
     with served(store, monkeypatch):
         assert "n" in applied("show", "shop.clean").stdout
         assert applied.json("show", "shop.clean")["rows"] == 3

@@ -111,7 +111,7 @@ def test_a_materializer_at_work_is_healthy_and_shown(applied: Freshline, store: 
         shown: list[dict[str, Any]] = wait_until(lambda: applied.json("doctor")["materializers"])
     finally:
         materializer.stop()
-    own = store.outline()
+    own = store.evaluation.summary()
     assert {key: shown[0][key] for key in own} == own
 
 
@@ -141,7 +141,7 @@ class TestReady:
     def test_a_process_of_this_host_is_there_or_not(self, applied: Freshline, store: Store) -> None:
         """One of that kind that announced itself lately."""
         assert "worker: no worker on" in applied("doctor", "--ready", "--process", "worker", code=1).stderr
-        store.register_worker(new_id(), "worker", project="shop", code_hash=None, info={})
+        store.processes.register(new_id(), "worker", project="shop", code_hash=None, info={})
         assert "worker: ok" in applied("doctor", "--ready", "--process", "worker").stderr
         assert "no api on" in applied("doctor", "--ready", "--process", "api", code=1).stderr
         assert "--process goes with --ready" in applied("doctor", "--process", "api", code=2).stderr

@@ -103,9 +103,9 @@ def test_the_command_tells_what_became_of_an_event(applied: Freshline, store: St
     """The event and its fate, by id and by position, in words and as one document."""
     reported = applied.json("report", "shop.raw")["eventId"]
     assert "nobody has taken it up yet" in applied("events", reported).stdout
-    store.absorb(10)
+    store.evaluation.consume_inbox(10)
     Reconciler(store).run_once()
-    store.stamp_positions(10)
+    store.events.stamp_positions(10)
     (run,) = applied.json("runs")
     found = applied.json("events", reported)
     (listed,) = applied.json("events", "--type", "asset.produced")

@@ -112,7 +112,7 @@ def wave(store: Store) -> Iterator[None]:
 
     def report() -> None:
         for number in itertools.count():
-            store.report("shop.raw", version=f"v{number}")
+            store.operations.report("shop.raw", version=f"v{number}")
             if done.wait(1.0):
                 return
 

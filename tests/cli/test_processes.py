@@ -241,7 +241,7 @@ def test_logs_follow_a_run_to_its_end(applied: Freshline, store: Store) -> None:
         for number in range(3):
             with store.database.transaction("test") as connection:
                 connection.execute(line, [run_id, number])
-        store.cancel(run_id)
+        store.operations.cancel(run_id)
 
     worker = threading.Thread(target=work)
     worker.start()

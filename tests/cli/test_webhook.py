@@ -60,7 +60,7 @@ def test_letters_are_shown_and_sent_again(applied: Freshline, receiver: Receiver
     assert "took everything" in freshline("webhook", "deliveries", "mine").stderr
     receiver.answer = 500
     freshline("report", "shop.raw")
-    store.stamp_positions(1000)
+    store.events.stamp_positions(1000)
     WebhookSender(store).run_once()
     table = freshline("webhook", "deliveries", "mine").stdout
     assert "waiting" in table

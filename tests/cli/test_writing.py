@@ -14,7 +14,7 @@ from freshline.model.run import StagedOutput
 from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
 from freshline.store.db.ids import new_id
-from freshline.store.runs.steps import Claimant
+from freshline.store.runs.runs import Claimant
 from freshline.store.store import Store
 from tests.cli.conftest import WORKFLOWS, Freshline
 from tests.waiting import wait_until
@@ -109,12 +109,12 @@ class TestApply:
     def test_with_the_baseline_nothing_comes(self, applied: Freshline, store: Store) -> None:
         """`--baseline now`: a changed job starts nothing, and that is what is told."""
         applied("report", "shop.raw", "--version", "v1")
-        store.absorb(10)
+        store.evaluation.consume_inbox(10)
         Reconciler(store).run_once()
         code = load_project(applied.project).code_hash
-        run = store.claim_run(Claimant(new_id(), "shop", code, spark=False))
+        run = store.runs.claim(Claimant(new_id(), "shop", code, spark=False))
         assert run is not None
-        store.publish_run(run, [StagedOutput("shop.clean", "one", "c1")])
+        store.runs.publish(run, [StagedOutput("shop.clean", "one", "c1")])
         file = applied.project / "workflows" / "w0.yaml"
         file.write_text(file.read_text().replace("jobs:clean", "jobs:daily"))
         told = [one["reason"] for one in applied.json("apply", "--dry-run")["flood"]["runs"]]
@@ -222,7 +222,7 @@ class TestRun:
         def end() -> None:
             (run,) = wait_until(lambda: store.reader.runs(status="queued"))
             if ending == "canceled":
-                store.cancel(run["id"])
+                store.operations.cancel(run["id"])
                 return
             finish = (
                 "UPDATE runs SET status = 'succeeded', started_at = freshline_now(), attempt = 1,"
@@ -246,7 +246,7 @@ class TestRun:
         line = "INSERT INTO run_logs VALUES (%s, 1, 1, 'one', freshline_now(), 'stdout', 'hello [red]')"
         with store.database.transaction("test") as connection:
             connection.execute(line, [run_id])
-        store.cancel(run_id)
+        store.operations.cancel(run_id)
         for words in (["logs", run_id[-8:]], ["logs", run_id, "--follow"]):
             assert "one hello [red]" in applied(*words).stdout
         (found,) = applied.json("logs", run_id)

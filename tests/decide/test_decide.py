@@ -12,19 +12,19 @@ from freshline.decide.causes import find_cause
 from freshline.decide.motion import Moving, Walk
 from freshline.graph import Graph
 from freshline.model.policy import Backoff
-from freshline.services.reconciler import judge
+from freshline.services.reconciler import evaluate
 from freshline.settings import Settings
-from freshline.store.evaluation.load_state import Loaded, Moment
+from freshline.store.evaluation.load_state import BatchState, LoadedWorkflow
 from tests.decide.builders import Scenario, clock, fresh, given, stale
 from tests.decide.world import Flow, graph_of
 
 SETTINGS = Settings(project=Path("/nowhere"), base_backoff_ms=5, max_backoff_ms=50)
 
 
-def loaded(number: int, scenario: Scenario, *, retired: bool = False) -> Loaded:
+def loaded(number: int, scenario: Scenario, *, retired: bool = False) -> LoadedWorkflow:
     """The workflow `number` as the store gives it."""
     state = replace(scenario.state, workflow_id=number, slug=f"w{number}")
-    return Loaded(scenario.policy, state, "lab", "code", needs_spark=False, retired=retired, last_decision=None)
+    return LoadedWorkflow(scenario.policy, state, "lab", "code", needs_spark=False, retired=retired, last_decision=None)
 
 
 def diamond() -> Graph:
@@ -32,11 +32,11 @@ def diamond() -> Graph:
     return graph_of([Flow(9, ("s",), ("b",)), Flow(8, ("s",), ("c",)), Flow(1, ("b", "c"), ("d",))])
 
 
-def decided(*batch: Loaded, moving: dict[int, Moving] | None = None) -> dict[int, str]:
+def decided(*batch: LoadedWorkflow, moving: dict[int, Moving] | None = None) -> dict[int, str]:
     """The reason for each workflow; those of the batch are due, as the store says."""
     motion = {one.state.workflow_id: Moving("due") for one in batch} | (moving or {})
-    verdicts = judge(diamond(), Moment(1, clock("09:00"), motion, batch), SETTINGS)
-    return {one["workflow_id"]: str(one["reason"]) for one in verdicts.decisions}
+    decisions = evaluate(diamond(), BatchState(1, clock("09:00"), motion, batch), SETTINGS)
+    return {one["workflow_id"]: str(one["reason"]) for one in decisions.decisions}
 
 
 SOURCE_MOVED = given().input("s", "2", "1")
@@ -80,15 +80,15 @@ def test_an_ancestor_that_waits_is_in_motion() -> None:
     x = given().input("y", "2", "1").input("z", "3", "1").output("x")
     d = given().input("u", "2", "1").input("x", "1", "1").output("d")
     motion = {1: Moving("running"), 3: Moving("due"), 5: Moving("due")}
-    moment = Moment(1, clock("09:00"), motion, [loaded(5, d), loaded(3, x)])
-    reasons = [str(one["reason"]) for one in judge(graph, moment, SETTINGS).decisions]
+    moment = BatchState(1, clock("09:00"), motion, [loaded(5, d), loaded(3, x)])
+    reasons = [str(one["reason"]) for one in evaluate(graph, moment, SETTINGS).decisions]
     assert reasons == ["waiting-for-upstream"] * 2
 
 
 def test_a_retired_workflow_is_only_put_away() -> None:
     """No decision, and nothing to look at any more."""
-    verdicts = judge(diamond(), Moment(1, clock("09:00"), {}, [loaded(1, stale(), retired=True)]), SETTINGS)
-    assert (verdicts.done, verdicts.decisions) == ([(1, "")], [])
+    decisions = evaluate(diamond(), BatchState(1, clock("09:00"), {}, [loaded(1, stale(), retired=True)]), SETTINGS)
+    assert (decisions.done, decisions.decisions) == ([(1, "")], [])
 
 
 def test_an_error_stays_in_its_own_workflow(capsys: pytest.CaptureFixture[str]) -> None:

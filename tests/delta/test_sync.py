@@ -51,7 +51,7 @@ class Table:
         location = layout.seal(lab.storage, name)
         based = lab.head("b")["sequence"] if append else None
         output = StagedOutput("b", "work", run.id, location=location, schema=schema, appended=append, based_on=based)
-        lab.store.publish_run(run, [output])
+        lab.store.runs.publish(run, [output])
         self.expected.append(sorted([*(self.expected[-1] if append else []), *rows]))
 
     def write(self) -> int:
@@ -85,7 +85,7 @@ def history(table: Table) -> None:
     table.publish(3, append=True)
     table.publish(4, append=True)
     table.publish(9)
-    table.lab.store.rollback_table("b", 2)
+    table.lab.store.tables.rollback("b", 2)
     table.expected.append([1, 2, 3])
     table.publish(5, append=True)
 
@@ -109,8 +109,8 @@ def test_a_version_that_cannot_be_logged_holds_up_those_behind_it(table: Table) 
         tried.append(one.number)
         raise WarehouseError("the disk is full")
 
-    assert table.lab.store.log_table(full)
-    assert not table.lab.store.log_table(full)
+    assert table.lab.store.tables.write_log(full)
+    assert not table.lab.store.tables.write_log(full)
     assert tried == [0]
     assert table.lab.one("SELECT trouble FROM table_commits WHERE tries = 1") == "the disk is full"
     table.lab.advance(seconds=2)
@@ -127,7 +127,7 @@ def test_a_commit_whose_transaction_was_lost_is_left_as_it_is(table: Table) -> N
         raise RuntimeError("the process dies")
 
     with pytest.raises(RuntimeError, match="dies"):
-        table.lab.store.log_table(dying)
+        table.lab.store.tables.write_log(dying)
     assert table.write() == 1
     table.check()
 
@@ -139,7 +139,7 @@ def test_a_log_that_got_lost_is_written_anew(table: Table) -> None:
     before = {path.name: path.read_bytes() for path in (table.root / "_delta_log").iterdir()}
     assert before.keys() == {f"{n:020}.json" for n in range(6)}
     shutil.rmtree(table.root / "_delta_log")
-    table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+    table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     after = {path.name: path.read_bytes() for path in (table.root / "_delta_log").iterdir()}
     assert after.keys() - before.keys() == {f"{5:020}.checkpoint.parquet", "_last_checkpoint"}
     assert {name: after[name] for name in before} == before
@@ -157,7 +157,7 @@ def test_a_repaired_log_begins_where_the_files_do(table: Table) -> None:
     table.lab.rows("UPDATE snapshots SET gone_at = now() WHERE asset_id = 'b' AND table_version < 2 RETURNING 1")
     (table.root / "_delta_log").mkdir()
     (table.root / "_delta_log" / f"{7:020}.json").write_text("{}")
-    table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+    table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     assert [table.read(n) for n in range(3)] == [[], [], [2]]
     assert DeltaTable(str(table.root)).version() == 2
 
@@ -175,7 +175,7 @@ def test_a_repair_keeps_what_is_published_meanwhile(table: Table) -> None:
         table.write()
         DeltaSync(table.lab.storage).rebuild(one)
 
-    table.lab.store.relog_table("b", slow)
+    table.lab.store.tables.rewrite_log("b", slow)
     table.lab.advance(seconds=2)
     table.write()
     table.check()
@@ -192,11 +192,11 @@ def test_a_table_that_is_repaired_holds_up_no_other(table: Table) -> None:
         columns = "asset_id, partition_key, table_version, sequence, eligible_at"
         table.lab.rows(f"INSERT INTO table_commits ({columns}) {later}")
         table.lab.advance(seconds=1)
-        while table.lab.store.log_table(lambda other: logged.append(other.asset_id)):
+        while table.lab.store.tables.write_log(lambda other: logged.append(other.asset_id)):
             pass
         DeltaSync(table.lab.storage).rebuild(one)
 
-    table.lab.store.relog_table("b", meanwhile)
+    table.lab.store.tables.rewrite_log("b", meanwhile)
     assert logged == ["c"]
     table.check()
 
@@ -211,8 +211,8 @@ def test_a_long_repair_is_no_idle_transaction(table: Table) -> None:
             patch.setattr(tables, "SQL", {"versions": "SHOW idle_in_transaction_session_timeout"})
             limits.extend(row["idle_in_transaction_session_timeout"] for row in one.versions(0, 0))
 
-    table.lab.store.log_table(look)
-    table.lab.store.relog_table("b", look)
+    table.lab.store.tables.write_log(look)
+    table.lab.store.tables.rewrite_log("b", look)
     assert limits == ["10min", "10min"]
 
 
@@ -277,7 +277,7 @@ def test_the_newest_version_is_whole_while_the_log_is_repaired(
     with monkeypatch.context() as patch:
         for name in ("unlink", "rename", "replace"):
             patch.setattr(Path, name, watched(getattr(Path, name)))
-        table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+        table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     assert [rows for rows in seen if rows != [1, 2, 3, 4, 5]] == []
     assert bool(seen) == (damage in {cleaned, broken, foreign})
     assert [table.read(n) for n in range(1, 5)] == table.expected[1:]
@@ -333,7 +333,7 @@ def test_a_repair_that_is_killed_tells_nothing_wrong_and_is_done_by_the_next_ver
     with monkeypatch.context() as patch:
         patch.setattr(LocalStorage, "replace", dying)
         with pytest.raises(RuntimeError, match="dies"):
-            table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+            table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     assert (table.root / "_delta_log" / UNFINISHED).exists() == (done > 0)
     if damage is lost and done < 2:  # the mark and then the checkpoint
         with pytest.raises(TableNotFoundError):
@@ -384,7 +384,7 @@ def test_no_version_becomes_wrong_while_the_log_is_repaired(table: Table, monkey
     with monkeypatch.context() as patch:
         patch.setattr(LocalStorage, "remove", removing)
         patch.setattr(LocalStorage, "replace", replacing)
-        table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+        table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     assert [(name, versions) for name, versions in seen if versions] == []
     assert {f"{1:020}.json", f"{2:020}.json", f"{3:020}.checkpoint.parquet"} <= set(removed)
     table.check()
@@ -408,7 +408,7 @@ def test_a_reader_is_not_disturbed_by_repairs(table: Table, monkeypatch: pytest.
     reader.start()
     for damage in (nothing, cleaned, broken):
         damage(table.root / "_delta_log")
-        table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+        table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     over.set()
     reader.join()
     assert [rows for rows in seen if rows != [1, 2, 3, 4, 5]] == []
@@ -419,7 +419,7 @@ def test_a_log_that_is_right_is_left_as_it_is(table: Table, monkeypatch: pytest.
     monkeypatch.setattr("freshline.delta.sync.CHECKPOINT_EVERY", 3)
     appended(table)
     before = {path.name: path.stat() for path in (table.root / "_delta_log").iterdir()}
-    table.lab.store.relog_table("b", DeltaSync(table.lab.storage).rebuild)
+    table.lab.store.tables.rewrite_log("b", DeltaSync(table.lab.storage).rebuild)
     assert {path.name: path.stat() for path in (table.root / "_delta_log").iterdir()} == before
 
 

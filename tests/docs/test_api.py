@@ -40,7 +40,7 @@ def test_the_stream_of_the_page_tells_what_happened(database_url: str) -> None:
     with laboratory(database_url, poll_ms=20) as lab, serving(lab) as api:
         lab.apply(SHOP, sources=("shop.orders",))
         lab.report("shop.orders", "1")
-        lab.store.stamp_positions(100)
+        lab.store.events.stamp_positions(100)
         typed = command.replace(ADDRESS, api.server.url)
         done = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True, timeout=60)
     assert "event: asset.produced\ndata: {" in done.stdout

@@ -24,7 +24,7 @@ def lab(database_url: str) -> Iterator[Lab]:
         lab.apply(definitions[0], workflow("report", "orders clean", auto=None), definitions[2], name="shop")
         lab.report("orders")
         run_all(lab)
-        lab.store.pause("mail")
+        lab.store.operations.pause("mail")
         yield lab
 
 
@@ -42,8 +42,8 @@ def test_the_example_is_real(command: str, lines: list[str], lab: Lab, capsys: p
     wanted = project(
         workflow("clean", "orders"), workflow("report", "orders clean"), workflow("mail", "report"), name="shop"
     )
-    plan = lab.store.plan(wanted)
+    plan = lab.store.apply.diff(wanted)
     capsys.readouterr()
     show_plan(plan)
-    show_flood(plan, lab.store.flood(wanted, baseline="--baseline" in command))
+    show_flood(plan, lab.store.apply.preview(wanted, baseline="--baseline" in command))
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == lines

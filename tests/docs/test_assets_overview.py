@@ -116,13 +116,13 @@ def everything_happens(lab: Lab) -> None:
     lab.work()
     lab.advance(minutes=3)
     lab.settle()
-    lab.store.publish_run(lab.start(), [StagedOutput("b", "work", "x")], publish_parameters=True)
+    lab.store.runs.publish(lab.start(), [StagedOutput("b", "work", "x")], publish_parameters=True)
     lab.report("a", "2")
     lab.settle()
     lab.fail(lab.start())
-    lab.store.reset("b")
+    lab.store.operations.reset("b")
     lab.settle()
-    lab.store.cancel(str(lab.runs("b")[-1]["id"]))
+    lab.store.operations.cancel(str(lab.runs("b")[-1]["id"]))
 
 
 def documented(name: str) -> set[str]:
@@ -157,6 +157,6 @@ def test_a_manual_trigger_looks_as_told(lab: Lab) -> None:
     """It has a type, a partition key, and the names of the parameters."""
     lab.apply(workflow("total", "orders", auto=None))
     lab.report("orders", "1")
-    lab.store.request_run("total", {"top": 3})
+    lab.store.operations.request_run("total", {"top": 3})
     assert lab.runs("total")[0]["trigger"] == {"type": "manual", "partitionKey": "", "parameters": ["top"]}
     assert '{"type": "manual", "partitionKey", "parameters"}' in ASSETS.text

@@ -69,7 +69,7 @@ class Crew:
         return False
 
     def _claim(self, worker: Worker) -> bool:
-        worker.run = self.lab.store.claim_run(self.lab.claimant(worker.id))
+        worker.run = self.lab.store.runs.claim(self.lab.claimant(worker.id))
         if worker.run is None:
             return False
         self.tell(f"starts {worker.run.slug} attempt {worker.run.attempt}")
@@ -103,23 +103,23 @@ class Crew:
             self.lab.fail(run)
         elif chance > 0.97 and self.faults:
             self.tell(f"hands {run.slug} back")
-            self.lab.store.hand_back(run.id, run.attempt)
+            self.lab.store.runs.hand_back(run.id, run.attempt)
         else:
             self.tell(f"finishes {run.slug} attempt {run.attempt}")
-            self.lab.store.publish_run(run, self._outputs(run))
+            self.lab.store.runs.publish(run, self._outputs(run))
 
     def heartbeat(self) -> None:
         """Everybody who is awake renews; who lost a run drops it, who hears that it was canceled ends it."""
         awake = [(w, w.run) for w in self.workers if w.run and w.asleep_until <= self.lab.now]
         if not awake:
             return
-        kept = self.lab.store.renew_leases([{"id": run.id, "attempt": run.attempt} for _, run in awake])
+        kept = self.lab.store.runs.renew_leases([{"id": run.id, "attempt": run.attempt} for _, run in awake])
         for worker, run in awake:
             if kept.get((run.id, run.attempt)) is not False:
                 worker.run = None
             if kept.get((run.id, run.attempt)):
                 self.tell(f"ends canceled {run.slug}")
-                self.lab.store.cancel_running(run.id, run.attempt)
+                self.lab.store.runs.cancel(run.id, run.attempt)
 
     def leave(self) -> None:
         """All of them are killed, and new ones come: their leases run out, nobody ends their runs."""

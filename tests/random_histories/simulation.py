@@ -101,11 +101,11 @@ class Simulation:
             "clock": (14, self._tick),
             "apply": (2, self._apply),
             "pause": (1, self._pause),
-            "resume": (2, lambda: store.resume(self._slug())),
-            "reset": (1, lambda: store.reset(self._slug())),
+            "resume": (2, lambda: store.operations.resume(self._slug())),
+            "reset": (1, lambda: store.operations.reset(self._slug())),
             "cancel": (1, self._cancel),
             "manual": (1, self._manual),
-            "expire": (1, lambda: store.expire(self._slug())),
+            "expire": (1, lambda: store.operations.expire(self._slug())),
         }
 
     def _begin(self, name: str) -> None:
@@ -169,18 +169,18 @@ class Simulation:
     def _pause(self) -> None:
         slug, until = self._slug(), self.rng.choice([None, self.lab.later(seconds=30)])
         self._tell(slug)
-        self.lab.store.pause(slug, until)
+        self.lab.store.operations.pause(slug, until)
 
     def _cancel(self) -> None:
         active = self.lab.rows("SELECT id::text FROM runs WHERE status IN ('queued', 'running') ORDER BY id")
         if active:
-            self.lab.store.cancel(self.rng.choice(active)["id"])
+            self.lab.store.operations.cancel(self.rng.choice(active)["id"])
 
     def _manual(self) -> None:
         slug = self._slug()
         if self.lab.one(READY, slug):
             self._tell(slug)
-            self.lab.store.request_run(slug)
+            self.lab.store.operations.request_run(slug)
 
     # The end.
 
@@ -190,7 +190,7 @@ class Simulation:
         self.crew.leave()
         self._begin("faults stop")
         self.lab.now += ROUND
-        self.lab.store.rescue(100)  # runs that were canceled while their worker slept end here
+        self.lab.store.runs.rescue(100)  # runs that were canceled while their worker slept end here
         self._undo()
         for _ in range(MOST_ROUNDS):
             self.lab.now += ROUND
@@ -204,10 +204,10 @@ class Simulation:
     def _undo(self) -> None:
         """What users did not want to run stays as it is until they say otherwise."""
         for row in self.lab.rows(f"{UNRETIRED} AND paused_at IS NOT NULL AND paused_until IS NULL"):
-            self.lab.store.resume(row["slug"])
+            self.lab.store.operations.resume(row["slug"])
         canceled = "SELECT workflow_id FROM workflow_partitions WHERE canceled IS NOT NULL"
         for row in self.lab.rows(f"{UNRETIRED} AND id IN ({canceled})"):
-            self.lab.store.reset(row["slug"])
+            self.lab.store.operations.reset(row["slug"])
         for source in self.shape.sources:
             if not self.lab.rows("SELECT 1 FROM heads WHERE asset_id = %s", source):
                 self.lab.report(source)

@@ -28,17 +28,19 @@ class Examined(Simulation):
         store = self.lab.store
         self.looks += 1
         if self.looks % 20 == 0:
-            store.stamp_positions(1000)
+            store.events.stamp_positions(1000)
         if self.looks % 3 == 0:
             materializer, worker = self.shown
-            store.register_worker(materializer, "materializer", project=None, code_hash=None, info=store.outline())
-            store.register_worker(worker, "worker", project="lab", code_hash=CODE, info={"engine": "ok"})
+            store.processes.register(
+                materializer, "materializer", project=None, code_hash=None, info=store.evaluation.summary()
+            )
+            store.processes.register(worker, "worker", project="lab", code_hash=CODE, info={"engine": "ok"})
         if self.looks % EVERY == 0:
             found = [sentence for one in examine(store, 20).findings if not one.healthy for sentence in one.sentences]
             assert not found, f"the doctor says: {found}"
         if self.looks % (10 * EVERY) == 0:
             before = self.lab.everything()
-            store.mend()
+            store.doctor.repair()
             assert self.lab.everything() == before, "there was something to mend"
 
 

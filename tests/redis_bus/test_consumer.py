@@ -17,6 +17,7 @@ from freshline.redis_bus.inbound import InboundStream
 from freshline.redis_bus.keys import DEAD, GROUP, INBOUND
 from freshline.redis_bus.message import MOST_BYTES
 from freshline.services.redis_consumer import MOST_TRIES, RedisConsumer
+from freshline.store.operations.report import Reported
 from tests.redis_bus.server import Server
 from tests.store_harness import Lab, workflow
 from tests.waiting import wait_until
@@ -182,7 +183,7 @@ def test_two_consumers_that_both_believe_it_is_their_turn_keep_the_order(
 def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, intake: RedisConsumer) -> None:
     """While another one has the turn, messages stay for it."""
     say(server, assetId="a")
-    with lab.store.taking() as mine:
+    with lab.store.events.intake_lock() as mine:
         assert mine
         assert intake.run_once() is False
     assert versions(lab) == []
@@ -301,14 +302,14 @@ def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
     lab: Lab, server: Server, intake: RedisConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message that makes us fail again and again is set aside after some tries, and the next one is taken."""
-    report = lab.store.report
+    report = lab.store.operations.report
 
-    def fail(asset_id: str, **more: Any) -> dict[str, Any]:
+    def fail(asset_id: str, **more: Any) -> Reported:
         if more["version"] == "poison":
             raise RuntimeError("a fault")
         return report(asset_id, **more)
 
-    monkeypatch.setattr(lab.store, "report", fail)
+    monkeypatch.setattr(lab.store.operations, "report", fail)
     say(server, assetId="a", dataVersion="poison")
     say(server, assetId="a", dataVersion="good")
     for _ in range(MOST_TRIES - 1):

@@ -50,7 +50,7 @@ def report(lab: Lab, number: int) -> None:
     """So many events, with positions."""
     for one in range(number):
         lab.report("a", f"{lab.one('SELECT count(*) FROM events')}-{one}")
-    lab.store.stamp_positions(10_000)
+    lab.store.events.stamp_positions(10_000)
 
 
 def publish(publisher: RedisPublisher) -> None:
@@ -142,7 +142,7 @@ def test_a_relay_that_slept_repeats_and_never_reorders(lab: Lab, server: Server,
         raise FailpointError("planted")
 
     with pytest.raises(FailpointError):
-        lab.store.publish_events(fall_asleep, batch=4, most_bytes=10**6)
+        lab.store.events.publish(fall_asleep, batch=4, most_bytes=10**6)
     publish(RedisPublisher(lab.store, bus))
     report(lab, 3)
     publish(RedisPublisher(lab.store, bus))
@@ -235,7 +235,7 @@ def test_the_stream_is_trimmed(database_url: str, server: Server, bus: RedisConn
         "INSERT INTO events (id, time, type, subject, data) SELECT gen_random_uuid(), now(), 't', 's', '{}'"
         " FROM generate_series(1, 300) RETURNING 1"
     )
-    lab.store.stamp_positions(1000)
+    lab.store.events.stamp_positions(1000)
     publish(RedisPublisher(lab.store, bus))
     kept = [int(message["position"]) for message in stream(server)]
     assert 50 <= len(kept) < 70
@@ -247,10 +247,10 @@ def test_a_batch_is_bounded_in_bytes_and_goes_on(lab: Lab, server: Server, bus: 
     """Large payloads travel in several batches; one that exceeds the bound by itself travels alone."""
     for number in range(5):
         lab.report("a", str(number), payload={"text": "x" * 200_000})
-    lab.store.stamp_positions(100)
+    lab.store.events.stamp_positions(100)
     publisher = RedisPublisher(lab.store, bus)
     sizes: list[int] = []
-    while size := lab.store.publish_events(publisher._send, batch=500, most_bytes=300_000):
+    while size := lab.store.events.publish(publisher._send, batch=500, most_bytes=300_000):
         sizes.append(size)
     assert len(sizes) >= 3
     assert first_seen(server) == stamped(lab)

@@ -42,7 +42,7 @@ def test_an_unchanged_output_keeps_the_heads_table(lab: Lab) -> None:
         lab.report("a", str(number))
         lab.settle()
         output = StagedOutput("b", "work", version, location={"format": "parquet", "paths": [f"b/data/{number}"]})
-        lab.store.publish_run(lab.start(), [output])
+        lab.store.runs.publish(lab.start(), [output])
         row = lab.rows("SELECT * FROM snapshots WHERE asset_id = 'b' ORDER BY sequence DESC LIMIT 1")[0]
         seen.append((row["location"]["paths"], row["table_version"], row["changed"]))
     assert seen == [(["b/data/0"], 0, True), (["b/data/0"], 0, False), (["b/data/2"], 1, True)]
@@ -54,7 +54,7 @@ def test_an_output_without_a_version_counts_as_changed(lab: Lab) -> None:
     for version in "12":
         lab.report("a", version)
         lab.settle()
-        lab.store.publish_run(lab.start(), [StagedOutput("b", "work", None)])
+        lab.store.runs.publish(lab.start(), [StagedOutput("b", "work", None)])
         assert lab.work() == ["c"]
 
 
@@ -67,8 +67,8 @@ def test_partition_keys_are_refused_for_now(lab: Lab) -> None:
     lab.report("a", "1")
     for ask in (
         lambda: lab.report("a", "2", partition_key="2013-01-01"),
-        lambda: lab.store.expire("b", partition_key="2013-01-01"),
-        lambda: lab.store.request_run("b", partition_key="2013-01-01"),
+        lambda: lab.store.operations.expire("b", partition_key="2013-01-01"),
+        lambda: lab.store.operations.request_run("b", partition_key="2013-01-01"),
     ):
         with pytest.raises(UsageError, match=r"'2013-01-01' is refused: partitions are not built yet"):
             ask()
@@ -102,7 +102,7 @@ def test_an_asset_that_moved_is_not_published_by_its_former_owner(lab: Lab) -> N
     run = lab.start()
     lab.apply(workflow("old", "a", outputs=["kept"]), workflow("new", "a", outputs=["moved"]))
     before = lab.head("moved")
-    assert lab.store.publish_run(run, [StagedOutput(one, "work", "late") for one in ("kept", "moved")]) == ["kept"]
+    assert lab.store.runs.publish(run, [StagedOutput(one, "work", "late") for one in ("kept", "moved")]) == ["kept"]
     assert lab.head("moved") == before
     assert lab.head("kept")["data_version"] == "late"
     assert lab.work() == ["new"]
@@ -253,8 +253,8 @@ def test_unknown_names_get_a_hint(lab: Lab) -> None:
         lab.report("sale")
     assert asset.value.hint == "did you mean 'sales'?"
     with pytest.raises(NotFoundError, match="there is no workflow 'order'"):
-        lab.store.pause("order")
+        lab.store.operations.pause("order")
     with pytest.raises(ConflictError, match="is a source and has no freshness"):
-        lab.store.expire("sales")
+        lab.store.operations.expire("sales")
     with pytest.raises(UsageError, match="allowed are"):
         lab.report("sales", payload={"much": "x" * 300_000})

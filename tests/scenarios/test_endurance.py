@@ -104,7 +104,7 @@ def test_an_asset_that_fails_for_days_is_tried_rarely(lab: Lab, every: timedelta
 def _next_report(lab: Lab) -> ClaimedRun | None:
     """New data arrives, and is looked at once; each is one transaction."""
     lab.report("a", lab.now.isoformat())
-    lab.store.absorb(100)
+    lab.store.evaluation.consume_inbox(100)
     lab.reconciler.run_once()
     return lab.claim()
 

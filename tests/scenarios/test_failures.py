@@ -51,7 +51,7 @@ def test_an_unreachable_engine_opens_no_breaker(lab: Lab) -> None:
     queued(lab, backoff={"baseMs": MINUTE, "maxMs": MINUTE, "budget": 1})
     for _ in range(10):
         run = lab.start()
-        lab.store.hand_back(run.id, run.attempt)
+        lab.store.runs.hand_back(run.id, run.attempt)
         lab.settle()
     assert lab.events("materializer.breaker.opened") == []
     assert lab.state("b")["failures"] == 0
@@ -127,7 +127,7 @@ def test_a_canceled_run_is_not_asked_for_again(lab: Lab) -> None:
     See docs/scenarios.md#scenario-19, docs/semantics.md#R5.3.
     """
     queued(lab)
-    assert lab.store.cancel(str(lab.runs("b")[0]["id"])) == "canceled"
+    assert lab.store.operations.cancel(str(lab.runs("b")[0]["id"])) == "canceled"
     assert lab.work() == []
     assert lab.reason("b") == "canceled"
     lab.advance(hours=3)
@@ -139,9 +139,9 @@ def test_a_canceled_run_is_not_asked_for_again(lab: Lab) -> None:
 def test_a_reset_lets_a_canceled_run_come_back(lab: Lab) -> None:
     """`reset` ends `canceled`, at once (docs/semantics.md#R5.3)."""
     queued(lab)
-    lab.store.cancel(str(lab.runs("b")[0]["id"]))
+    lab.store.operations.cancel(str(lab.runs("b")[0]["id"]))
     assert lab.work() == []
-    lab.store.reset("b")
+    lab.store.operations.reset("b")
     assert lab.work() == ["b"]
 
 
@@ -150,11 +150,11 @@ def test_a_running_run_is_canceled_through_its_worker(lab: Lab) -> None:
     queued(lab)
     run = lab.start()
     held = [{"id": run.id, "attempt": run.attempt}]
-    assert lab.store.renew_leases(held) == {(run.id, 1): False}
-    assert lab.store.cancel(run.id) == "running"
-    assert lab.store.renew_leases(held) == {(run.id, 1): True}
-    lab.store.cancel_running(run.id, run.attempt)
-    assert lab.store.renew_leases(held) == {}
+    assert lab.store.runs.renew_leases(held) == {(run.id, 1): False}
+    assert lab.store.operations.cancel(run.id) == "running"
+    assert lab.store.runs.renew_leases(held) == {(run.id, 1): True}
+    lab.store.runs.cancel(run.id, run.attempt)
+    assert lab.store.runs.renew_leases(held) == {}
     assert lab.work() == []
     assert lab.runs("b")[0]["status"] == "canceled"
     assert lab.rows("SELECT * FROM heads WHERE asset_id = 'b'") == []
@@ -164,9 +164,9 @@ def test_a_canceled_run_of_a_dead_worker_ends(lab: Lab) -> None:
     """Nobody has to live for a cancellation to take effect (docs/semantics.md#R5.3)."""
     queued(lab)
     run = lab.start()
-    lab.store.cancel(run.id)
+    lab.store.operations.cancel(run.id)
     lab.advance(seconds=16)
-    assert lab.store.rescue(10) == 1
+    assert lab.store.runs.rescue(10) == 1
     assert lab.runs("b")[0]["status"] == "canceled"
     assert lab.work() == []
     assert lab.reason("b") == "canceled"
@@ -176,8 +176,8 @@ def test_a_canceled_run_that_is_handed_back_ends(lab: Lab) -> None:
     """A worker that leaves does not bring a canceled run back into the queue (docs/semantics.md#R5.3)."""
     queued(lab)
     run = lab.start()
-    lab.store.cancel(run.id)
-    lab.store.hand_back(run.id, run.attempt)
+    lab.store.operations.cancel(run.id)
+    lab.store.runs.hand_back(run.id, run.attempt)
     assert lab.runs("b")[0]["status"] == "canceled"
     assert lab.work() == []
 
@@ -187,9 +187,9 @@ def test_canceling_what_is_over_or_unknown(lab: Lab) -> None:
     queued(lab)
     run = lab.start()
     lab.finish(run)
-    assert lab.store.cancel(run.id) == "succeeded"
+    assert lab.store.operations.cancel(run.id) == "succeeded"
     with pytest.raises(NotFoundError, match="freshline runs"):
-        lab.store.cancel("00000000-0000-7000-8000-000000000000")
+        lab.store.operations.cancel("00000000-0000-7000-8000-000000000000")
 
 
 def test_a_recovered_parent_rearms_its_child(lab: Lab) -> None:
@@ -208,8 +208,8 @@ def test_a_failed_run_publishes_nothing(lab: Lab) -> None:
     """Outputs that were staged before the failure stay invisible (docs/scenarios.md#scenario-20)."""
     queued(lab)
     run = lab.start()
-    lab.store.begin_step(run.id, run.attempt, "work", 1)
-    lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=[])
+    lab.store.runs.begin_step(run.id, run.attempt, "work", 1)
+    lab.store.runs.finish_step(run.id, run.attempt, "work", 1, outputs=[])
     lab.fail(run)
     assert lab.rows("SELECT * FROM snapshots WHERE asset_id = 'b'") == []
     assert [event["subject"] for event in lab.events("asset.produced")] == ["a"]
@@ -224,7 +224,7 @@ def test_a_poisonous_run_fails_after_five_workers(lab: Lab) -> None:
     for _ in range(5):
         lab.start()
         lab.advance(seconds=16)
-        assert lab.store.rescue(10) == 1
+        assert lab.store.runs.rescue(10) == 1
     [run] = lab.runs("b")
     assert (run["status"], run["error"]["code"], run["attempt"]) == ("failed", "poison", 5)
     assert lab.work() == []
@@ -239,10 +239,10 @@ def test_lost_leases_and_hand_backs_are_no_failures(lab: Lab) -> None:
     queued(lab)
     for _ in range(10):
         run = lab.start()
-        lab.store.hand_back(run.id, run.attempt)
+        lab.store.runs.hand_back(run.id, run.attempt)
     lab.start()
     lab.advance(seconds=16)
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
     assert lab.runs("b")[0]["crashed"] == [11]
     assert lab.work() == ["b"]
     assert lab.state("b")["failures"] == 0
@@ -259,8 +259,8 @@ def test_a_lease_that_was_lost_without_a_crash_is_no_step_towards_poison(lab: La
         run = lab.start()
         lab.advance(seconds=16)
         if rescued:
-            assert lab.store.rescue(10) == 1
-        lab.store.give_up(run.id, run.attempt)
+            assert lab.store.runs.rescue(10) == 1
+        lab.store.runs.give_up(run.id, run.attempt)
         [row] = lab.runs("b")
         assert (row["status"], row["attempt"], row["crashed"]) == ("queued", attempt, [])
 
@@ -273,7 +273,7 @@ def test_a_run_that_takes_spark_along_again_and_again_fails(lab: Lab) -> None:
     queued(lab)
     for _ in range(5):
         run = lab.start()
-        lab.store.hand_back(run.id, run.attempt, crashed=True)
+        lab.store.runs.hand_back(run.id, run.attempt, crashed=True)
     [row] = lab.runs("b")
     assert (row["status"], row["error"]["code"], row["attempt"]) == ("failed", "poison", 5)
 
@@ -284,9 +284,9 @@ def test_a_worker_that_comes_back_excuses_its_own_attempt_only(lab: Lab) -> None
     for _ in range(2):
         run = lab.start()
         lab.advance(seconds=16)
-        lab.store.rescue(10)
+        lab.store.runs.rescue(10)
     lab.start()
-    lab.store.give_up(run.id, 2)
+    lab.store.runs.give_up(run.id, 2)
     [row] = lab.runs("b")
     assert (row["status"], row["attempt"], row["crashed"]) == ("running", 3, [1])
 
@@ -382,9 +382,9 @@ def test_a_manual_run_ignores_holds_and_its_success_counts(lab: Lab) -> None:
     lab.fail(lab.start())
     lab.settle()
     assert len(lab.events("materializer.breaker.opened")) == 1
-    lab.store.pause("b")
+    lab.store.operations.pause("b")
     lab.report("a", "2")
-    run_id = lab.store.request_run("b", {"day": 3})
+    run_id = lab.store.operations.request_run("b", {"day": 3})
     lab.report("a", "3")
     lab.settle()
     run = lab.start()
@@ -393,7 +393,7 @@ def test_a_manual_run_ignores_holds_and_its_success_counts(lab: Lab) -> None:
     lab.finish(run)
     assert len(lab.events("materializer.breaker.closed")) == 1
     lab.settle()
-    lab.store.resume("b")
+    lab.store.operations.resume("b")
     assert lab.work() == ["b"]
     assert lab.reads("b")[-1] == {"a": "3"}
 
@@ -402,7 +402,7 @@ def test_a_manual_failure_is_not_counted(lab: Lab) -> None:
     """Manual runs neither cool a workflow down nor open its breaker (docs/semantics.md#R7.1)."""
     queued(lab)
     assert lab.work() == ["b"]
-    lab.store.request_run("b")
+    lab.store.operations.request_run("b")
     lab.fail(lab.start())
     assert lab.state("b")["failures"] == 0
 
@@ -412,10 +412,10 @@ def test_a_request_with_a_known_key_is_the_same_run(lab: Lab) -> None:
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.work()
-    first = lab.store.request_run("b", key="k")
-    assert lab.store.request_run("b", key="k") == first
+    first = lab.store.operations.request_run("b", key="k")
+    assert lab.store.operations.request_run("b", key="k") == first
     with pytest.raises(ConflictError, match="'k'"):
-        lab.store.request_run("c", key="k")
+        lab.store.operations.request_run("c", key="k")
     assert lab.work() == ["b"]
 
 
@@ -423,7 +423,7 @@ def test_a_manual_run_without_data_is_refused(lab: Lab) -> None:
     """An input that has no data yet is named, with what to do."""
     lab.apply(workflow("b", "a"))
     with pytest.raises(ConflictError, match="'a' has no data yet"):
-        lab.store.request_run("b")
+        lab.store.operations.request_run("b")
 
 
 def test_automatic_runs_wait_for_a_manual_one(lab: Lab) -> None:
@@ -434,7 +434,7 @@ def test_automatic_runs_wait_for_a_manual_one(lab: Lab) -> None:
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.work()
-    lab.store.request_run("b")
+    lab.store.operations.request_run("b")
     lab.report("a", "2")
     lab.settle()
     assert lab.reason("b") == "in-flight"
@@ -450,10 +450,10 @@ def test_a_reset_or_a_new_definition_closes_the_breaker(lab: Lab, how: str) -> N
     lab.settle()
     assert lab.reason("b") == "breaker-open"
     if how == "reset":
-        lab.store.reset("b")
+        lab.store.operations.reset("b")
     else:
         lab.apply(workflow("b", "a", backoff={"budget": 3}))
     assert lab.work() == ["b"]
     assert len(lab.events("materializer.breaker.closed")) == 1
-    lab.store.reset("b")
+    lab.store.operations.reset("b")
     assert len(lab.events("materializer.breaker.closed")) == 1

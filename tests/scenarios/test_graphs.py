@@ -153,7 +153,7 @@ def test_a_dead_branch_blocks_no_longer_than_the_wait(lab: Lab) -> None:
     assert lab.work() == ["b"]
     for _ in range(11):
         lab.advance(minutes=5)
-        lab.store.renew_leases([{"id": stuck.id, "attempt": stuck.attempt}])
+        lab.store.runs.renew_leases([{"id": stuck.id, "attempt": stuck.attempt}])
         assert lab.work() == []
     lab.advance(minutes=5)
     assert lab.work() == ["d"]
@@ -169,14 +169,14 @@ def test_a_pause_with_an_end_blocks_and_one_without_does_not(lab: Lab) -> None:
     See docs/semantics.md#R4.4.
     """
     settled(lab, *DIAMOND)
-    lab.store.pause("c", lab.now + timedelta(minutes=30))
+    lab.store.operations.pause("c", lab.now + timedelta(minutes=30))
     lab.report("a", "1")
     assert lab.work() == ["b"]
     assert lab.reason("d") == "waiting-for-upstream"
-    lab.store.pause("c")
+    lab.store.operations.pause("c")
     assert lab.work() == ["d"], "what ends the wait wakes the waiting one at once"
     assert lab.runs("d")[-1]["mixed"] is True
-    lab.store.resume("c")
+    lab.store.operations.resume("c")
     assert lab.work() == ["c", "d"]
 
 
@@ -351,6 +351,6 @@ def test_a_canceled_blocker_frees_its_waiters(lab: Lab) -> None:
     lab.finish(lab.start_of("b"))
     lab.settle()
     assert lab.reason("d") == "waiting-for-upstream"
-    lab.store.cancel(str(lab.runs("c")[-1]["id"]))
+    lab.store.operations.cancel(str(lab.runs("c")[-1]["id"]))
     assert lab.work() == ["d"]
     assert lab.runs("d")[-1]["mixed"] is True

@@ -49,15 +49,15 @@ def test_a_full_pool_holds_up_nobody_else(lab: Lab) -> None:
 
 def cancel(lab: Lab, run: ClaimedRun) -> None:
     """A user cancels it and the worker obeys."""
-    lab.store.cancel(run.id)
-    lab.store.cancel_running(run.id, run.attempt)
+    lab.store.operations.cancel(run.id)
+    lab.store.runs.cancel(run.id, run.attempt)
 
 
 def lose(lab: Lab, run: ClaimedRun) -> None:
     """Its worker died; somebody else may have it, and has, before it is failed as poison."""
     lab.advance(seconds=60)
     assert run.attempt == 1
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
 
 
 ENDS: dict[str, Callable[[Lab, ClaimedRun], None]] = {
@@ -65,7 +65,7 @@ ENDS: dict[str, Callable[[Lab, ClaimedRun], None]] = {
     "failed": lambda lab, run: lab.fail(run),
     "canceled": cancel,
     "lost": lose,
-    "handed back": lambda lab, run: lab.store.hand_back(run.id, run.attempt),
+    "handed back": lambda lab, run: lab.store.runs.hand_back(run.id, run.attempt),
 }
 
 
@@ -120,7 +120,7 @@ def test_a_pool_that_is_gone_still_limits_what_was_queued_in_it(lab: Lab) -> Non
     """A manual run of the old definition neither waits for ever nor exceeds the last limit."""
     lab.apply(pooled("b"), pools=ONE)
     lab.report("a")
-    run = lab.store.request_run("b")
+    run = lab.store.operations.request_run("b")
     lab.apply(workflow("b", "a"))
     claimed = lab.start()
     assert claimed.id == run
@@ -140,7 +140,7 @@ def test_max_concurrency_counts_all_partitions(lab: Lab) -> None:
         )
     first, _ = lab.start(), lab.start()
     assert lab.claim() is None
-    lab.store.fail_run(first.id, first.attempt, {"code": "job", "message": "boom"})
+    lab.store.runs.fail(first.id, first.attempt, {"code": "job", "message": "boom"})
     assert lab.claim() is not None
     assert lab.claim() is None
 

@@ -163,7 +163,7 @@ def test_a_user_may_expire_an_asset(lab: Lab) -> None:
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     lab.report("a", "1")
     lab.work()
-    lab.store.expire("b")
+    lab.store.operations.expire("b")
     assert lab.work() == ["b"]
     assert lab.runs("b")[-1]["trigger"]["expiry"]["reason"] == "manual"
     assert lab.work() == []
@@ -175,13 +175,13 @@ def test_an_apply_does_not_forget_a_manual_expiry(lab: Lab, fired: bool) -> None
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.work()
-    lab.store.pause("b")
-    lab.store.expire("b")
+    lab.store.operations.pause("b")
+    lab.store.operations.expire("b")
     if fired:
         lab.settle()
     lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "priority": 1}))
     lab.settle()
-    lab.store.resume("b")
+    lab.store.operations.resume("b")
     assert lab.work() == ["b"]
     assert lab.runs("b")[-1]["trigger"]["reason"] == "expired"
 
@@ -228,14 +228,14 @@ def test_an_edit_of_the_freshness_leaves_no_old_point_behind(lab: Lab) -> None:
     """
     lab.apply(workflow("b", freshness={"cadenceMs": HOUR}))
     lab.work()
-    lab.store.pause("b")
+    lab.store.operations.pause("b")
     lab.advance(hours=1)
     lab.settle()
     lab.apply(workflow("b", freshness={"ttlMs": 24 * HOUR}))
     lab.advance(hours=3)
     lab.settle()
     assert len(lab.events("asset.expired")) == 1
-    lab.store.resume("b")
+    lab.store.operations.resume("b")
     assert lab.work() == ["b"]
 
 
@@ -293,5 +293,5 @@ def test_a_wait_for_ancestors_survives_a_restart(lab: Lab) -> None:
     lab.settle()
     assert lab.reason("d") == "waiting-for-upstream"
     lab.advance(minutes=30)
-    lab.store.renew_leases([{"id": stuck.id, "attempt": stuck.attempt}])
+    lab.store.runs.renew_leases([{"id": stuck.id, "attempt": stuck.attempt}])
     assert lab.work() == ["d"]

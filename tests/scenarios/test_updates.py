@@ -145,7 +145,7 @@ def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
-    lab.store.pause("b")
+    lab.store.operations.pause("b")
     lab.settle()
     [queued] = lab.runs("b")
     assert (queued["status"], queued["cancel_reason"]) == ("canceled", "paused")
@@ -154,7 +154,7 @@ def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
         lab.report("a", version)
     assert lab.work() == []
     assert lab.forgotten() == 0
-    lab.store.resume("b")
+    lab.store.operations.resume("b")
     assert lab.work() == ["b"]
     assert lab.reads("b")[-1] == {"a": "4"}
     assert lab.work() == []
@@ -163,7 +163,7 @@ def test_a_pause_keeps_what_is_pending(lab: Lab) -> None:
 def test_a_pause_with_an_end_ends_by_itself(lab: Lab) -> None:
     """Nobody has to resume a pause that has an end, and it is looked at exactly then (docs/semantics.md#R8.3)."""
     lab.apply(workflow("b", "a"))
-    lab.store.pause("b", lab.now + timedelta(hours=1))
+    lab.store.operations.pause("b", lab.now + timedelta(hours=1))
     lab.report("a", "1")
     assert lab.work() == []
     lab.advance(minutes=59)
@@ -339,7 +339,7 @@ def test_a_run_that_was_begun_keeps_its_pins(lab: Lab) -> None:
     lab.report("a", "1")
     lab.settle()
     run = lab.start()
-    lab.store.hand_back(run.id, run.attempt)
+    lab.store.runs.hand_back(run.id, run.attempt)
     lab.report("a", "2")
     assert lab.work() == ["b", "b"]
     assert lab.reads("b") == [{"a": "1"}, {"a": "2"}]

@@ -20,15 +20,15 @@ from tests.store_harness import CODE, Lab, workflow
 
 ERROR = {"code": "job", "message": "boom"}
 WRITES: dict[str, Callable[[Lab, ClaimedRun], object]] = {
-    "begin_step": lambda lab, run: lab.store.begin_step(run.id, run.attempt, "work", 9),
-    "finish_step": lambda lab, run: lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=[]),
-    "append_logs": lambda lab, run: lab.store.append_logs(
+    "begin_step": lambda lab, run: lab.store.runs.begin_step(run.id, run.attempt, "work", 9),
+    "finish_step": lambda lab, run: lab.store.runs.finish_step(run.id, run.attempt, "work", 1, outputs=[]),
+    "append_logs": lambda lab, run: lab.store.runs.append_logs(
         run.id, run.attempt, [{"step_id": "work", "stream": "log", "text": "late"}], after=0
     ),
-    "publish_run": lambda lab, run: lab.store.publish_run(run, [StagedOutput("b", "work", "zombie")]),
-    "fail_run": lambda lab, run: lab.store.fail_run(run.id, run.attempt, ERROR),
-    "cancel_running": lambda lab, run: lab.store.cancel_running(run.id, run.attempt),
-    "hand_back": lambda lab, run: lab.store.hand_back(run.id, run.attempt),
+    "publish_run": lambda lab, run: lab.store.runs.publish(run, [StagedOutput("b", "work", "zombie")]),
+    "fail_run": lambda lab, run: lab.store.runs.fail(run.id, run.attempt, ERROR),
+    "cancel_running": lambda lab, run: lab.store.runs.cancel(run.id, run.attempt),
+    "hand_back": lambda lab, run: lab.store.runs.hand_back(run.id, run.attempt),
 }
 
 
@@ -55,7 +55,7 @@ def test_any_number_of_materializers_make_one_run(lab: Lab, count: int, rounds: 
             try:
                 for _ in range(6):
                     threading.Event().wait(pause.random() / 200)
-                    lab.store.absorb(pause.choice([1, 100]))
+                    lab.store.evaluation.consume_inbox(pause.choice([1, 100]))
                     reconciler.run_once()
             except Exception as error:  # noqa: BLE001 - the test fails on it
                 errors.append(error)
@@ -79,7 +79,7 @@ def test_any_number_of_workers_take_each_run_once(lab: Lab) -> None:
     lab.report("a", "1")
     lab.settle()
     for slug in slugs[:5]:
-        lab.store.request_run(slug)
+        lab.store.operations.request_run(slug)
     taken: list[str] = []
 
     def take() -> None:
@@ -110,9 +110,9 @@ def test_a_stale_attempt_changes_nothing(lab: Lab, write: str, taken_over: str) 
     lab.report("a", "1")
     lab.settle()
     stale = lab.start()
-    lab.store.begin_step(stale.id, stale.attempt, "work", 1)
+    lab.store.runs.begin_step(stale.id, stale.attempt, "work", 1)
     lab.advance(seconds=16)
-    assert lab.store.rescue(10) == 1
+    assert lab.store.runs.rescue(10) == 1
     if taken_over != "queued":
         owner = lab.start()
         assert (owner.id, owner.attempt) == (stale.id, stale.attempt + 1)
@@ -121,7 +121,7 @@ def test_a_stale_attempt_changes_nothing(lab: Lab, write: str, taken_over: str) 
     before = lab.everything()
     with pytest.raises(FencedError, match=f"attempt {stale.attempt} no longer owns run {stale.id}"):
         WRITES[write](lab, stale)
-    assert lab.store.renew_leases([{"id": stale.id, "attempt": stale.attempt}]) == {}
+    assert lab.store.runs.renew_leases([{"id": stale.id, "attempt": stale.attempt}]) == {}
     assert lab.everything() == before
     lab.work()
 
@@ -132,17 +132,19 @@ def test_a_new_attempt_goes_on_after_the_finished_steps(lab: Lab) -> None:
     lab.report("a", "1")
     lab.settle()
     first = lab.start()
-    lab.store.begin_step(first.id, 1, "work", 1)
-    lab.store.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")], metrics={"rowsOut": 7})
-    lab.store.begin_step(first.id, 1, "more", 1)
-    lab.store.renew_leases([{"id": first.id, "attempt": 1, "progress": {"step": "more"}}])
+    lab.store.runs.begin_step(first.id, 1, "work", 1)
+    lab.store.runs.finish_step(
+        first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")], metrics={"rowsOut": 7}
+    )
+    lab.store.runs.begin_step(first.id, 1, "more", 1)
+    lab.store.runs.renew_leases([{"id": first.id, "attempt": 1, "progress": {"step": "more"}}])
     lab.advance(seconds=16)
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
     assert lab.runs("b")[0]["progress"] is None, "what the lost attempt told is over"
     second = lab.start()
     assert second.finished_steps == {"work": FinishedStep(1, (StagedOutput("b", "work", "v1"),))}
-    lab.store.renew_leases([{"id": first.id, "attempt": 2, "progress": {"step": "more"}}])
-    lab.store.publish_run(second, list(second.finished_steps["work"].outputs), metrics={"more": {"rowsOut": 8}})
+    lab.store.runs.renew_leases([{"id": first.id, "attempt": 2, "progress": {"step": "more"}}])
+    lab.store.runs.publish(second, list(second.finished_steps["work"].outputs), metrics={"more": {"rowsOut": 8}})
     (ended,) = lab.runs("b")
     assert ended["result"]["metrics"] == {"work": {"rowsOut": 7}, "more": {"rowsOut": 8}}
     assert ended["progress"] is None
@@ -159,13 +161,13 @@ def test_a_new_attempt_learns_which_sessions_may_still_compute(lab: Lab) -> None
     first = lab.start()
     assert first.sessions == ()
     done, failed, lost = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
-    lab.store.begin_step(first.id, 1, "work", 1, session=done)
-    lab.store.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")])
-    lab.store.begin_step(first.id, 1, "more", 1, session=failed)
-    lab.store.finish_step(first.id, 1, "more", 1, error={"message": "lost"})
-    lab.store.begin_step(first.id, 1, "more", 2, session=lost)
+    lab.store.runs.begin_step(first.id, 1, "work", 1, session=done)
+    lab.store.runs.finish_step(first.id, 1, "work", 1, outputs=[StagedOutput("b", "work", "v1")])
+    lab.store.runs.begin_step(first.id, 1, "more", 1, session=failed)
+    lab.store.runs.finish_step(first.id, 1, "more", 1, error={"message": "lost"})
+    lab.store.runs.begin_step(first.id, 1, "more", 2, session=lost)
     lab.advance(seconds=16)
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
     assert set(lab.start().sessions) == {failed, lost}
 
 
@@ -177,13 +179,15 @@ def test_a_lease_lasts_as_long_as_it_is_renewed(lab: Lab) -> None:
     run = lab.start()
     for _ in range(5):
         lab.advance(seconds=14)
-        assert lab.store.renew_leases([{"id": run.id, "attempt": 1, "progress": {"done": 1}}]) == {(run.id, 1): False}
-        assert lab.store.rescue(10) == 0
+        assert lab.store.runs.renew_leases([{"id": run.id, "attempt": 1, "progress": {"done": 1}}]) == {
+            (run.id, 1): False
+        }
+        assert lab.store.runs.rescue(10) == 0
     assert lab.runs("b")[0]["progress"] == {"done": 1}
     lab.advance(seconds=15)
-    assert lab.store.rescue(10) == 0, "it ends after the lease, not with it"
+    assert lab.store.runs.rescue(10) == 0, "it ends after the lease, not with it"
     lab.advance(seconds=1)
-    assert lab.store.rescue(10) == 1
+    assert lab.store.runs.rescue(10) == 1
     assert lab.work() == ["b"]
 
 
@@ -241,7 +245,7 @@ def test_a_run_whose_code_is_gone_holds_up_nobody(lab: Lab, how: str) -> None:
     lab.report("a", "1")
     if how == "requested":
         assert lab.work() == ["b"]
-        lab.store.request_run("b")
+        lab.store.operations.request_run("b")
         lab.apply(workflow("b", "a"), code="code-2")
     else:
         lab.settle()
@@ -249,9 +253,9 @@ def test_a_run_whose_code_is_gone_holds_up_nobody(lab: Lab, how: str) -> None:
         lab.apply(workflow("b", "a"), code="code-2")
         if how == "lost":
             lab.advance(seconds=16)
-            lab.store.rescue(10)
+            lab.store.runs.rescue(10)
         else:
-            lab.store.hand_back(old.id, old.attempt)
+            lab.store.runs.hand_back(old.id, old.attempt)
     lab.settle()
     ended = lab.runs("b")[-2]
     assert (ended["status"], ended["cancel_reason"]) == ("canceled", "definition-changed")
@@ -280,13 +284,13 @@ def test_a_worker_that_takes_over_its_own_lost_run_keeps_it(lab: Lab) -> None:
     heart = Heart(lab.store)
     lost = heart.hold(lab.start(), time.monotonic())
     lab.advance(minutes=1)
-    assert lab.store.rescue(10) == 1
+    assert lab.store.runs.rescue(10) == 1
     owned = heart.hold(lab.start(), time.monotonic())
     assert (owned.run.id, owned.run.attempt) == (lost.run.id, 2)
     heart.run_once()
     assert (lost.stop_reason(), owned.stop_reason()) == ("lease-lost", None)
     heart.release(lost)
-    lab.store.cancel(owned.run.id)
+    lab.store.operations.cancel(owned.run.id)
     heart.run_once()
     assert owned.stop_reason() == "canceled", "it is still renewed, and hears what is asked of it"
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import psycopg
 import pytest
 from structlog.testing import capture_logs
 
 from freshline.services.reconciler import Reconciler
-from freshline.store.evaluation.evaluation import BatchError, Judge
+from freshline.store.evaluation.evaluation import Batch, BatchError
 from freshline.store.evaluation.load_state import Key
-from freshline.store.evaluation.write_decisions import Verdicts
 from tests.store_harness import Lab, workflow
 
 
 def claims(lab: Lab, reconciler: Reconciler) -> list[int]:
     """How many rows each attempt of one round took."""
     sizes: list[int] = []
-    real = lab.store.reconcile
+    real = lab.store.evaluation.batch
 
-    def counting(judge: Judge, *, batch: int, only: Sequence[Key] | None = None) -> Verdicts | None:
-        sizes.append(len(only) if only is not None else batch)
-        return real(judge, batch=batch, only=only)
+    def counting(size: int, *, only: Sequence[Key] | None = None) -> AbstractContextManager[Batch | None]:
+        sizes.append(len(only) if only is not None else size)
+        return real(size, only=only)
 
-    lab.store.reconcile = counting  # type: ignore[method-assign]
+    lab.store.evaluation.batch = counting  # type: ignore[method-assign]
     reconciler.run_once()
-    lab.store.reconcile = real  # type: ignore[method-assign]
+    lab.store.evaluation.batch = real  # type: ignore[method-assign]
     return sizes
 
 
@@ -34,7 +34,7 @@ def test_a_poisoned_row_is_found_by_halving(lab: Lab) -> None:
     """Eight workflows, one with a policy that cannot be read: seven run, and its decision says why."""
     lab.apply(*(workflow(f"w{number}", "a") for number in range(8)))
     lab.report("a", "1")
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
     lab.rows("""UPDATE workflows SET policy = policy || '{"unheard": 1}' WHERE slug = 'w3' RETURNING 1""")
     with capture_logs() as logs:
         sizes = claims(lab, lab.reconciler)
@@ -53,7 +53,7 @@ def test_a_row_that_cannot_be_written_is_found_by_halving(lab: Lab) -> None:
     """An error of the database while writing is treated the same."""
     lab.apply(*(workflow(f"w{number}", "a") for number in range(4)))
     lab.report("a", "1")
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
     _forbid(lab, "w2")
     lab.reconciler.run_once()
     assert lab.active() == ["w0", "w1", "w3"]
@@ -70,13 +70,10 @@ def test_a_batch_that_takes_too_long_is_halved(lab: Lab) -> None:
     """A statement timeout is the batch's size, not the connection's fault."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
 
-    def slow(*_: object) -> Verdicts:
+    with pytest.raises(BatchError) as caught, lab.store.evaluation.batch(10):
         raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
-
-    with pytest.raises(BatchError) as caught:
-        lab.store.reconcile(slow, batch=10)
     assert len(caught.value.keys) == 1
 
 
@@ -84,13 +81,10 @@ def test_trouble_with_the_connection_is_nobodys_fault(lab: Lab) -> None:
     """A lost connection or a lock marks no workflow as failed: the whole batch is tried again."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
 
-    def broken(*_: object) -> Verdicts:
+    with pytest.raises(psycopg.OperationalError), lab.store.evaluation.batch(10):
         raise psycopg.errors.DeadlockDetected("deadlock detected")
-
-    with pytest.raises(psycopg.OperationalError):
-        lab.store.reconcile(broken, batch=10)
     assert lab.one("SELECT count(*) FROM decisions") == 0
     assert lab.work() == ["b"]
 
@@ -115,10 +109,10 @@ def test_a_new_definition_is_seen_by_every_reconciler(lab: Lab) -> None:
     lab.apply(workflow("b", "a"), workflow("c", "a"), workflow("d", "b c"))
     lab.report("a", "1")
     lab.work()
-    assert lab.store._graph is not None
-    epoch = lab.store._graph.epoch
+    assert lab.store.evaluation._graph is not None
+    epoch = lab.store.evaluation._graph.epoch
     lab.apply(workflow("b", "a"), workflow("c", "a"), workflow("d", "b c"), workflow("e", "d"))
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
     other.run_once()
-    assert lab.store._graph.epoch == epoch + 1
+    assert lab.store.evaluation._graph.epoch == epoch + 1
     assert lab.active() == ["e"]

@@ -207,7 +207,7 @@ def test_the_sweeper_finds_what_was_forgotten(lab: Lab) -> None:
     """The safety net works: a consideration that is lost on purpose comes back, and the loss is told."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
     lab.rows("DELETE FROM considerations RETURNING 1")
     with capture_logs() as logs:
         Sweeper(lab.store).run_once()

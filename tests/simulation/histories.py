@@ -184,13 +184,13 @@ class Both:
         member = self.simulator.catalogue.by_slug[slug]
         verb = self.luck.choice(("pause", "resume", "resume", "reset", "expire"))
         if verb == "expire":
-            self.lab.store.expire(member.outputs[0])
+            self.lab.store.operations.expire(member.outputs[0])
             self.simulator.expire(member.outputs[0])
         elif verb == "pause":
             until = self.luck.choice((None, self.lab.later(seconds=50)))
-            self.lab.store.pause(slug, until)
+            self.lab.store.operations.pause(slug, until)
             self.simulator.pause(member.id, until)
         else:
-            getattr(self.lab.store, verb)(slug)
+            getattr(self.lab.store.operations, verb)(slug)
             getattr(self.simulator, verb)(member.id)
         return f"{verb} {slug}"

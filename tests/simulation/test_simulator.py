@@ -197,7 +197,7 @@ def test_a_world_from_stored_states_decides_the_same(seed: int, lab: Lab) -> Non
     for _ in range(25):
         both.step()
     with lab.database.reading() as connection:
-        graph = lab.store._graph
+        graph = lab.store.evaluation._graph
         assert graph is not None
         moment = read(connection, {(workflow_id, ""): 0 for workflow_id in graph.slugs})
     found = restore(Facts(moment.now, [(one.policy, one.state) for one in moment.loaded]), lab.settings)

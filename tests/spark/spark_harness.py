@@ -100,7 +100,7 @@ class Mill:
         except FencedError:
             raise
         except FreshlineError as error:
-            self.lab.store.fail_run(run.id, run.attempt, describe(error))
+            self.lab.store.runs.fail(run.id, run.attempt, describe(error))
             raise
 
     def work(self) -> list[str]:
@@ -116,13 +116,13 @@ class Mill:
 
     def run(self, slug: str, **trigger: Any) -> list[str]:
         """One run that a user asked for."""
-        self.lab.store.request_run(slug, **trigger)
+        self.lab.store.operations.request_run(slug, **trigger)
         return self.execute(self.lab.start_of(slug))
 
     def rows(self, asset_id: str, version: int | None = None) -> Rows:
         """The content of a version, by default of the head, as Spark reads it."""
         number = self.lab.head(asset_id)["sequence"] if version is None else version
-        pinned = self.lab.store.table_at(asset_id, "", number)
+        pinned = self.lab.store.runs.table_at(asset_id, "", number)
         with self.engine.step(self.lab.storage, {}, lambda _: None):
             return sorted((tuple(row) for row in self.engine.read(pinned).collect()), key=repr)
 

@@ -63,7 +63,9 @@ def feed(mill: Mill, *these: int) -> list[str]:
 
 def versions(mill: Mill, asset_id: str) -> list[int]:
     """The versions that the head's directories came with."""
-    return [number for number, _ in mill.lab.store.table_at(asset_id, "", mill.lab.head(asset_id)["sequence"]).parts]
+    return [
+        number for number, _ in mill.lab.store.runs.table_at(asset_id, "", mill.lab.head(asset_id)["sequence"]).parts
+    ]
 
 
 def doubled(*these: int) -> list[tuple[int, int]]:
@@ -112,7 +114,7 @@ def test_a_step_whose_output_was_rolled_back_reads_again_from_there(mill: Mill) 
     mill.lab.apply(pipe(numbers(COLLECT), step("doubled", TWICE, "numbers")))
     for n in (1, 2, 3):
         feed(mill, n)
-    mill.lab.store.rollback_table("doubled", 1)
+    mill.lab.store.tables.rollback("doubled", 1)
     feed(mill, 4)
     assert mill.rows("doubled") == doubled(1, 2, 3, 4)
 
@@ -127,7 +129,7 @@ def test_a_step_whose_input_was_rolled_back_takes_no_row_twice(mill: Mill) -> No
     )
     feed(mill, 1)
     feed(mill, 2)
-    mill.lab.store.rollback_table("copy", 1)
+    mill.lab.store.tables.rollback("copy", 1)
     feed(mill, 3)
     assert mill.rows("copy") == [(1,), (2,), (3,)]
     assert mill.rows("doubled") == doubled(1, 2, 3)
@@ -145,7 +147,7 @@ def test_an_attempt_that_goes_on_after_a_finished_step_reads_as_the_first_one(mi
         with pytest.raises(_Death):
             mill.execute(first)
     mill.lab.advance(seconds=60)
-    assert mill.lab.store.rescue(10) == 1
+    assert mill.lab.store.runs.rescue(10) == 1
     again = mill.lab.start_of("pipe")
     assert set(again.finished_steps) == {"numbers"}
     mill.execute(again)
@@ -185,7 +187,7 @@ def attempt_that_dies(mill: Mill, *, finished: bool, published: bool = False) ->
         mill.execute(run)
     assert list((mill.lab.warehouse / "doubled" / "data").glob(f"{run.id}-*/*.parquet"))
     mill.lab.advance(seconds=60)
-    assert mill.lab.store.rescue(10) == (0 if published else 1)
+    assert mill.lab.store.runs.rescue(10) == (0 if published else 1)
 
 
 def _dies(*_: Any) -> Any:
@@ -314,7 +316,7 @@ def test_what_was_made_from_lost_files_is_made_anew_with_them(mill: Mill) -> Non
             ],
         }
     )
-    mill.lab.store.request_run("pipe")
+    mill.lab.store.operations.request_run("pipe")
     first = mill.lab.start_of("pipe")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Execution, "_publish", _dies)
@@ -322,7 +324,7 @@ def test_what_was_made_from_lost_files_is_made_anew_with_them(mill: Mill) -> Non
             mill.execute(first)
     shutil.rmtree(next((mill.lab.warehouse / "roll" / "data").glob(f"{first.id}-*")))
     mill.lab.advance(seconds=60)
-    assert mill.lab.store.rescue(10) == 1
+    assert mill.lab.store.runs.rescue(10) == 1
     again = mill.lab.start_of("pipe")
     assert set(again.finished_steps) == {"roll", "copy"}
     mill.execute(again)

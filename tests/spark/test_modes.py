@@ -95,7 +95,7 @@ def test_an_increment_is_consumed_exactly_once_over_crashes(mill: Mill) -> None:
         mill.lab.settle()
         dead = mill.lab.start_of("doubled")  # this worker is never heard of again
         mill.lab.advance(seconds=60)
-        assert mill.lab.store.rescue(10) == 1
+        assert mill.lab.store.runs.rescue(10) == 1
         again = mill.lab.start_of("doubled")
         assert (again.id, again.attempt) == (dead.id, 2)
         mill.execute(again)
@@ -113,10 +113,10 @@ def test_two_changes_before_a_run_are_one_increment(mill: Mill) -> None:
         flow("doubled", job("doubled"), "numbers", **APPEND),
     )
     feed(mill, 1)
-    mill.lab.store.pause("doubled", None)
+    mill.lab.store.operations.pause("doubled", None)
     feed(mill, 2)
     feed(mill, 3)
-    mill.lab.store.resume("doubled")
+    mill.lab.store.operations.resume("doubled")
     assert mill.work() == ["doubled"]
     assert mill.rows("doubled") == [(1, 2), (2, 4), (3, 6)]
 
@@ -142,7 +142,7 @@ def test_sql_sees_only_new_rows_where_it_asks_for_them(mill: Mill) -> None:
     feed(mill, 2)
     assert mill.rows("doubled") == [(1, 2), (2, 4)]
     assert mill.snapshot("doubled")["base_version"] == 0
-    parts = mill.lab.store.table_at("doubled", "", mill.snapshot("doubled")["sequence"]).parts
+    parts = mill.lab.store.runs.table_at("doubled", "", mill.snapshot("doubled")["sequence"]).parts
     assert [version for version, _ in parts] == [0, 1]
 
 
@@ -159,7 +159,7 @@ def test_a_user_can_ask_for_everything_anew(mill: Mill) -> None:
     assert mill.snapshot("numbers")["base_version"] == mill.snapshot("numbers")["table_version"]
     mill.work()
     feed(mill, 3)
-    mill.lab.store.rollback_table("numbers", 1)
+    mill.lab.store.tables.rollback("numbers", 1)
     mill.work()
     assert mill.rows("merged") == [(2,), (3,)], "a merge keeps what is gone from its input"
     mill.run("merged", full_refresh=True)
@@ -272,7 +272,7 @@ def test_an_append_may_bring_a_column_but_no_other_type(mill: Mill) -> None:
     assert mill.rows("out") == [(1, None), (2, "x")]
     assert mill.snapshot("out")["difference"] == {"added": ["b string"], "rows": ["1 -> 2"], "columns": ["a"]}
     mill.lab.apply(flow("out", "SELECT '2' AS a", auto=None, **table))
-    mill.lab.store.request_run("out")
+    mill.lab.store.operations.request_run("out")
     with pytest.raises(JobError, match="column 'a' was int and is now string"):
         mill.execute(mill.lab.start_of("out"))
 
@@ -369,7 +369,7 @@ def test_a_head_that_moved_under_a_run_is_not_added_to(mill: Mill) -> None:
     feed(mill, 3, then=False)
     mill.lab.settle()
     run = mill.lab.start_of("numbers")
-    mill.lab.store.rollback_table("numbers", 1)
+    mill.lab.store.tables.rollback("numbers", 1)
     with pytest.raises(ConflictError, match="was moved to version 3 while the run worked on version 2"):
         mill.execute(run)
     assert mill.rows("numbers") == [(1,)]
@@ -383,7 +383,7 @@ def test_a_rolled_back_output_reads_its_inputs_again_from_there(mill: Mill) -> N
     )
     for n in (1, 2, 3):
         feed(mill, n)
-    mill.lab.store.rollback_table("doubled", 1)
+    mill.lab.store.tables.rollback("doubled", 1)
     assert mill.rows("doubled") == [(1, 2)]
     feed(mill, 4)
     assert mill.rows("doubled") == [(1, 2), (2, 4), (3, 6), (4, 8)]
@@ -394,7 +394,7 @@ def test_a_job_reads_another_version_that_is_kept(mill: Mill) -> None:
     mill.lab.apply(flow("numbers", job("numbers"), "source"), flow("change", job("change"), "numbers", auto=None))
     feed(mill, 1)
     feed(mill, 1, 2)
-    mill.lab.store.request_run("change")
+    mill.lab.store.operations.request_run("change")
     with pytest.raises(NotFoundError, match="version 0 of asset 'numbers' does not exist"):
         mill.execute(mill.lab.start_of("change"))
     feed(mill, 1, 2, 3, 4)

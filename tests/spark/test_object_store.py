@@ -143,7 +143,7 @@ def test_a_lost_log_is_written_anew(mill: Mill, objects: ObjectStore) -> None:
     log = objects.warehouse / "plain" / LOG
     for spoil in (lost, spoilt):
         spoil(log)
-        mill.lab.store.relog_table("plain", DeltaSync(mill.lab.storage).rebuild)
+        mill.lab.store.tables.rewrite_log("plain", DeltaSync(mill.lab.storage).rebuild)
         assert [read(mill, "plain", n) for n in range(4)] == [[(n,)] for n in range(4)]
     mill.run("plain", parameters={"n": 4})
     assert agree(mill, "plain") == 5

@@ -220,7 +220,7 @@ def test_every_version_of_every_mode_is_read(mill: Mill) -> None:
     for numbers in ([1, 2, 3], [4], [5, 6]):
         mill.lab.report("source", payload=numbers)
         mill.work()
-    mill.lab.store.rollback_table("numbers", 2)
-    mill.lab.store.rollback_table("split", 1)
+    mill.lab.store.tables.rollback("numbers", 2)
+    mill.lab.store.tables.rollback("split", 1)
     mill.work()
     assert [check(mill, asset) for asset in ("numbers", "merged", "split", "whole")] == [4, 4, 5, 4]

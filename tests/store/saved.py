@@ -33,7 +33,9 @@ class Saved:
     def restore(self) -> None:
         """Everything is as it was. Keys are not checked meanwhile: they were right."""
         self.lab.now = self.now
-        self.lab.store._graph = None  # it may have the number of an epoch that comes again with other definitions
+        self.lab.store.evaluation._graph = (
+            None  # it may have the number of an epoch that comes again with other definitions
+        )
         self._do(
             "SET session_replication_role = replica",
             *(f"DROP TABLE public.{name}" for name in self._partitions() if name not in self._known),

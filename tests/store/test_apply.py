@@ -37,7 +37,7 @@ def test_a_plan_says_what_apply_does(lab: Lab) -> None:
         workflow("e", "c"),
     )
     before = lab.everything()
-    plan = lab.store.plan(wanted)
+    plan = lab.store.apply.diff(wanted)
     assert lab.everything() == before, "a plan changes nothing"
     assert plan.as_json() == {
         "project": "lab",
@@ -54,7 +54,7 @@ def test_a_plan_says_what_apply_does(lab: Lab) -> None:
         "pools": [],
         "warnings": [],
     }
-    assert lab.store.apply(wanted) == plan
+    assert lab.store.apply.commit(wanted) == plan
     assert sorted(lab.work()) == ["b", "e"]
 
 
@@ -126,7 +126,7 @@ def test_queued_runs_of_unchanged_workflows_stay(lab: Lab) -> None:
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.settle()
-    asked = lab.store.request_run("b")
+    asked = lab.store.operations.request_run("b")
     lab.apply(workflow("b", "a", auto={"onUpstreamUpdate": True, "priority": 1}), workflow("c", "a"))
     assert lab.active() == ["b", "c"]
     lab.settle()

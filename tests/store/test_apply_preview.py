@@ -33,7 +33,7 @@ def lab(database_url: str) -> Iterator[Lab]:
 def announce(lab: Lab, *workflows: Definition, baseline: bool = False) -> Plan:
     """What `freshline apply` would show; it changes nothing."""
     before = lab.everything()
-    flood = lab.store.flood(project(*workflows), baseline=baseline)
+    flood = lab.store.apply.preview(project(*workflows), baseline=baseline)
     assert lab.everything() == before
     return flood
 
@@ -126,7 +126,7 @@ def test_a_part_of_it_is_on(old: Lab) -> None:
 def test_a_hold_stops_it_until_its_end(old: Lab) -> None:
     """What would be held is told with its reason and its end, and runs then."""
     held = chain(on="bcde", minIntervalMs=HOUR)
-    old.store.pause("d", old.later(hours=2))
+    old.store.operations.pause("d", old.later(hours=2))
     flood = announce(old, *held)
     assert [(one.member.slug, one.decision.reason, one.as_json()["until"]) for one in flood.held] == [
         ("c", "min-interval", old.later(hours=1).isoformat().replace("+00:00", "Z")),

@@ -87,11 +87,11 @@ def test_apply_tells_what_it_changed_in_bounded_words(lab: Lab) -> None:
 def test_a_repetition_that_changes_nothing_leaves_none(lab: Lab) -> None:
     """A report and a run with a key that is known, and a token that is revoked already."""
     changes: list[Callable[[], Any]] = [
-        lambda: lab.store.report("a", version="1", key="k"),
-        lambda: lab.store.request_run("b", key="r"),
-        lambda: lab.store.revoke_token("t"),
+        lambda: lab.store.operations.report("a", version="1", key="k"),
+        lambda: lab.store.operations.request_run("b", key="r"),
+        lambda: lab.store.tokens.revoke("t"),
     ]
-    lab.store.create_token("t", "read", b"x" * 32, lifetime_ms=1000)
+    lab.store.tokens.create("t", "read", b"x" * 32, lifetime_ms=1000)
     with acting(SOMEBODY):
         for change in changes * 2:
             change()

@@ -35,8 +35,8 @@ def test_each_class_has_its_share_of_a_batch(lab: Lab) -> None:
     _forget_a_change(lab)
     lab.advance(minutes=2)
     lab.report("events", "2")
-    lab.store.fire_timers(100)
-    lab.store.absorb(100)
+    lab.store.evaluation.fire_timers(100)
+    lab.store.evaluation.consume_inbox(100)
     lab.reconciler.run_once()
     assert [sum(slug.startswith(group) for slug in lab.active()) for group in "ets"] == [8, 2, 1]
 
@@ -45,7 +45,7 @@ def test_a_note_keeps_the_earlier_time_and_the_better_class(lab: Lab) -> None:
     """A workflow that a sweep has noted is evaluated with the events as soon as an event concerns it."""
     _forget_a_change(lab)
     lab.report("sweeps", "3")
-    lab.store.absorb(100)
+    lab.store.evaluation.consume_inbox(100)
     lab.reconciler.run_once()
     assert len(lab.active()) == BATCH
 
@@ -53,6 +53,6 @@ def test_a_note_keeps_the_earlier_time_and_the_better_class(lab: Lab) -> None:
 def _forget_a_change(lab: Lab) -> None:
     """Lose the considerations of a change, so that only the sweep finds it."""
     lab.report("sweeps", "2")
-    lab.store.absorb(100)
+    lab.store.evaluation.consume_inbox(100)
     lab.rows("DELETE FROM considerations RETURNING 1")
     Sweeper(lab.store).run_once()

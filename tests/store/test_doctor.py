@@ -77,8 +77,8 @@ def registered(**info: Any) -> Callable[[Lab], None]:
     """A materializer says this about itself."""
 
     def break_(lab: Lab) -> None:
-        word = {**lab.store.outline(), **info}
-        lab.store.register_worker(new_id(), "materializer", project=None, code_hash=None, info=word)
+        word = {**lab.store.evaluation.summary(), **info}
+        lab.store.processes.register(new_id(), "materializer", project=None, code_hash=None, info=word)
 
     return break_
 
@@ -94,7 +94,7 @@ def queued(lab: Lab) -> None:
     """A run waits; other queues are empty."""
     lab.report("a", "2")
     lab.settle()
-    lab.store.stamp_positions(1000)
+    lab.store.events.stamp_positions(1000)
 
 
 def overfull(lab: Lab) -> None:
@@ -123,7 +123,7 @@ def doubled(lab: Lab) -> None:
 def tidy(lab: Lab) -> None:
     """Timers and looks that came due meanwhile, as services do it all the time."""
     lab.work()
-    lab.store.stamp_positions(10_000)
+    lab.store.events.stamp_positions(10_000)
 
 
 UPDATE_A = """UPDATE workflow_partitions SET vector = jsonb_set(vector, '{a,sequence}', '9')
@@ -173,19 +173,25 @@ PLANTS = {
         "asset 'd' has an expiry timer (ttl), and no such freshness is promised",
     ),
     "consideration-late": Plant(
-        later(lambda lab: (lab.report("a", "2"), lab.store.absorb(10), lab.store.stamp_positions(10))),
+        later(
+            lambda lab: (
+                lab.report("a", "2"),
+                lab.store.evaluation.consume_inbox(10),
+                lab.store.events.stamp_positions(10),
+            )
+        ),
         "workflow 'b' should have been looked at 10 min ago",
     ),
     "consideration-retired": Plant(
         later(retire, tidy, sql(NOTE)), "the retired workflow 'old' is noted to be looked at for 10 min"
     ),
     "event-unabsorbed": Plant(
-        later(lambda lab: (lab.report("a", "2"), lab.store.stamp_positions(10))),
+        later(lambda lab: (lab.report("a", "2"), lab.store.events.stamp_positions(10))),
         "an event (changed) about asset 'a' was not looked at for 10 min",
     ),
     "timer-late": Plant(lambda lab: lab.advance(minutes=70), "the expiry timer of asset 'b' should have fired"),
     "lease-lost": Plant(
-        later(running, lambda lab: lab.store.stamp_positions(1000), lambda lab: lab.advance(seconds=20)),
+        later(running, lambda lab: lab.store.events.stamp_positions(1000), lambda lab: lab.advance(seconds=20)),
         "of workflow 'b' lost its worker 10 min ago and nobody freed it",
         frozenset({"run-unattended", "consideration-late"}),
     ),
@@ -193,7 +199,7 @@ PLANTS = {
         later(queued), "of workflow 'b' (project lab) has waited for 10 min; no worker could take it"
     ),
     "event-unstamped": Plant(
-        later(lambda lab: lab.store.cancel(lab.store.request_run("d"))),
+        later(lambda lab: lab.store.operations.cancel(lab.store.operations.request_run("d"))),
         "event workflow.run.queued of 'd' has had no position for 10 min",
         frozenset({"event-unabsorbed"}),
     ),
@@ -234,7 +240,9 @@ def wrong(seen: Examination) -> dict[str, Finding]:
 
 def test_a_healthy_store_is_told_to_be(lab: Lab) -> None:
     """Nothing is found where nothing is wrong, not even a note about clocks."""
-    lab.store.register_worker(new_id(), "materializer", project=None, code_hash=None, info=lab.store.outline())
+    lab.store.processes.register(
+        new_id(), "materializer", project=None, code_hash=None, info=lab.store.evaluation.summary()
+    )
     seen = examine(lab.store, 20)
     assert [one.check.id for one in seen.findings if one.count] == []
     assert [one.check for one in seen.findings] == list(checks.STORE_CHECKS)
@@ -305,7 +313,7 @@ def test_a_repaired_timer_is_the_one_that_was_lost(lab: Lab) -> None:
     before = lab.rows(query)
     lab.rows("DELETE FROM timers RETURNING 1")
     lab.advance(minutes=5)
-    lab.store.mend()
+    lab.store.doctor.repair()
     assert lab.rows(query) == before
 
 
@@ -319,7 +327,7 @@ def test_a_publication_beside_the_repair_sets_its_own_timers(lab: Lab) -> None:
     lab.settle()
     run = lab.start_of("b")
     lab.rows("DELETE FROM timers RETURNING 1")
-    mender = threading.Thread(target=lab.store.mend)
+    mender = threading.Thread(target=lab.store.doctor.repair)
 
     def meanwhile() -> None:
         mender.start()
@@ -338,14 +346,14 @@ def test_a_freshness_that_the_job_returned_is_no_fault(lab: Lab) -> None:
         lab.settle()
         run = lab.start_of(slug)
         outputs = [StagedOutput(slug, "work", f"{slug}:new", freshness=freshness)]
-        lab.store.begin_step(run.id, run.attempt, "work", 1)
-        lab.store.finish_step(run.id, run.attempt, "work", 1, outputs=outputs)
-        lab.store.publish_run(run, outputs)
+        lab.store.runs.begin_step(run.id, run.attempt, "work", 1)
+        lab.store.runs.finish_step(run.id, run.attempt, "work", 1, outputs=outputs)
+        lab.store.runs.publish(run, outputs)
     timers = lab.rows("SELECT asset_id, kind FROM timers WHERE asset_id IN ('b', 'd') ORDER BY asset_id")
     assert [(row["asset_id"], row["kind"]) for row in timers] == [("b", "overdue"), ("d", "expiry")]
     assert wrong(examine(lab.store, 20)) == {}
     before = lab.everything()
-    lab.store.mend()
+    lab.store.doctor.repair()
     assert lab.everything() == before
 
 
@@ -399,18 +407,18 @@ def test_a_word_of_before_the_apply_is_not_odd(lab: Lab) -> None:
 def test_materializers_with_one_database_say_the_same(lab: Lab) -> None:
     """Epoch, graph and heads of two processes agree, also after an apply, and the graph is read once per epoch."""
     other = type(lab.store)(lab.database, lab.settings)
-    assert lab.store.outline() == other.outline()
-    graph = other._graph
-    assert other.outline() == lab.store.outline()
-    assert other._graph is graph
-    before = other.outline()
+    assert lab.store.evaluation.summary() == other.evaluation.summary()
+    graph = other.evaluation._graph
+    assert other.evaluation.summary() == lab.store.evaluation.summary()
+    assert other.evaluation._graph is graph
+    before = other.evaluation.summary()
     lab.apply(*WORLD[:-1], workflow("old", "b"), pools={"p": 1})
-    assert lab.store.outline() == other.outline() != before
+    assert lab.store.evaluation.summary() == other.evaluation.summary() != before
 
 
 def test_notes_leave_it_healthy(lab: Lab) -> None:
     """A run that waits since this moment and a clock that is wrong are told, and nothing more."""
-    lab.store.request_run("d")
+    lab.store.operations.request_run("d")
     seen = examine(lab.store, 20)
     assert wrong(seen) == {}
     (note,) = [one for one in seen.findings if one.count]

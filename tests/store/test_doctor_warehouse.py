@@ -57,7 +57,7 @@ def age(directory: Path) -> None:
 def publish(lab: Lab, run: ClaimedRun, version: str = "b:1") -> Path:
     """The run writes a table and succeeds."""
     directory, location = stage(lab, run.id, run.attempt)
-    lab.store.publish_run(run, [StagedOutput("b", "work", version, location=location)])
+    lab.store.runs.publish(run, [StagedOutput("b", "work", version, location=location)])
     return directory
 
 
@@ -161,7 +161,7 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     lost, _ = stage(lab, run.id, 1)
     keep, _ = stage(lab, run.id, 2)  # of the attempt that goes on
     lab.advance(minutes=1)
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
     pruned, _ = stage(lab, new_id())
     young, _ = stage(lab, new_id())
     os.utime(young / "k=1")
@@ -175,7 +175,7 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     assert found(lab)["directory-unknown"].healthy
     assert Warehouse(lab.store).remove_leftovers() == 1
     assert [path.is_dir() for path in (before, lost, keep, pruned, young, foreign)] == [True] * 3 + [False, True, True]
-    lab.store.cancel(run.id)
+    lab.store.operations.cancel(run.id)
     assert Warehouse(lab.store).remove_leftovers() == 2
     assert [path.is_dir() for path in (before, lost, keep)] == [True, False, False]
     assert set(found(lab)) == {"directory-unknown"}
@@ -190,7 +190,7 @@ def test_data_that_failed_a_check_is_kept_for_a_while(lab: Lab) -> None:
         lab.settle()
         run = lab.start()
         directories[code], _ = stage(lab, run.id)
-        lab.store.fail_run(run.id, run.attempt, {"code": code, "message": "no"})
+        lab.store.runs.fail(run.id, run.attempt, {"code": code, "message": "no"})
     assert found(lab)["staging-leftover"].sentences[0].startswith(str(directories["job"]))
     assert Warehouse(lab.store).remove_leftovers() == 1
     assert [one.is_dir() for one in directories.values()] == [True, False]
@@ -218,11 +218,11 @@ def test_an_equal_output_takes_the_place_of_a_damaged_one(lab: Lab) -> None:
     before = head(lab)
     (before / "part-0.parquet").unlink()
     assert list(found(lab)) == ["head-files"]
-    lab.store.request_run("b")
+    lab.store.operations.request_run("b")
     run = lab.start()
     directory, location = stage(lab, run.id, run.attempt)
     damaged = {str(before.relative_to(lab.warehouse))}
-    lab.store.publish_run(run, [StagedOutput("b", "work", "b:1", location=location)], damaged=damaged)
+    lab.store.runs.publish(run, [StagedOutput("b", "work", "b:1", location=location)], damaged=damaged)
     assert head(lab) == directory
     assert found(lab) == {}
     versions = lab.rows("SELECT changed, table_version FROM snapshots WHERE asset_id = 'b' ORDER BY sequence")

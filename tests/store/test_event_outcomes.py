@@ -64,8 +64,8 @@ def last_run(lab: Lab, slug: str = "b") -> str:
 def expired(lab: Lab, asset_id: str = "b") -> str:
     """Expire the asset by hand; its event."""
     lab.advance(seconds=1)
-    lab.store.expire(asset_id)
-    lab.store.fire_timers(10)
+    lab.store.operations.expire(asset_id)
+    lab.store.evaluation.fire_timers(10)
     return str(lab.events("asset.expired")[-1]["id"])
 
 
@@ -140,7 +140,7 @@ class TestRead:
         elif reason == "expired":
             expired(lab)
         elif reason == "manual":
-            lab.store.request_run("b")
+            lab.store.operations.request_run("b")
         lab.work()
         found = fate(lab, event)
         assert (found["fate"], found["reason"], found["runId"]) == ("included", reason, last_run(lab))
@@ -188,13 +188,13 @@ class TestSuperseded:
     def test_a_change_that_nobody_read_before_the_next(self, lab: Lab) -> None:
         """The newer event is named, also while it is held itself."""
         began(lab, workflow("b", "a"))
-        lab.store.pause("b")
+        lab.store.operations.pause("b")
         older, newer = change(lab), change(lab)
         lab.settle()
         found = fate(lab, older)
         assert (found["fate"], found["runId"], found["supersededBy"]) == ("superseded", None, newer)
         assert told(lab, newer) == ("held", "paused")
-        lab.store.resume("b")
+        lab.store.operations.resume("b")
         lab.work()
         assert fate(lab, older)["runId"] == fate(lab, newer)["runId"] == last_run(lab)
         assert [told(lab, one) for one in (older, newer)] == [("superseded", None), ("triggered", "upstream-update")]
@@ -308,7 +308,7 @@ class TestIgnored:
         older, event = change(lab), change(lab)
         lab.settle()
         assert [told(lab, one) for one in (older, event)] == [("ignored", reason)] * 2
-        lab.store.request_run("b")
+        lab.store.operations.request_run("b")
         lab.work()
         assert told(lab, event) == ("included", "manual")
         assert told(lab, older) == ("ignored", reason)
@@ -319,7 +319,7 @@ class TestIgnored:
         event = change(lab, "1")
         lab.settle()
         assert told(lab, event) == ("ignored", "unchanged")
-        lab.store.request_run("b")
+        lab.store.operations.request_run("b")
         lab.work()
         assert told(lab, event) == ("ignored", "unchanged")
 
@@ -358,11 +358,11 @@ class TestIgnored:
     def test_what_was_accepted_as_fresh(self, lab: Lab) -> None:
         """`apply --baseline now` and `onMissing: false` take it as read."""
         began(lab, workflow("b", "a"))
-        lab.store.pause("b")
+        lab.store.operations.pause("b")
         event = change(lab)
         cautious = workflow("c", "a", auto={"onUpstreamUpdate": True, "onMissing": False})
         lab.apply(workflow("b", "a", entrypoint="jobs:other"), cautious, baseline=True)
-        lab.store.resume("b")
+        lab.store.operations.resume("b")
         assert lab.work() == []
         assert [told(lab, event, slug) for slug in ("b", "c")] == [("ignored", "baseline")] * 2
 
@@ -381,7 +381,7 @@ class TestPending:
         began(lab, workflow("b", "a"))
         event = change(lab)
         assert told(lab, event) == ("pending", "unabsorbed")
-        lab.store.absorb(10)
+        lab.store.evaluation.consume_inbox(10)
         assert told(lab, event) == ("pending", "due")
         lab.settle()
         assert told(lab, event) == ("triggered", "upstream-update")
@@ -389,14 +389,14 @@ class TestPending:
     def test_the_last_decision_may_be_about_an_older_change(self, lab: Lab) -> None:
         """A hold counts only for what it saw, also if both fall in one instant."""
         began(lab, workflow("b", "a"))
-        lab.store.pause("b")
+        lab.store.operations.pause("b")
         change(lab)
         lab.settle()
         at_once = str(lab.report("a")["eventId"])
-        lab.store.absorb(10)
+        lab.store.evaluation.consume_inbox(10)
         assert told(lab, at_once) == ("pending", "due")
         later = change(lab)
-        lab.store.absorb(10)
+        lab.store.evaluation.consume_inbox(10)
         assert told(lab, later) == ("pending", "due")
 
 
@@ -407,10 +407,10 @@ class TestExpired:
         """By the clock: pending, then its run."""
         began(lab, workflow("b", "a", freshness={"ttlMs": HOUR}))
         lab.advance(hours=1)
-        lab.store.fire_timers(10)
+        lab.store.evaluation.fire_timers(10)
         event = str(lab.events("asset.expired")[-1]["id"])
         assert told(lab, event) == ("pending", "unabsorbed")
-        lab.store.absorb(10)
+        lab.store.evaluation.consume_inbox(10)
         assert told(lab, event) == ("pending", "due")
         lab.settle()
         assert told(lab, event) == ("triggered", "expired")
@@ -435,14 +435,14 @@ class TestExpired:
     def test_is_superseded_by_a_later_expiry(self, lab: Lab) -> None:
         """Missed points collapse into one: the last one has the run (docs/semantics.md#R8.1)."""
         began(lab, workflow("b", "a", freshness={"cadenceMs": HOUR}))
-        lab.store.pause("b")
+        lab.store.operations.pause("b")
         for _ in range(2):
             lab.advance(hours=1)
             lab.settle()
         first, second = (str(one["id"]) for one in lab.events("asset.expired"))
         assert (fate(lab, first)["fate"], fate(lab, first)["supersededBy"]) == ("superseded", second)
         assert told(lab, second) == ("held", "paused")
-        lab.store.resume("b")
+        lab.store.operations.resume("b")
         lab.work()
         assert told(lab, second) == ("triggered", "expired")
         assert fate(lab, first)["runId"] == fate(lab, second)["runId"] == last_run(lab)
@@ -452,12 +452,12 @@ class TestExpired:
         """Until somebody runs it by hand (docs/semantics.md#R2.4)."""
         lab.apply(workflow("b", "a", auto=auto))
         lab.report("a", "1")
-        lab.store.request_run("b")
+        lab.store.operations.request_run("b")
         lab.work()
         event = expired(lab)
         lab.settle()
         assert told(lab, event) == ("ignored", reason)
-        lab.store.request_run("b")
+        lab.store.operations.request_run("b")
         lab.work()
         assert told(lab, event) == ("included", "manual")
 
@@ -473,7 +473,7 @@ class TestExpired:
     def test_the_clock_is_set_anew_without_data(self, lab: Lab) -> None:
         """`--baseline now` takes what is there as fresh."""
         began(lab, workflow("b", "a"))
-        lab.store.pause("b")
+        lab.store.operations.pause("b")
         event = expired(lab)
         lab.settle()
         assert told(lab, event) == ("held", "paused")
@@ -506,7 +506,7 @@ class TestAsking:
         """As in the listing."""
         began(lab, workflow("b", "a"))
         event = change(lab)
-        lab.store.stamp_positions(100)
+        lab.store.events.stamp_positions(100)
         position = lab.one("SELECT position FROM events WHERE id = %s", event)
         assert lab.store.reader.event(str(position))["id"] == event
 

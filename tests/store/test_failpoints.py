@@ -114,11 +114,11 @@ def repeat(act: Callable[[Scene], Any], scene: Scene) -> None:
 def converges(scene: Scene) -> None:
     """Whatever was in the way ends by itself: the next update reaches everybody once, and nothing is forgotten."""
     lab = scene.lab
-    lab.store.resume("b")
+    lab.store.operations.resume("b")
     lab.report("a", "final")
     for _ in range(3):
         lab.advance(minutes=20)
-        lab.store.rescue(10)
+        lab.store.runs.rescue(10)
         lab.work()
     assert lab.active() == []
     assert lab.state("b")["vector"]["a"]["dataVersion"] == "final"
@@ -225,7 +225,7 @@ def test_a_process_that_oversleeps_its_lease_is_harmless(theatre: Theatre, name:
         case.act(scene)
     if undone:
         assert scene.lab.everything() == before
-    scene.lab.store.rescue(10)
+    scene.lab.store.runs.rescue(10)
     repeat(case.act, scene)
     if scene.run is not None:
         converges(scene)

@@ -30,7 +30,7 @@ def forget(lab: Lab, batch: int = 100) -> int:
     """All pages; how many snapshots went."""
     forgotten, place = 0, BEGINNING
     while True:
-        page = lab.store.forget_snapshots(KEEP, batch, place)
+        page = lab.store.retention.forget_snapshots(KEEP, batch, place)
         forgotten += page.snapshots
         if page.next is None:
             return forgotten
@@ -71,8 +71,8 @@ def test_the_current_snapshot_stays_for_ever(lab: Lab) -> None:
     lab.advance(days=365)
     assert forget(lab) == 4
     assert kept(lab, "a") == kept(lab, "b") == [3]
-    lab.store.stamp_positions(1_000)
-    while any(lab.store.prune(KEEP, 100).rows.values()):
+    lab.store.events.stamp_positions(1_000)
+    while any(lab.store.retention.prune(KEEP, 100).rows.values()):
         pass
     assert len(lab.runs()) == 1
     assert lab.work() == [], "b is fresh"
@@ -118,14 +118,14 @@ def test_what_a_run_is_pinned_to_stays(lab: Lab) -> None:
 def test_the_first_change_that_was_not_read_stays(lab: Lab) -> None:
     """For how long a consumer is behind is counted from it, though it is paused for a year (docs/semantics.md#R4.5)."""
     report_daily(lab, 2)
-    lab.store.pause("b")
+    lab.store.operations.pause("b")
     report_daily(lab, 5)
     lab.advance(days=365)
     before = lab.store.reader.measures(10)["lags"]
     forget(lab)
     assert kept(lab, "a") == [3, 7]
     assert lab.store.reader.measures(10)["lags"] == before == [{"assetId": "b", "lag": 370 * 86_400.0}]
-    lab.store.resume("b")
+    lab.store.operations.resume("b")
     assert lab.work() == ["b"]
     forget(lab)
     assert kept(lab, "a") == [7]
@@ -133,7 +133,7 @@ def test_the_first_change_that_was_not_read_stays(lab: Lab) -> None:
 
 def test_a_consumer_that_never_ran_keeps_the_first_change(lab: Lab) -> None:
     """Nothing of it was read."""
-    lab.store.pause("b")
+    lab.store.operations.pause("b")
     report_daily(lab, 5)
     lab.advance(days=365)
     forget(lab)
@@ -149,9 +149,9 @@ def test_tables_that_are_kept_keep_their_snapshots(lab: Lab) -> None:
     assert forget(lab) == 2, "those of a"
     assert kept(lab, "b") == [1, 2, 3]
     lab.rows(TABLE, ONE_VERSION, "b")
-    lab.store.mark_versions("", 10)
+    lab.store.tables.mark_versions("", 10)
     lab.advance(hours=1)
-    assert len(lab.store.remove_versions(10)) == 2
+    assert len(lab.store.tables.remove_versions(10)) == 2
     assert forget(lab) == 0
     lab.advance(days=KEEP + 1)
     assert forget(lab) == 2
@@ -189,9 +189,9 @@ def test_a_place_is_where_the_next_page_begins(lab: Lab) -> None:
     """The last of the page before; None when there is no more."""
     report_daily(lab, 3)
     lab.advance(days=365)
-    page = lab.store.forget_snapshots(KEEP, 2)
+    page = lab.store.retention.forget_snapshots(KEEP, 2)
     assert isinstance(page.next, Place)
     assert page.next.at.startswith(f"{MONDAY.date()}"), page
-    assert lab.store.forget_snapshots(KEEP, 100, page.next).next is None
-    assert lab.store.forget_snapshots(KEEP, 100).next is None
+    assert lab.store.retention.forget_snapshots(KEEP, 100, page.next).next is None
+    assert lab.store.retention.forget_snapshots(KEEP, 100).next is None
     assert lab.now == MONDAY + timedelta(days=368)

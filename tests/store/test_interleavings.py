@@ -169,14 +169,14 @@ class Place:
         self.queued = self._scene("queued")
         self._before.restore()
         self.run = lab.start()
-        lab.store.begin_step(self.run.id, 1, "work", 1)
+        lab.store.runs.begin_step(self.run.id, 1, "work", 1)
         self.held = self._scene("held")
         self.run_id = self.run.id
 
     def _scene(self, name: str) -> Saved:
         """A change is noted, another one is not absorbed, a timer is due, and a lease, if any, is over."""
         self.lab.report("a", "3")
-        self.lab.store.absorb(10)
+        self.lab.store.evaluation.consume_inbox(10)
         self.lab.report("a", "4")
         self.lab.advance(hours=2)
         return Saved(self.lab, name)
@@ -190,24 +190,24 @@ class Place:
         assert run is not None
         key = key_of(lab, "b")
         own: dict[str, Act] = {
-            "append_logs": lambda: store.append_logs(run.id, 1, LINES, after=0),
+            "append_logs": lambda: store.runs.append_logs(run.id, 1, LINES, after=0),
             "apply": lambda: changed_world(Scene(lab)),
-            "begin_step": lambda: store.begin_step(run.id, 1, "more", 1),
-            "cancel": lambda: store.cancel(self.run_id),
-            "cancel_running": lambda: store.cancel_running(run.id, 1),
-            "claim_run": lambda: store.claim_run(lab.claimant(new_id())),
-            "fail_run": lambda: store.fail_run(run.id, 1, ERROR),
-            "finish_step": lambda: store.finish_step(run.id, 1, "work", 1, outputs=[]),
-            "give_up": lambda: store.give_up(run.id, 1),
-            "hand_back": lambda: store.hand_back(run.id, 1),
-            "mark_failed": lambda: store.mark_failed(key, "planted"),
-            "pause": lambda: store.pause("b"),
-            "publish_run": lambda: store.publish_run(run, tables(run)),
+            "begin_step": lambda: store.runs.begin_step(run.id, 1, "more", 1),
+            "cancel": lambda: store.operations.cancel(self.run_id),
+            "cancel_running": lambda: store.runs.cancel(run.id, 1),
+            "claim_run": lambda: store.runs.claim(lab.claimant(new_id())),
+            "fail_run": lambda: store.runs.fail(run.id, 1, ERROR),
+            "finish_step": lambda: store.runs.finish_step(run.id, 1, "work", 1, outputs=[]),
+            "give_up": lambda: store.runs.give_up(run.id, 1),
+            "hand_back": lambda: store.runs.hand_back(run.id, 1),
+            "mark_failed": lambda: store.evaluation.mark_failed(key, "planted"),
+            "pause": lambda: store.operations.pause("b"),
+            "publish_run": lambda: store.runs.publish(run, tables(run)),
             "reconcile": Reconciler(store).run_once,
-            "renew_leases": lambda: store.renew_leases([{"id": run.id, "attempt": 1}]),
+            "renew_leases": lambda: store.runs.renew_leases([{"id": run.id, "attempt": 1}]),
             "report": lambda: lab.report("a", "5"),
-            "request_run": lambda: store.request_run("b"),
-            "rescue": lambda: store.rescue(10),
+            "request_run": lambda: store.operations.request_run("b"),
+            "rescue": lambda: store.runs.rescue(10),
         }
         return own.get(name) or (lambda: CASES[name].act(Scene(lab)))
 

@@ -24,7 +24,7 @@ def test_little_motion_is_told_whole(database_url: str) -> None:
         lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("d", "c"), workflow("other", "x"))
         lab.report("a", "1")
         lab.report("x", "1")
-        lab.store.absorb(10)
+        lab.store.evaluation.consume_inbox(10)
         listed, calm = look(lab, "d", ["b", "c"])
         everything, _ = look(lab, "d", None)
         assert calm
@@ -46,13 +46,13 @@ def test_a_crowd_is_no_calm(database_url: str) -> None:
             workflow("join", "left right"),
             *(workflow(f"w{number:03}", "x") for number in range(FEW)),
         )
-        lab.store.absorb(1_000)
+        lab.store.evaluation.consume_inbox(1_000)
         for slug in ("a", "x"):
             lab.report(slug, "1")
-        lab.store.absorb(10)
+        lab.store.evaluation.consume_inbox(10)
         assert look(lab, "join", None)[1] is False
         reconciler = Reconciler(lab.store)
         reconciler.run_once()
-        assert lab.store._calm is False
+        assert lab.store.evaluation._calm is False
         lab.settle()
         assert len(lab.active()) == FEW + 2, "join waits for both"

@@ -117,19 +117,19 @@ def test_an_answer_that_is_lost_on_the_wire_is_looked_up(wired: tuple[Lab, Wire]
     assert (wire.lost, result["sequence"], result["duplicate"], result["movedHead"]) == (1, 1, False, True)
     assert lab.one("SELECT count(*) FROM snapshots") == 1
     wire.lose_answer_to(b"COMMIT")
-    run_id = lab.store.request_run("b")
+    run_id = lab.store.operations.request_run("b")
     assert (wire.lost, [str(run["id"]) for run in lab.runs("b")]) == (2, [run_id])
     run = lab.start()
     wire.lose_answer_to(b"COMMIT")
-    assert lab.store.publish_run(run, [StagedOutput("b", "work", "v1")]) == ["b"]
+    assert lab.store.runs.publish(run, [StagedOutput("b", "work", "v1")]) == ["b"]
     assert (wire.lost, lab.head("b")["sequence"]) == (3, 1)
-    lab.store.request_run("b")
+    lab.store.operations.request_run("b")
     run = lab.start()
     wire.lose_answer_to(b"COMMIT")
-    lab.store.hand_back(run.id, run.attempt)
+    lab.store.runs.hand_back(run.id, run.attempt)
     run = lab.start()
     wire.lose_answer_to(b"COMMIT")
-    lab.store.fail_run(run.id, run.attempt, {"code": "job", "message": "boom"})
+    lab.store.runs.fail(run.id, run.attempt, {"code": "job", "message": "boom"})
     assert (wire.lost, len(lab.events("workflow.run.failed"))) == (5, 1)
 
 
@@ -159,11 +159,11 @@ def test_lines_of_a_log_are_not_doubled(wired: tuple[Lab, Wire]) -> None:
     lab.settle()
     run = lab.start()
     lines = [{"step_id": "work", "stream": "log", "text": str(number)} for number in range(5)]
-    lab.store.append_logs(run.id, run.attempt, lines[:2], after=0)
+    lab.store.runs.append_logs(run.id, run.attempt, lines[:2], after=0)
     wire.lose_answer_to(b"COMMIT")
     with pytest.raises(LostConnectionError):
-        lab.store.append_logs(run.id, run.attempt, lines[2:4], after=2)
-    lab.store.append_logs(run.id, run.attempt, lines[2:], after=2)
+        lab.store.runs.append_logs(run.id, run.attempt, lines[2:4], after=2)
+    lab.store.runs.append_logs(run.id, run.attempt, lines[2:], after=2)
     assert [row["text"] for row in lab.rows("SELECT text FROM run_logs ORDER BY line")] == list("01234")
     assert [row["line"] for row in lab.rows("SELECT line FROM run_logs ORDER BY line")] == [1, 2, 3, 4, 5]
 
@@ -186,7 +186,7 @@ def test_idle_sessions_that_were_ended_trouble_nobody(lab: Lab, database_url: st
     with capture_logs() as logs:
         started = time.monotonic()
         for _ in range(6):
-            lab.store.absorb(10)
+            lab.store.evaluation.consume_inbox(10)
     assert time.monotonic() - started < 5
     assert [entry for entry in logs if entry["log_level"] != "debug"] == []
 
@@ -194,7 +194,7 @@ def test_idle_sessions_that_were_ended_trouble_nobody(lab: Lab, database_url: st
 def test_a_session_that_is_ended_for_idleness_is_a_lost_connection(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A materializer that slept in a decision tries again; the workflow is not blamed (docs/semantics.md#R11.3)."""
     lab.report("a", "1")
-    lab.store.absorb(10)
+    lab.store.evaluation.consume_inbox(10)
     read = load_state.read
 
     def slow(connection: Any, *more: Any) -> Any:

@@ -70,7 +70,7 @@ def catalogue(request: pytest.FixtureRequest, module_database_url: str) -> Itera
         with lab.database.connection() as connection:
             connection.execute("TRUNCATE projects, assets, workflows CASCADE")
             connection.execute("ALTER TABLE workflows ALTER id RESTART")
-            lab.store.prune(30, 1)  # makes partitions for the weeks to come
+            lab.store.retention.prune(30, 1)  # makes partitions for the weeks to come
             for statement in filter(str.strip, CATALOGUE.split(";")):
                 connection.execute(statement, {"count": request.param, "week": MONDAY + timedelta(days=8)})
             connection.execute("VACUUM ANALYZE")

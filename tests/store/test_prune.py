@@ -22,7 +22,7 @@ def tour(lab: Lab, batch: int) -> Iterator[Mapping[str, int]]:
     """What each page forgot."""
     place: Places | None = START
     while place is not None:
-        pruned = lab.store.prune(30, batch, place)
+        pruned = lab.store.retention.prune(30, batch, place)
         yield pruned.rows
         place = pruned.next
 
@@ -36,7 +36,7 @@ def test_old_history_goes_and_the_present_stays(database_url: str) -> None:
         lab.fail(lab.start())
         lab.advance(hours=1)
         assert lab.work() == ["b"]
-        lab.store.stamp_positions(1000)
+        lab.store.events.stamp_positions(1000)
         lab.now = MONDAY + timedelta(days=40)
         prune(lab)
         assert lab.one("SELECT count(*) FROM events") == 0
@@ -56,7 +56,7 @@ def test_the_last_decision_of_a_quiet_workflow_stays(database_url: str) -> None:
         lab.report("a", "2")
         lab.settle()
         lab.fail(lab.start())
-        lab.store.pause("b")
+        lab.store.operations.pause("b")
         lab.settle()
         before = {slug: lab.decision(slug) for slug in ("b", "c", "quiet")}
         assert lab.one("SELECT count(*) FROM decisions") > 6
@@ -76,7 +76,7 @@ def test_what_stays_is_passed_by_once_in_a_tour(database_url: str) -> None:
         for version in range(5):
             lab.report("a", str(version))
             lab.work()
-        lab.store.stamp_positions(1000)
+        lab.store.events.stamp_positions(1000)
         lab.now = MONDAY + timedelta(days=40)
         assert prune(lab, 5) == 3, "twelve last decisions, by five"
         assert lab.one("SELECT count(*) FROM decisions") == 12
@@ -95,10 +95,10 @@ def test_a_decision_that_was_found_again_lately_stays(database_url: str) -> None
         assert decision["count"] > 1
         lab.report("a", "1")
         lab.work()
-        lab.store.prune(30, 100)
+        lab.store.retention.prune(30, 100)
         assert lab.one("SELECT count(*) FROM decisions WHERE at < %s", MONDAY + timedelta(days=1)) == 1
         lab.now += timedelta(days=31)
-        lab.store.prune(30, 100)
+        lab.store.retention.prune(30, 100)
         assert [row["reason"] for row in lab.rows("SELECT reason FROM decisions")] == ["up-to-date"]
 
 
@@ -106,15 +106,15 @@ def test_event_partitions_are_made_ahead_and_dropped_whole(database_url: str) ->
     """There is a partition for each of the next four weeks; a week is dropped when the retention is over."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("b", "a"))
-        lab.store.prune(30, 100)
+        lab.store.retention.prune(30, 100)
         names = [row["name"] for row in lab.rows("SELECT relname AS name FROM pg_class WHERE relname LIKE %s", WEEKS)]
         assert len(names) == 4
         lab.now = MONDAY + timedelta(days=10)
         lab.report("a", "1")
         assert lab.one("SELECT count(*) FROM events_default") == 1  # the definition's, from before
-        lab.store.stamp_positions(1000)
+        lab.store.events.stamp_positions(1000)
         lab.now = MONDAY + timedelta(days=60)
-        lab.store.prune(30, 100)
+        lab.store.retention.prune(30, 100)
         assert lab.one("SELECT count(*) FROM events") == 0
         assert lab.one("SELECT to_regclass('events_week_2026_01_12')") is None
 

@@ -56,7 +56,7 @@ def test_everything_of_a_run_appears_at_once(lab: Lab) -> None:
     """Snapshots, heads, events, timers, vector and the run's end carry the same moment (docs/semantics.md#R9.1)."""
     run = running(lab)
     lab.advance(minutes=7)
-    assert lab.store.publish_run(run, outputs(), metrics={"seconds": 1}) == ["x", "y"]
+    assert lab.store.runs.publish(run, outputs(), metrics={"seconds": 1}) == ["x", "y"]
     moments = lab.rows("SELECT produced_at, expires_at FROM snapshots WHERE run_id = %s", run.id)
     assert [(row["produced_at"], row["expires_at"]) for row in moments] == [(lab.now, lab.now + timedelta(hours=1))] * 2
     assert {row["time"] for row in lab.events("asset.produced")[1:]} == {lab.now}
@@ -76,15 +76,15 @@ def test_everything_of_a_run_appears_at_once(lab: Lab) -> None:
 
 def test_the_produced_event_has_the_fields_of_the_design(lab: Lab) -> None:
     """Exactly these fields; parameters only if the workflow says so."""
-    lab.store.publish_run(running(lab), outputs())
+    lab.store.runs.publish(running(lab), outputs())
     events = {event["subject"]: event["data"] for event in lab.events("asset.produced")}
     assert set(events["x"]) == set(events["a"]) == PRODUCED
     assert events["x"]["workflowSlug"] == "w"
     assert (events["x"]["rows"], events["x"]["bytes"], events["x"]["payload"]) == (3, 10, {"of": "x"})
     assert events["x"]["freshness"] == {"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}
     assert events["a"]["workflowSlug"] is None
-    lab.store.request_run("w", {"secret": 1})
-    lab.store.publish_run(running(lab), outputs("v2"), publish_parameters=True)
+    lab.store.operations.request_run("w", {"secret": 1})
+    lab.store.runs.publish(running(lab), outputs("v2"), publish_parameters=True)
     assert lab.events("asset.produced")[-1]["data"]["parameters"] == {"secret": 1}
 
 
@@ -93,7 +93,7 @@ def test_the_produced_event_tells_the_checks(lab: Lab) -> None:
     passed = [{"check": f"c{n}", "severity": "error", "passed": True, "observed": n} for n in range(60)]
     warned = {"check": "w", "severity": "warn", "passed": False, "observed": {"count": 1}, "message": "one is wrong"}
     made = [StagedOutput("x", "work", "v1", checks=[*passed, warned]), StagedOutput("y", "work", "v1", checks=[])]
-    lab.store.publish_run(running(lab), made)
+    lab.store.runs.publish(running(lab), made)
     events = {event["subject"]: event["data"] for event in lab.events("asset.produced")}
     assert events["x"]["checks"] == [{k: v for k, v in warned.items() if k != "message"}, *passed[:49]]
     assert events["y"]["checks"] == []
@@ -105,14 +105,14 @@ def test_one_bad_output_publishes_none(lab: Lab) -> None:
     run, before = running(lab), lab.everything()
     bad = [*outputs()[1:], StagedOutput("y", "work", "v1", rows=2**70)]
     with pytest.raises(psycopg.DataError):
-        lab.store.publish_run(run, bad)
+        lab.store.runs.publish(run, bad)
     assert lab.everything() == before
     lab.fail(run)
 
 
 def test_an_output_of_nobody_is_not_published(lab: Lab) -> None:
     """What the workflow does not own is left out, without an error (docs/semantics.md#R10.2)."""
-    assert lab.store.publish_run(running(lab), [*outputs(), StagedOutput("stray", "work", "v")]) == ["x", "y"]
+    assert lab.store.runs.publish(running(lab), [*outputs(), StagedOutput("stray", "work", "v")]) == ["x", "y"]
     assert lab.rows("SELECT * FROM assets WHERE id = 'stray'") == []
 
 
@@ -123,8 +123,8 @@ def test_a_commit_whose_answer_got_lost_is_looked_up(lab: Lab) -> None:
     """
     run = running(lab)
     with failpoints.armed_with("publish_run:after", failpoints.drop):
-        assert sorted(lab.store.publish_run(run, outputs())) == ["x", "y"]
-    assert sorted(lab.store.publish_run(run, outputs())) == ["x", "y"]
+        assert sorted(lab.store.runs.publish(run, outputs())) == ["x", "y"]
+    assert sorted(lab.store.runs.publish(run, outputs())) == ["x", "y"]
     assert lab.head("x")["sequence"] == 1
 
 
@@ -132,15 +132,15 @@ def test_a_commit_that_never_came_is_an_error(lab: Lab) -> None:
     """The same loss before the commit is told, and trying again publishes once."""
     run = running(lab)
     with failpoints.armed_with("publish_run:before", failpoints.drop), pytest.raises(LostConnectionError):
-        lab.store.publish_run(run, outputs())
-    assert lab.store.publish_run(run, outputs()) == ["x", "y"]
+        lab.store.runs.publish(run, outputs())
+    assert lab.store.runs.publish(run, outputs()) == ["x", "y"]
     assert lab.head("x")["sequence"] == 1
 
 
 def test_freshness_that_the_job_returned_wins(lab: Lab) -> None:
     """`result.assets[].freshness` speaks for this production."""
     named = [StagedOutput("x", "work", "v1", freshness={"ttlMs": 60_000}), *outputs()[:1]]
-    lab.store.publish_run(running(lab), named)
+    lab.store.runs.publish(running(lab), named)
     due = {row["asset_id"]: row["due_at"] for row in lab.rows("SELECT * FROM timers WHERE kind = 'expiry'")}
     assert due == {"x": lab.now + timedelta(minutes=1), "y": lab.now + timedelta(hours=1)}
     told = {event["subject"]: event["data"]["freshness"] for event in lab.events("asset.produced")}
@@ -149,18 +149,18 @@ def test_freshness_that_the_job_returned_wins(lab: Lab) -> None:
 
 def test_a_job_without_freshness_has_no_clock(lab: Lab) -> None:
     """A production by a definition without any freshness removes the clocks of the one before."""
-    lab.store.publish_run(running(lab), outputs())
+    lab.store.runs.publish(running(lab), outputs())
     lab.apply(workflow("w", "a", outputs=["x", "y"]))
     assert lab.rows("SELECT * FROM timers") == []
     lab.report("a", "2")
-    lab.store.publish_run(running(lab), outputs("v2"))
+    lab.store.runs.publish(running(lab), outputs("v2"))
     assert lab.rows("SELECT * FROM timers") == []
 
 
 def test_publishing_touches_no_consideration(lab: Lab) -> None:
     """It only appends; the absorber notes who has to look (docs/semantics.md#R9.2)."""
     run = running(lab)
-    lab.store.publish_run(run, outputs())
+    lab.store.runs.publish(run, outputs())
     assert lab.rows("SELECT * FROM considerations") == []
     kinds = lab.rows("SELECT kind, count(*) AS count FROM inbox GROUP BY kind ORDER BY kind")
     assert kinds == [{"kind": "changed", "count": 2}, {"kind": "ended", "count": 1}]
@@ -168,11 +168,11 @@ def test_publishing_touches_no_consideration(lab: Lab) -> None:
 
 def test_logs_are_numbered_and_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines keep their order over calls and attempts, up to the limit of a run."""
-    monkeypatch.setattr("freshline.store.runs.steps.MOST_LOG_LINES", 5)
+    monkeypatch.setattr("freshline.store.runs.runs.MOST_LOG_LINES", 5)
     run = running(lab)
     for part in range(3):
         lines = [{"step_id": "work", "stream": "stdout", "text": f"{part}.{line}"} for line in range(2)]
-        lab.store.append_logs(run.id, run.attempt, lines, after=2 * part)
+        lab.store.runs.append_logs(run.id, run.attempt, lines, after=2 * part)
     found = lab.rows("SELECT line, text FROM run_logs ORDER BY line")
     assert [(row["line"], row["text"]) for row in found] == [
         (1, "0.0"),

@@ -13,13 +13,11 @@ import pytest
 
 from freshline import failpoints
 from freshline.errors import FencedError
-from freshline.graph import Graph
 from freshline.model.run import ClaimedRun, StagedOutput
-from freshline.services.reconciler import judge
+from freshline.services.reconciler import evaluate
 from freshline.store.apply import write
-from freshline.store.evaluation import evaluation, load_state
-from freshline.store.evaluation.load_state import Moment
-from freshline.store.evaluation.write_decisions import Verdicts
+from freshline.store.evaluation import load_state, timers
+from freshline.store.evaluation.load_state import BatchState
 from freshline.store.runs import finish as ending
 from tests.store_harness import Lab, laboratory, workflow
 from tests.waiting import wait_until
@@ -110,7 +108,7 @@ def stage(database_url: str) -> Iterator[Stage]:
 def noted(stage: Stage) -> None:
     """A consideration of b is due."""
     stage.lab.report("a", "2")
-    stage.lab.store.absorb(10)
+    stage.lab.store.evaluation.consume_inbox(10)
 
 
 def running(stage: Stage) -> ClaimedRun:
@@ -130,7 +128,7 @@ def test_an_update_between_claim_and_read_is_read(stage: Stage, monkeypatch: pyt
     lab, read = stage.lab, load_state.read
     noted(stage)
 
-    def late(*arguments: Any) -> Moment:
+    def late(*arguments: Any) -> BatchState:
         lab.report("a", "3")
         return read(*arguments)
 
@@ -148,11 +146,11 @@ def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: 
     noted(stage)
     absorbed: list[Future[int]] = []
 
-    def early(*arguments: Any) -> Moment:
+    def early(*arguments: Any) -> BatchState:
         moment = read(*arguments)
         if not absorbed:
             lab.report("a", "3")
-            absorbed.append(stage.begin(lambda: lab.store.absorb(10)))
+            absorbed.append(stage.begin(lambda: lab.store.evaluation.consume_inbox(10)))
             stage.until_blocked(absorbed[0])
         return moment
 
@@ -168,16 +166,16 @@ def test_an_update_is_not_lost_to_a_decision_that_finds_nothing(stage: Stage, mo
     """docs/semantics.md#R6.2, the planted bug: a decision on old heads must not delete the note of a newer event."""
     lab, read = stage.lab, load_state.read
     key = lab.one("SELECT id FROM workflows WHERE slug = 'b'")
-    lab.store.resume("b")
-    lab.store.absorb(10)
+    lab.store.operations.resume("b")
+    lab.store.evaluation.consume_inbox(10)
     assert lab.one("SELECT count(*) FROM considerations WHERE workflow_id = %s", key) == 1
     absorbed: list[Future[int]] = []
 
-    def early(*arguments: Any) -> Moment:
+    def early(*arguments: Any) -> BatchState:
         moment = read(*arguments)
         if not absorbed:
             lab.report("a", "2")
-            absorbed.append(stage.begin(lambda: lab.store.absorb(10)))
+            absorbed.append(stage.begin(lambda: lab.store.evaluation.consume_inbox(10)))
             wait_until(lambda: absorbed[0].done() or lab.one("SELECT count(*) FROM pg_locks WHERE NOT granted"))
         return moment
 
@@ -193,7 +191,7 @@ def test_an_update_while_a_decision_commits_is_not_lost(stage: Stage) -> None:
     noted(stage)
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
         stage.lab.report("a", "3")
-        absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
+        absorbing = stage.begin(lambda: stage.lab.store.evaluation.consume_inbox(10))
         stage.until_blocked(absorbing)
     assert absorbing.result(PATIENCE_S) == 1
     assert stage.lab.one("SELECT count(*) FROM considerations") == 1
@@ -205,8 +203,8 @@ def test_a_row_that_is_being_noted_is_left_for_later(stage: Stage) -> None:
     """Absorb against reconcile: a reconciler does not wait for a note that is being written."""
     noted(stage)
     stage.lab.report("a", "3")
-    with stage.uncommitted("absorb", lambda: stage.lab.store.absorb(10)):
-        assert stage.lab.store.reconcile(_no_judge, batch=10) is None
+    with stage.uncommitted("absorb", lambda: stage.lab.store.evaluation.consume_inbox(10)):
+        assert nothing_due(stage)
     stage.lab.settle()
     assert stage.lab.reads("b")[-1] == {"a": "3"}
 
@@ -222,10 +220,10 @@ def test_an_unchanged_input_is_not_lost_to_a_decision(stage: Stage) -> None:
     stage.lab.report("y", "1")
     assert stage.lab.work() == ["r"]
     stage.lab.report("x", "2")
-    stage.lab.store.absorb(10)
+    stage.lab.store.evaluation.consume_inbox(10)
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
         stage.lab.report("y", "1")
-        absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
+        absorbing = stage.begin(lambda: stage.lab.store.evaluation.consume_inbox(10))
         stage.until_blocked(absorbing)
     absorbing.result(PATIENCE_S)
     assert stage.lab.work() == ["r"]
@@ -235,19 +233,21 @@ def test_two_reconcilers_never_decide_the_same(stage: Stage) -> None:
     """SKIP LOCKED: the second one takes what is left, or nothing."""
     noted(stage)
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
-        assert stage.lab.store.reconcile(_no_judge, batch=10) is None
-        stage.lab.store.resume("c")
-        stage.lab.store.absorb(10)
-        verdicts = stage.lab.store.reconcile(lambda graph, moment: judge(graph, moment, stage.lab.settings), batch=10)
-        assert verdicts is not None
-        assert len(verdicts.done) + len(verdicts.holds) == 1
+        assert nothing_due(stage)
+        stage.lab.store.operations.resume("c")
+        stage.lab.store.evaluation.consume_inbox(10)
+        with stage.lab.store.evaluation.batch(10) as batch:
+            assert batch is not None
+            decisions = evaluate(batch.graph, batch.state, stage.lab.settings)
+            batch.write(decisions)
+        assert len(decisions.done) + len(decisions.holds) == 1
     assert stage.lab.active() == ["b"]
 
 
 def test_a_moved_asset_waits_for_its_publisher(stage: Stage) -> None:
     """Publish against apply: what is being published is published whole, then the owner changes."""
     run = running(stage)
-    with stage.uncommitted("publish_run", lambda: stage.lab.store.publish_run(run, output())) as publishing:
+    with stage.uncommitted("publish_run", lambda: stage.lab.store.runs.publish(run, output())) as publishing:
         moving = stage.begin(lambda: stage.lab.apply(workflow("n", "a", outputs=["b"]), workflow("c", "b")))
         stage.until_blocked(moving)
     assert publishing.result() == ["b"]
@@ -264,7 +264,7 @@ def test_a_publisher_finds_that_its_asset_moved(stage: Stage) -> None:
     run = running(stage)
     moved = (workflow("n", "a", outputs=["b"]), workflow("c", "b"))
     with stage.uncommitted("apply", lambda: stage.lab.apply(*moved)):
-        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+        publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
     assert publishing.result(PATIENCE_S) == []
     assert stage.lab.head("b")["sequence"] == 1
@@ -276,7 +276,7 @@ def test_a_publisher_uses_the_freshness_that_was_just_applied(stage: Stage) -> N
     run = running(stage)
     edited = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
     with stage.uncommitted("apply", lambda: stage.lab.apply(*edited)):
-        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+        publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
     assert publishing.result(PATIENCE_S) == ["b"]
     assert stage.lab.one("SELECT due_at FROM timers") == stage.lab.now + timedelta(hours=1)
@@ -298,8 +298,8 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
         gate()
         return record(*arguments, **more)
 
-    monkeypatch.setattr("freshline.store.runs.steps.record_success", slow)
-    with stage.held_in(gate, lambda: stage.lab.store.publish_run(run, output())):
+    monkeypatch.setattr("freshline.store.runs.runs.record_success", slow)
+    with stage.held_in(gate, lambda: stage.lab.store.runs.publish(run, output())):
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", entrypoint="jobs:x"), workflow("c", "b")))
         stage.until_blocked(applying)
     assert applying.result(PATIENCE_S).changed == ["b"]
@@ -313,14 +313,14 @@ def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     timed = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
     stage.lab.apply(*timed)
     stage.lab.advance(hours=2)
-    gate, fire = Gate(), evaluation._fire
+    gate, fire = Gate(), timers._fire
 
     def slow(*arguments: Any) -> Any:
         gate()
         return fire(*arguments)
 
-    monkeypatch.setattr(evaluation, "_fire", slow)
-    with stage.held_in(gate, lambda: stage.lab.store.fire_timers(10)) as firing:
+    monkeypatch.setattr(timers, "_fire", slow)
+    with stage.held_in(gate, lambda: stage.lab.store.evaluation.fire_timers(10)) as firing:
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", freshness={"ttlMs": 3 * HOUR}), timed[1]))
         stage.until_blocked(applying)
     assert firing.result() == 1
@@ -335,8 +335,8 @@ def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     both = [workflow(slug, "a") for slug in "bd"]
     stage.lab.apply(*both, workflow("c", "b"))
     stage.lab.work()
-    stage.lab.store.resume("d")
-    stage.lab.store.absorb(10)
+    stage.lab.store.operations.resume("d")
+    stage.lab.store.evaluation.consume_inbox(10)
     stage.lab.report("a", "2")
     gate, save = Gate(), write._save_workflows
 
@@ -347,7 +347,7 @@ def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     monkeypatch.setattr(write, "_save_workflows", slow)
     changed = [workflow(slug, "a", auto={"onUpstreamUpdate": True, "priority": 1}) for slug in "bd"]
     with stage.held_in(gate, lambda: stage.lab.apply(*changed, workflow("c", "b"))):
-        absorbing = stage.begin(lambda: stage.lab.store.absorb(10))
+        absorbing = stage.begin(lambda: stage.lab.store.evaluation.consume_inbox(10))
         stage.until_blocked(absorbing)
     assert absorbing.result(PATIENCE_S) == 1
     assert sorted(stage.lab.work()) == ["b", "c", "d"]
@@ -370,7 +370,7 @@ def test_nobody_decides_on_definitions_that_are_being_changed(stage: Stage) -> N
     noted(stage)
     changed = (workflow("b", "a", entrypoint="jobs:other"), workflow("c", "b"))
     with stage.uncommitted("apply", lambda: stage.lab.apply(*changed)):
-        assert stage.lab.store.reconcile(_no_judge, batch=10) is None
+        assert nothing_due(stage)
     stage.lab.settle()
     assert stage.lab.runs("b")[-1]["version"] == 2
 
@@ -382,12 +382,12 @@ def test_a_pause_ends_the_run_that_was_just_decided(stage: Stage) -> None:
     """
     noted(stage)
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
-        pausing = stage.begin(lambda: stage.lab.store.pause("b"))
+        pausing = stage.begin(lambda: stage.lab.store.operations.pause("b"))
         stage.until_blocked(pausing)
     pausing.result(PATIENCE_S)
     assert stage.lab.work() == []
     assert stage.lab.runs("b")[-1]["cancel_reason"] == "paused"
-    stage.lab.store.resume("b")
+    stage.lab.store.operations.resume("b")
 
 
 def test_a_pause_and_an_apply_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,21 +403,21 @@ def test_a_pause_and_an_apply_do_not_deadlock(stage: Stage, monkeypatch: pytest.
     monkeypatch.setattr(write, "_save_workflows", slow)
     changed = (workflow("b", "a", entrypoint="jobs:other"), workflow("c", "b"))
     with stage.held_in(gate, lambda: stage.lab.apply(*changed)):
-        pausing = stage.begin(lambda: stage.lab.store.pause("b"))
+        pausing = stage.begin(lambda: stage.lab.store.operations.pause("b"))
         stage.until_blocked(pausing)
     pausing.result(PATIENCE_S)
     stage.lab.settle()
     assert stage.lab.reason("b") == "paused"
-    stage.lab.store.resume("b")
+    stage.lab.store.operations.resume("b")
 
 
 def test_a_run_that_is_being_published_is_not_rescued(stage: Stage) -> None:
     """Publish against rescue, the lease is over: the publisher has the row, so it wins."""
     run = running(stage)
     stage.lab.advance(minutes=1)
-    with stage.uncommitted("publish_run", lambda: stage.lab.store.publish_run(run, output())):
-        assert stage.lab.store.rescue(10) == 0
-    assert stage.lab.store.rescue(10) == 0
+    with stage.uncommitted("publish_run", lambda: stage.lab.store.runs.publish(run, output())):
+        assert stage.lab.store.runs.rescue(10) == 0
+    assert stage.lab.store.runs.rescue(10) == 0
     assert stage.lab.runs("b")[-1]["status"] == "succeeded"
 
 
@@ -425,8 +425,8 @@ def test_a_run_that_is_being_rescued_is_not_published(stage: Stage) -> None:
     """Publish against rescue: the rescuer has the row, so the publisher is fenced and another attempt goes on."""
     run = running(stage)
     stage.lab.advance(minutes=1)
-    with stage.uncommitted("rescue", lambda: stage.lab.store.rescue(10)):
-        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+    with stage.uncommitted("rescue", lambda: stage.lab.store.runs.rescue(10)):
+        publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
     with pytest.raises(FencedError):
         publishing.result(PATIENCE_S)
@@ -439,13 +439,13 @@ def test_a_renewal_and_a_rescue_exclude_each_other(stage: Stage) -> None:
     run = running(stage)
     held = [{"id": run.id, "attempt": run.attempt}]
     stage.lab.advance(minutes=1)
-    with stage.uncommitted("renew_leases", lambda: stage.lab.store.renew_leases(held)) as renewing:
-        assert stage.lab.store.rescue(10) == 0
+    with stage.uncommitted("renew_leases", lambda: stage.lab.store.runs.renew_leases(held)) as renewing:
+        assert stage.lab.store.runs.rescue(10) == 0
     assert renewing.result() == {(run.id, run.attempt): False}
-    assert stage.lab.store.rescue(10) == 0
+    assert stage.lab.store.runs.rescue(10) == 0
     stage.lab.advance(minutes=1)
-    with stage.uncommitted("rescue", lambda: stage.lab.store.rescue(10)):
-        late = stage.begin(lambda: stage.lab.store.renew_leases(held))
+    with stage.uncommitted("rescue", lambda: stage.lab.store.runs.rescue(10)):
+        late = stage.begin(lambda: stage.lab.store.runs.renew_leases(held))
         stage.until_blocked(late)
     assert late.result(PATIENCE_S) == {}
     stage.lab.work()
@@ -457,14 +457,14 @@ def test_a_cancellation_meets_a_claim(stage: Stage) -> None:
     stage.lab.settle()
     run_id = str(stage.lab.runs("b")[-1]["id"])
     with stage.uncommitted("claim_run", stage.lab.claim) as claiming:
-        canceling = stage.begin(lambda: stage.lab.store.cancel(run_id))
+        canceling = stage.begin(lambda: stage.lab.store.operations.cancel(run_id))
         stage.until_blocked(canceling)
     assert canceling.result(PATIENCE_S) == "running"
     run = claiming.result()
     assert run is not None
-    assert stage.lab.store.renew_leases([{"id": run_id, "attempt": run.attempt}]) == {(run_id, run.attempt): True}
-    stage.lab.store.cancel_running(run_id, run.attempt)
-    stage.lab.store.reset("b")
+    assert stage.lab.store.runs.renew_leases([{"id": run_id, "attempt": run.attempt}]) == {(run_id, run.attempt): True}
+    stage.lab.store.runs.cancel(run_id, run.attempt)
+    stage.lab.store.operations.reset("b")
 
 
 def test_a_run_that_is_being_canceled_is_not_claimed(stage: Stage) -> None:
@@ -472,10 +472,10 @@ def test_a_run_that_is_being_canceled_is_not_claimed(stage: Stage) -> None:
     noted(stage)
     stage.lab.settle()
     run_id = str(stage.lab.runs("b")[-1]["id"])
-    with stage.uncommitted("cancel", lambda: stage.lab.store.cancel(run_id)):
+    with stage.uncommitted("cancel", lambda: stage.lab.store.operations.cancel(run_id)):
         assert stage.lab.claim() is None
     assert stage.lab.claim() is None
-    stage.lab.store.reset("b")
+    stage.lab.store.operations.reset("b")
 
 
 def test_a_queued_run_that_starts_is_not_renewed(stage: Stage) -> None:
@@ -486,7 +486,7 @@ def test_a_queued_run_that_starts_is_not_renewed(stage: Stage) -> None:
     noted(stage)
     stage.lab.settle()
     stage.lab.report("a", "3")
-    stage.lab.store.absorb(10)
+    stage.lab.store.evaluation.consume_inbox(10)
     with stage.uncommitted("claim_run", stage.lab.claim) as claiming:
         reconciling = stage.begin(stage.lab.reconciler.run_once)
         stage.until_blocked(reconciling)
@@ -506,8 +506,8 @@ def test_an_expiry_that_fires_during_a_publication_is_over(stage: Stage) -> None
     stage.lab.apply(*timed)
     run = running(stage)
     stage.lab.advance(hours=2)
-    with stage.uncommitted("fire_timers", lambda: stage.lab.store.fire_timers(10)):
-        publishing = stage.begin(lambda: stage.lab.store.publish_run(run, output()))
+    with stage.uncommitted("fire_timers", lambda: stage.lab.store.evaluation.fire_timers(10)):
+        publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
     publishing.result(PATIENCE_S)
     assert stage.lab.work() == ["c"]
@@ -536,8 +536,8 @@ def test_two_first_reports_at_once(stage: Stage, key: str | None) -> None:
 
 def test_two_requests_with_one_key_are_one_run(stage: Stage) -> None:
     """Request against request: the second one waits and returns the first one's run."""
-    with stage.uncommitted("request_run", lambda: stage.lab.store.request_run("b", key="k")) as first:
-        second = stage.begin(lambda: stage.lab.store.request_run("b", key="k"))
+    with stage.uncommitted("request_run", lambda: stage.lab.store.operations.request_run("b", key="k")) as first:
+        second = stage.begin(lambda: stage.lab.store.operations.request_run("b", key="k"))
         stage.until_blocked(second)
     assert second.result(PATIENCE_S) == first.result()
 
@@ -557,7 +557,7 @@ def test_absorbers_with_the_same_consumers_do_not_deadlock(stage: Stage) -> None
 
     def absorb() -> int:
         begin.wait()
-        return sum(iter(lambda: stage.lab.store.absorb(1), 0))
+        return sum(iter(lambda: stage.lab.store.evaluation.consume_inbox(1), 0))
 
     assert sum(future.result(60) for future in [stage.begin(absorb) for _ in range(4)]) == 24
     assert stage.lab.one("SELECT count(*) FROM considerations") == len(slugs) + 1
@@ -573,19 +573,21 @@ def test_relays_stamp_each_event_once(stage: Stage) -> None:
     def stamp() -> None:
         begin.wait()
         for _ in range(30):
-            stage.lab.store.stamp_positions(3)
+            stage.lab.store.events.stamp_positions(3)
             rows = stage.lab.rows("SELECT id::text, position FROM events WHERE position IS NOT NULL")
             for row in rows:
                 assert seen.setdefault(row["id"], row["position"]) == row["position"]
 
     for future in [stage.begin(stamp) for _ in range(4)]:
         future.result(60)
-    while stage.lab.store.stamp_positions(100):
+    while stage.lab.store.events.stamp_positions(100):
         pass
     positions = [row["position"] for row in stage.lab.rows("SELECT position FROM events")]
     assert len(set(positions)) == len(positions)
     assert None not in positions
 
 
-def _no_judge(_graph: Graph, _moment: Moment) -> Verdicts:
-    raise AssertionError("there was nothing to decide")
+def nothing_due(stage: Stage) -> bool:
+    """Return whether a reconciler finds nothing to claim now."""
+    with stage.lab.store.evaluation.batch(10) as batch:
+        return batch is None

@@ -37,7 +37,7 @@ def publish(lab: Lab, run: ClaimedRun, **how: Any) -> Path:
     (directory / "part-0.parquet").write_bytes(b"rows")
     location = layout.seal(lab.storage, name)
     version = how.pop("version", f"{run.slug}:{run.id}")
-    lab.store.publish_run(run, [StagedOutput(run.slug, "work", version, location=location, **how)])
+    lab.store.runs.publish(run, [StagedOutput(run.slug, "work", version, location=location, **how)])
     return directory
 
 
@@ -67,7 +67,7 @@ def test_versions_beyond_count_and_age_are_removed(lab: Lab) -> None:
     assert [path.exists() for path in made] == [False, False, False, True, True]
     assert lab.store.reader.snapshot("b", 1)["goneAt"] is not None
     with pytest.raises(ConflictError, match="is not kept any more"):
-        lab.store.rollback_table("b", 1)
+        lab.store.tables.rollback("b", 1)
 
 
 def test_a_declaration_says_how_long(lab: Lab) -> None:
@@ -111,7 +111,7 @@ def test_marked_files_stay_for_a_while(lab: Lab) -> None:
 def test_what_a_run_is_pinned_to_is_kept(lab: Lab) -> None:
     """A run that waits, or works, reads the version that it was given, whatever came since."""
     first = change(lab)
-    lab.store.request_run("c")
+    lab.store.operations.request_run("c")
     others = [change(lab) for _ in range(4)]
     lab.advance(days=2)
     vacuum(lab)
@@ -125,14 +125,14 @@ def test_what_a_run_is_pinned_to_is_kept(lab: Lab) -> None:
 def test_what_a_run_was_pinned_to_meanwhile_is_spared(lab: Lab) -> None:
     """A decision that read the head before the version was marked commits after it: the second phase sees its pin."""
     first = change(lab)
-    run = lab.store.request_run("c")
+    run = lab.store.operations.request_run("c")
     pins = lab.one("SELECT pins FROM runs WHERE id = %s", run)
-    lab.store.cancel(run)
+    lab.store.operations.cancel(run)
     for _ in range(4):
         change(lab)
     lab.advance(days=2)
     Vacuum(lab.store).run_once()
-    late = lab.store.request_run("c")
+    late = lab.store.operations.request_run("c")
     lab.rows("UPDATE runs SET pins = %s WHERE id = %s RETURNING 1", json.dumps(pins), late)
     lab.advance(minutes=11)
     assert clean(lab.store, lab.storage, 10) == 2
@@ -157,7 +157,7 @@ def test_a_directory_that_another_version_shares_stays(lab: Lab) -> None:
     """A rollback names the directories of the version that it goes back to: they are not that version's alone."""
     first = change(lab)
     change(lab)
-    lab.store.rollback_table("b", 1)
+    lab.store.tables.rollback("b", 1)
     lab.settle()
     lab.advance(days=2)
     lab.rows(
@@ -176,7 +176,7 @@ def test_leftovers_of_a_crash_between_the_phases_are_found(lab: Lab) -> None:
     lab.advance(days=2)
     Vacuum(lab.store).run_once()
     lab.advance(minutes=11)
-    assert len(lab.store.remove_versions(10)) == 2  # and here the process dies
+    assert len(lab.store.tables.remove_versions(10)) == 2  # and here the process dies
     for path in made:
         age(path)
     assert Warehouse(lab.store).remove_leftovers() == 2

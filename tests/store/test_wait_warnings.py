@@ -34,7 +34,7 @@ def short(slug: str, inputs: str, **more: Any) -> dict[str, Any]:
 def run(lab: Lab, slug: str, *, minutes: float, times: int = 1) -> None:
     """Manual runs that take so long."""
     for _ in range(times):
-        lab.store.request_run(slug)
+        lab.store.operations.request_run(slug)
         claimed = lab.start_of(slug)
         lab.advance(minutes=minutes)
         lab.finish(claimed)
@@ -42,7 +42,7 @@ def run(lab: Lab, slug: str, *, minutes: float, times: int = 1) -> None:
 
 def warnings(lab: Lab, *workflows: dict[str, Any]) -> list[str]:
     """What `freshline apply` would warn of."""
-    return lab.store.plan(project(*workflows)).warnings
+    return lab.store.apply.diff(project(*workflows)).warnings
 
 
 def test_the_warning_names_both_and_what_to_do(lab: Lab) -> None:
@@ -110,7 +110,7 @@ def test_an_ancestor_of_another_project_counts(lab: Lab) -> None:
     lab.report("a", "1")
     run(lab, "b", minutes=3)
     mine = project(short("f", "a b"), name="other")
-    assert "workflow 'f' waits" in lab.store.plan(mine).warnings[0]
+    assert "workflow 'f' waits" in lab.store.apply.diff(mine).warnings[0]
 
 
 def test_an_edge_that_is_only_proposed_counts(lab: Lab) -> None:

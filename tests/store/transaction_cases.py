@@ -74,7 +74,7 @@ def reported(scene: Scene) -> None:
 def noted(scene: Scene) -> None:
     """A consideration is due."""
     reported(scene)
-    scene.lab.store.absorb(10)
+    scene.lab.store.evaluation.consume_inbox(10)
 
 
 def queued(scene: Scene) -> None:
@@ -87,14 +87,14 @@ def running(scene: Scene) -> None:
     """A worker holds a run and works on its step."""
     queued(scene)
     scene.run = scene.lab.start()
-    scene.lab.store.begin_step(scene.run.id, 1, "work", 1)
+    scene.lab.store.runs.begin_step(scene.run.id, 1, "work", 1)
     scene.lab.advance(seconds=5)
 
 
 def canceling(scene: Scene) -> None:
     """A user wants the running run to end."""
     running(scene)
-    scene.lab.store.cancel(scene.held.id)
+    scene.lab.store.operations.cancel(scene.held.id)
 
 
 def lost(scene: Scene) -> None:
@@ -113,7 +113,7 @@ def failed(scene: Scene) -> None:
 def paused(scene: Scene) -> None:
     """An update waits for the end of a pause."""
     idle(scene)
-    scene.lab.store.pause("b")
+    scene.lab.store.operations.pause("b")
     scene.lab.report("a", "2")
     scene.lab.settle()
 
@@ -139,7 +139,7 @@ def timerless(scene: Scene) -> None:
 def positioned(scene: Scene) -> None:
     """Events have positions and were not published."""
     idle(scene)
-    scene.lab.store.stamp_positions(1000)
+    scene.lab.store.events.stamp_positions(1000)
 
 
 def aged(scene: Scene) -> None:
@@ -185,19 +185,19 @@ def superfluous(scene: Scene) -> None:
 def marked(scene: Scene) -> None:
     """The first version of b was marked an hour ago."""
     superfluous(scene)
-    scene.lab.store.mark_versions("", 10)
+    scene.lab.store.tables.mark_versions("", 10)
     scene.lab.advance(hours=1)
 
 
 def register(scene: Scene) -> None:
     """A process shows itself."""
-    scene.lab.store.register_worker(scene.ids[0], "worker", project="lab", code_hash=None, info={})
+    scene.lab.store.processes.register(scene.ids[0], "worker", project="lab", code_hash=None, info={})
 
 
 def make_token(scene: Scene) -> None:
     """Somebody may use the API."""
     digest = hashlib.sha256(scene.ids[0].encode()).digest()
-    scene.lab.store.create_token("ci", "read", digest, lifetime_ms=HOUR)
+    scene.lab.store.tokens.create("ci", "read", digest, lifetime_ms=HOUR)
 
 
 def tokened(scene: Scene) -> None:
@@ -208,7 +208,7 @@ def tokened(scene: Scene) -> None:
 def add_hook(scene: Scene) -> None:
     """Somebody wants to be told."""
     hook = Webhook("hook", "https://hooks.example/", b"x" * 32, id=scene.ids[0])
-    scene.lab.store.add_webhook(hook, key="k", after=0)
+    scene.lab.store.webhooks.add(hook, key="k", after=0)
 
 
 def hooked(scene: Scene) -> None:
@@ -220,12 +220,12 @@ def hooked(scene: Scene) -> None:
 def hushed(scene: Scene) -> None:
     """It is paused."""
     hooked(scene)
-    scene.lab.store.pause_webhook("hook")
+    scene.lab.store.webhooks.pause("hook")
 
 
 def claim_hook(scene: Scene) -> Batch | None:
     """A deliverer takes its turn."""
-    return scene.lab.store.claim_webhook(lease_ms=60_000)
+    return scene.lab.store.deliveries.claim(lease_ms=60_000)
 
 
 def claimed(scene: Scene) -> None:
@@ -243,7 +243,7 @@ def record(scene: Scene, *, final: bool = False) -> None:
     (hook,) = scene.lab.rows("SELECT id::text, url FROM webhooks")
     letter = Letter(event["position"], event["id"], event["time"], event)
     batch = Batch(hook["id"], "hook", "cloudevents", hook["url"], b"", claim=1, letters=(letter, letter))
-    scene.lab.store.record_deliveries(batch, [Outcome(letter, "planted", final=final)])
+    scene.lab.store.deliveries.record(batch, [Outcome(letter, "planted", final=final)])
 
 
 def died(scene: Scene) -> None:
@@ -255,7 +255,7 @@ def died(scene: Scene) -> None:
 def remove_hook(scene: Scene) -> None:
     """A second time finds it gone."""
     with suppress(NotFoundError):
-        scene.lab.store.remove_webhook("hook")
+        scene.lab.store.webhooks.remove("hook")
 
 
 def key_of(lab: Lab, slug: str) -> tuple[int, str]:
@@ -280,15 +280,17 @@ CASES = {
         died,
     ),
     "pause_webhook": Case(
-        lambda s: s.lab.store.pause_webhook("hook"),
+        lambda s: s.lab.store.webhooks.pause("hook"),
         lambda s: s.count("webhooks WHERE paused_at IS NOT NULL") == 1,
         hooked,
     ),
     "resume_webhook": Case(
-        lambda s: s.lab.store.resume_webhook("hook"), lambda s: s.count("webhooks WHERE paused_at IS NULL") == 1, hushed
+        lambda s: s.lab.store.webhooks.resume("hook"),
+        lambda s: s.count("webhooks WHERE paused_at IS NULL") == 1,
+        hushed,
     ),
     "redeliver_webhook": Case(
-        lambda s: s.lab.store.redeliver_webhook("hook"),
+        lambda s: s.lab.store.webhooks.redeliver("hook"),
         lambda s: s.count("deliveries WHERE dead_at IS NULL AND attempts = 0") == 1,
         died,
     ),
@@ -303,28 +305,28 @@ CASES = {
         claimed,
     ),
     "absorb": Case(
-        lambda s: s.lab.store.absorb(10),
+        lambda s: s.lab.store.evaluation.consume_inbox(10),
         lambda s: s.count("inbox") == 0 and s.count("considerations") == 1,
         reported,
     ),
     "append_logs": Case(
-        lambda s: s.lab.store.append_logs(s.held.id, s.held.attempt, LINES, after=0),
+        lambda s: s.lab.store.runs.append_logs(s.held.id, s.held.attempt, LINES, after=0),
         lambda s: s.count("run_logs") == 1,
         running,
     ),
     "apply": Case(changed_world, lambda s: s.lab.one("SELECT version FROM workflows WHERE slug = 'b'") == 2, queued),
     "begin_step": Case(
-        lambda s: s.lab.store.begin_step(s.held.id, s.held.attempt, "more", 1),
+        lambda s: s.lab.store.runs.begin_step(s.held.id, s.held.attempt, "more", 1),
         lambda s: s.count("run_steps") == 2,
         running,
     ),
     "cancel": Case(
-        lambda s: s.lab.store.cancel(str(s.lab.runs("b")[-1]["id"])),
+        lambda s: s.lab.store.operations.cancel(str(s.lab.runs("b")[-1]["id"])),
         lambda s: s.lab.runs("b")[-1]["status"] == "canceled" and len(s.lab.events("workflow.run.canceled")) == 1,
         queued,
     ),
     "cancel_running": Case(
-        lambda s: s.lab.store.cancel_running(s.held.id, s.held.attempt),
+        lambda s: s.lab.store.runs.cancel(s.held.id, s.held.attempt),
         lambda s: s.lab.runs("b")[-1]["status"] == "canceled" and len(s.lab.events("workflow.run.canceled")) == 1,
         canceling,
     ),
@@ -334,83 +336,85 @@ CASES = {
         queued,
     ),
     "create_token": Case(make_token, lambda s: s.count("api_tokens") == 1),
-    "expire": Case(lambda s: s.lab.store.expire("b"), lambda s: s.count("timers WHERE reason = 'manual'") == 1, idle),
+    "expire": Case(
+        lambda s: s.lab.store.operations.expire("b"), lambda s: s.count("timers WHERE reason = 'manual'") == 1, idle
+    ),
     "fail_run": Case(
-        lambda s: s.lab.store.fail_run(s.held.id, s.held.attempt, ERROR),
+        lambda s: s.lab.store.runs.fail(s.held.id, s.held.attempt, ERROR),
         lambda s: s.lab.state("b")["failures"] == 1 and len(s.lab.events("workflow.run.failed")) == 1,
         running,
     ),
     "finish_step": Case(
-        lambda s: s.lab.store.finish_step(s.held.id, s.held.attempt, "work", 1, outputs=[]),
+        lambda s: s.lab.store.runs.finish_step(s.held.id, s.held.attempt, "work", 1, outputs=[]),
         lambda s: s.count("run_steps WHERE status = 'succeeded'") == 1,
         running,
     ),
     "fire_timers": Case(
-        lambda s: s.lab.store.fire_timers(10),
+        lambda s: s.lab.store.evaluation.fire_timers(10),
         lambda s: len(s.lab.events("asset.expired")) == 1 and s.count("timers WHERE expired_at IS NOT NULL") == 1,
         expired,
     ),
     "give_up": Case(
-        lambda s: s.lab.store.give_up(s.held.id, s.held.attempt),
+        lambda s: s.lab.store.runs.give_up(s.held.id, s.held.attempt),
         lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashed"] == [],
         running,
     ),
     "hand_back": Case(
-        lambda s: s.lab.store.hand_back(s.held.id, s.held.attempt),
+        lambda s: s.lab.store.runs.hand_back(s.held.id, s.held.attempt),
         lambda s: s.lab.runs("b")[-1]["status"] == "queued",
         running,
     ),
     "log_table": Case(
-        lambda s: s.lab.store.log_table(lambda _: None), lambda s: s.count("table_commits") == 0, unlogged
+        lambda s: s.lab.store.tables.write_log(lambda _: None), lambda s: s.count("table_commits") == 0, unlogged
     ),
     "relog_table": Case(
-        lambda s: s.lab.store.relog_table("b", lambda _: None),
+        lambda s: s.lab.store.tables.rewrite_log("b", lambda _: None),
         lambda s: s.count("table_commits WHERE asset_id = 'b'") == 0,
         tabled,
     ),
     "mark_versions": Case(
-        lambda s: s.lab.store.mark_versions("", 10),
+        lambda s: s.lab.store.tables.mark_versions("", 10),
         lambda s: s.count("snapshots WHERE gone_at IS NOT NULL") == 1,
         superfluous,
     ),
     "remove_versions": Case(
-        lambda s: s.lab.store.remove_versions(10),
+        lambda s: s.lab.store.tables.remove_versions(10),
         lambda s: s.count("snapshots WHERE removed_at IS NOT NULL") == 1,
         marked,
     ),
     "rollback_table": Case(
-        lambda s: s.lab.store.rollback_table("b", 1),
+        lambda s: s.lab.store.tables.rollback("b", 1),
         lambda s: s.lab.head("b")["sequence"] == 3 and s.count("inbox") == 1,
         tabled,
     ),
     "leave_worker": Case(
-        lambda s: s.lab.store.leave_worker(s.ids[0]),
+        lambda s: s.lab.store.processes.leave(s.ids[0]),
         lambda s: s.count("workers WHERE stopped_at IS NOT NULL") == 1,
         registered,
     ),
     "mark_failed": Case(
-        lambda s: s.lab.store.mark_failed(key_of(s.lab, "b"), "planted"),
+        lambda s: s.lab.store.evaluation.mark_failed(key_of(s.lab, "b"), "planted"),
         lambda s: s.count("decisions WHERE outcome = 'error'") == 1,
         noted,
     ),
-    "mend": Case(lambda s: s.lab.store.mend(), lambda s: s.count("timers") == 1, timerless),
+    "mend": Case(lambda s: s.lab.store.doctor.repair(), lambda s: s.count("timers") == 1, timerless),
     "pause": Case(
-        lambda s: s.lab.store.pause("b", s.lab.now + timedelta(hours=1)),
+        lambda s: s.lab.store.operations.pause("b", s.lab.now + timedelta(hours=1)),
         lambda s: s.lab.active() == [] and s.count("workflows WHERE paused_at IS NOT NULL") == 1,
         queued,
     ),
     "prune": Case(
-        lambda s: s.lab.store.prune(30, 100),
+        lambda s: s.lab.store.retention.prune(30, 100),
         lambda s: s.count("pg_inherits WHERE inhparent = 'events'::regclass") > 1,
         idle,
     ),
     "forget_snapshots": Case(
-        lambda s: s.lab.store.forget_snapshots(30, 100),
+        lambda s: s.lab.store.retention.forget_snapshots(30, 100),
         lambda s: s.count("snapshots WHERE asset_id = 'a'") == 1,
         aged,
     ),
     "publish_run": Case(
-        lambda s: s.lab.store.publish_run(s.held, [StagedOutput("b", "work", "v2")]),
+        lambda s: s.lab.store.runs.publish(s.held, [StagedOutput("b", "work", "v2")]),
         lambda s: s.lab.head("b")["sequence"] == 2 and len(s.lab.events("workflow.run.succeeded")) == 3,
         running,
     ),
@@ -419,7 +423,7 @@ CASES = {
     ),
     "register_worker": Case(register, lambda s: s.count("workers") == 1),
     "renew_leases": Case(
-        lambda s: s.lab.store.renew_leases([{"id": s.held.id, "attempt": s.held.attempt}]),
+        lambda s: s.lab.store.runs.renew_leases([{"id": s.held.id, "attempt": s.held.attempt}]),
         lambda s: s.lab.one("SELECT max(lease_until) FROM runs") == s.lab.now + timedelta(seconds=15),
         running,
     ),
@@ -429,35 +433,39 @@ CASES = {
         idle,
     ),
     "request_run": Case(
-        lambda s: s.lab.store.request_run("b", key="k"),
+        lambda s: s.lab.store.operations.request_run("b", key="k"),
         lambda s: s.count("runs WHERE trigger_type = 'manual'") == 1,
         idle,
     ),
     "rescue": Case(
-        lambda s: s.lab.store.rescue(10),
+        lambda s: s.lab.store.runs.rescue(10),
         lambda s: s.lab.runs("b")[-1]["status"] == "queued" and s.lab.runs("b")[-1]["crashed"] == [1],
         lost,
     ),
     "publish_events": Case(
-        lambda s: s.lab.store.publish_events(lambda _: None, batch=1000, most_bytes=10**6),
+        lambda s: s.lab.store.events.publish(lambda _: None, batch=1000, most_bytes=10**6),
         lambda s: s.lab.one("SELECT position FROM bus_cursor") > 0,
         positioned,
     ),
-    "reset": Case(lambda s: s.lab.store.reset("b"), lambda s: s.lab.state("b")["failures"] == 0, failed),
+    "reset": Case(lambda s: s.lab.store.operations.reset("b"), lambda s: s.lab.state("b")["failures"] == 0, failed),
     "resume": Case(
-        lambda s: s.lab.store.resume("b"), lambda s: s.count("workflows WHERE paused_at IS NOT NULL") == 0, paused
+        lambda s: s.lab.store.operations.resume("b"),
+        lambda s: s.count("workflows WHERE paused_at IS NOT NULL") == 0,
+        paused,
     ),
     "revoke_token": Case(
-        lambda s: s.lab.store.revoke_token("ci"),
+        lambda s: s.lab.store.tokens.revoke("ci"),
         lambda s: s.count("api_tokens WHERE revoked_at IS NOT NULL") == 1,
         tokened,
     ),
     "stamp_positions": Case(
-        lambda s: s.lab.store.stamp_positions(1000), lambda s: s.count("events WHERE position IS NULL") == 0, idle
+        lambda s: s.lab.store.events.stamp_positions(1000),
+        lambda s: s.count("events WHERE position IS NULL") == 0,
+        idle,
     ),
-    "sweep": Case(lambda s: s.lab.store.sweep(), lambda s: s.count("considerations") == 1, forgotten),
+    "sweep": Case(lambda s: s.lab.store.evaluation.sweep(), lambda s: s.count("considerations") == 1, forgotten),
     "use_token": Case(
-        lambda s: s.lab.store.use_token(str(s.lab.one("SELECT id FROM api_tokens"))),
+        lambda s: s.lab.store.tokens.use(str(s.lab.one("SELECT id FROM api_tokens"))),
         lambda s: s.count("api_tokens WHERE used_at IS NOT NULL") == 1,
         tokened,
     ),

@@ -27,5 +27,5 @@ def lab(database_url: str) -> Iterator[Lab]:
     options = {"poll_ms": 20, "webhook_allow_private": LOOPBACK, "webhook_timeout_ms": 500, "webhook_attempts": 5}
     with laboratory(database_url, **options) as lab:
         lab.apply(workflow("b", "a"), workflow("other", "other.a", outputs=["other.b"]))
-        lab.store.stamp_positions(1000)
+        lab.store.events.stamp_positions(1000)
         yield lab

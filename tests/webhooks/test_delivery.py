@@ -27,13 +27,13 @@ from tests.webhooks.receiver import Receiver, secret_bytes, verify
 
 def add(lab: Lab, receiver: Receiver, name: str = "hook", **more: Any) -> None:
     """A webhook of the receiver, for all that is to come."""
-    lab.store.add_webhook(Webhook(name, receiver.url, secret_bytes(receiver), **more))
+    lab.store.webhooks.add(Webhook(name, receiver.url, secret_bytes(receiver), **more))
 
 
 def report(lab: Lab, number: int, asset: str = "a") -> list[str]:
     """So many events, with positions; their ids in order."""
     made = [lab.report(asset)["eventId"] for _ in range(number)]
-    lab.store.stamp_positions(10_000)
+    lab.store.events.stamp_positions(10_000)
     return made
 
 
@@ -91,7 +91,7 @@ def test_nothing_is_sent_twice_by_deliverers_that_are_well(lab: Lab, receiver: R
 def test_an_earlier_beginning_can_be_asked_for(lab: Lab, receiver: Receiver) -> None:
     """`after` is a position; 0 means all that is kept."""
     report(lab, 3)
-    lab.store.add_webhook(Webhook("hook", receiver.url, secret_bytes(receiver)), after=0)
+    lab.store.webhooks.add(Webhook("hook", receiver.url, secret_bytes(receiver)), after=0)
     deliver(lab)
     kept = lab.rows("SELECT id FROM events WHERE position IS NOT NULL ORDER BY position")
     assert receiver.ids == [str(row["id"]) for row in kept]
@@ -117,7 +117,7 @@ def test_only_what_was_asked_for_is_sent(lab: Lab, receiver: Receiver, types: st
     lab.work()
     lab.report("other.a", "1")
     lab.work()
-    lab.store.stamp_positions(1000)
+    lab.store.events.stamp_positions(1000)
     deliver(lab)
     assert sorted(one.event["subject"] for one in receiver.received) == sorted(wanted.split())
     last = lab.one("SELECT max(position) FROM events")
@@ -165,7 +165,7 @@ def test_an_event_that_is_not_taken_holds_up_no_other(lab: Lab, receiver: Receiv
     receiver.answer = 204
     deliver(lab)
     assert receiver.ids == others, "nobody asked for it"
-    assert lab.store.redeliver_webhook("hook", bad) == 1
+    assert lab.store.webhooks.redeliver("hook", bad) == 1
     deliver(lab)
     assert receiver.ids == [*others, bad]
     assert lab.store.reader.deliveries("hook") == []
@@ -222,7 +222,7 @@ def test_a_dead_letter_is_forgotten_with_its_time(lab: Lab, receiver: Receiver) 
     (dead,) = lab.store.reader.deliveries("hook")
     assert (dead["state"], dead["trouble"]) == ("dead", "the event is not kept any more")
     lab.advance(days=31)
-    lab.store.prune(30, 100)
+    lab.store.retention.prune(30, 100)
     assert lab.store.reader.deliveries("hook") == []
 
 
@@ -248,11 +248,11 @@ def test_a_webhook_that_hangs_delays_no_other(lab: Lab, receiver: Receiver) -> N
 def test_a_paused_webhook_gets_nothing_until_it_is_resumed(lab: Lab, receiver: Receiver) -> None:
     """Then it gets what waited, in order."""
     add(lab, receiver)
-    lab.store.pause_webhook("hook")
+    lab.store.webhooks.pause("hook")
     made = report(lab, 3)
     deliver(lab)
     assert receiver.asked == []
-    lab.store.resume_webhook("hook")
+    lab.store.webhooks.resume("hook")
     deliver(lab)
     assert receiver.ids == made
 
@@ -279,13 +279,13 @@ def test_a_deliverer_that_slept_changes_nothing(lab: Lab, receiver: Receiver) ->
     """Its claim is old: another one has sent and recorded, and the cursor does not go back."""
     add(lab, receiver)
     report(lab, 3)
-    stale = lab.store.claim_webhook(lease_ms=LEASE_MS)
+    stale = lab.store.deliveries.claim(lease_ms=LEASE_MS)
     assert stale is not None
     lab.advance(seconds=LEASE_MS / 1000 + 1)
     deliver(lab)
     before = lab.everything()
     with pytest.raises(FencedError):
-        lab.store.record_deliveries(stale, [Outcome(one, "late") for one in stale.letters])
+        lab.store.deliveries.record(stale, [Outcome(one, "late") for one in stale.letters])
     assert lab.everything() == before
 
 
@@ -375,6 +375,6 @@ def test_a_batch_is_bounded(lab: Lab, receiver: Receiver) -> None:
     """However much there is, a claim takes so many letters."""
     add(lab, receiver)
     report(lab, BATCH + 10)
-    batch = lab.store.claim_webhook(lease_ms=LEASE_MS)
+    batch = lab.store.deliveries.claim(lease_ms=LEASE_MS)
     assert batch is not None
     assert len(batch.letters) == BATCH

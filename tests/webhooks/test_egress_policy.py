@@ -130,10 +130,10 @@ def test_nothing_reaches_a_private_receiver_unless_it_is_allowed(database_url: s
     """By its address and by a name: not a byte arrives, the letter waits, and the trouble is told."""
     with laboratory(database_url) as lab:
         for name, url in (("address", receiver.url), ("name", receiver.url.replace("127.0.0.1", "localhost"))):
-            lab.store.add_webhook(Webhook(name, url, secret_bytes(receiver)))
+            lab.store.webhooks.add(Webhook(name, url, secret_bytes(receiver)))
         lab.apply(sources=("a",))
         lab.report("a")
-        lab.store.stamp_positions(100)
+        lab.store.events.stamp_positions(100)
         deliverer = WebhookSender(lab.store)
         while deliverer.run_once():
             pass

@@ -36,9 +36,9 @@ class Post:
         self.stage = Stage(lab)
         self.recorded: list[int] = []
         lab.apply(workflow("b", "a"))
-        lab.store.stamp_positions(1000)
+        lab.store.events.stamp_positions(1000)
         after = lab.one("SELECT max(position) FROM events")
-        lab.store.add_webhook(Webhook("hook", "https://example.org", b"x" * 32), after=after)
+        lab.store.webhooks.add(Webhook("hook", "https://example.org", b"x" * 32), after=after)
         self.events = self._events(after)
         self._dead_and_failed()
         lab.advance(hours=2)
@@ -49,11 +49,11 @@ class Post:
     def _events(self, after: int) -> set[int]:
         for number in range(EVENTS):
             self.lab.report("a", str(number))
-        self.lab.store.stamp_positions(1000)
+        self.lab.store.events.stamp_positions(1000)
         return {row["position"] for row in self.lab.rows(ROWS, after)}
 
     def _claimed(self, letters: int) -> Batch:
-        batch = self.lab.store.claim_webhook(lease_ms=LEASE_MS)
+        batch = self.lab.store.deliveries.claim(lease_ms=LEASE_MS)
         assert batch is not None
         assert len(batch.letters) == letters
         return batch
@@ -63,24 +63,24 @@ class Post:
         dead, failed, *_ = first.letters
         self.dead = dead.position
         outcomes = [Outcome(dead, "planted", final=True), Outcome(failed, "planted")]
-        self.lab.store.record_deliveries(first, outcomes)
+        self.lab.store.deliveries.record(first, outcomes)
 
     def acts(self, names: tuple[str, str]) -> dict[str, Act]:
         """One act for each name; two of a kind get different names."""
         store = self.lab.store
         known: dict[str, Act] = {
             "late": self._late_record,
-            "pause": lambda: store.pause_webhook("hook"),
-            "redeliver": lambda: store.redeliver_webhook("hook"),
-            "remove": lambda: store.remove_webhook("hook"),
-            "resume": lambda: store.resume_webhook("hook"),
+            "pause": lambda: store.webhooks.pause("hook"),
+            "redeliver": lambda: store.webhooks.redeliver("hook"),
+            "remove": lambda: store.webhooks.remove("hook"),
+            "resume": lambda: store.webhooks.resume("hook"),
             "turn": self.turn,
         }
         return {f"{name}{'+' * names[:number].count(name)}": known[name] for number, name in enumerate(names)}
 
     def turn(self) -> Batch | None:
         """A deliverer to which everything goes well."""
-        batch = self.lab.store.claim_webhook(lease_ms=LEASE_MS)
+        batch = self.lab.store.deliveries.claim(lease_ms=LEASE_MS)
         if batch is not None and batch.letters:
             self._record(batch, [Outcome(letter) for letter in batch.letters])
         return batch
@@ -91,7 +91,7 @@ class Post:
         self._record(self._late, [Outcome(one), Outcome(two, "planted")])
 
     def _record(self, batch: Batch, outcomes: list[Outcome]) -> None:
-        self.lab.store.record_deliveries(batch, outcomes)
+        self.lab.store.deliveries.record(batch, outcomes)
         self.recorded += [one.letter.position for one in outcomes if one.trouble is None]
 
     def play(self, names: tuple[str, str], *, switches: int) -> int:
@@ -120,7 +120,7 @@ class Post:
         assert Counter(self.recorded) == Counter(wanted), f"{trace}"
 
     def _deliver_the_rest(self) -> None:
-        self.lab.store.resume_webhook("hook")
+        self.lab.store.webhooks.resume("hook")
         self.lab.advance(hours=2)
         for _ in range(EVENTS):
             if self.turn() is None:

@@ -45,21 +45,21 @@ def outputs(run: ClaimedRun) -> list[StagedOutput]:
 @pytest.fixture
 def told(lab: Lab, receiver: Receiver) -> list[dict[str, Any]]:
     """What was told about a run that succeeded, one that lost its worker and failed, and canceled ones."""
-    lab.store.add_webhook(Webhook("lineage", receiver.url, b"key-4711", "openlineage", RUNS))
+    lab.store.webhooks.add(Webhook("lineage", receiver.url, b"key-4711", "openlineage", RUNS))
     lab.report("a", "1")
     lab.work_with(outputs)
     lab.report("a", "2")
     lab.settle()
     lab.start()
     lab.advance(minutes=5)
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
     lab.fail(lab.start())
-    lab.store.cancel(lab.store.request_run("b"))
-    lab.store.request_run("b")
+    lab.store.operations.cancel(lab.store.operations.request_run("b"))
+    lab.store.operations.request_run("b")
     running = lab.start()
-    lab.store.cancel(running.id)
-    lab.store.cancel_running(running.id, running.attempt)
-    lab.store.stamp_positions(1000)
+    lab.store.operations.cancel(running.id)
+    lab.store.runs.cancel(running.id, running.attempt)
+    lab.store.events.stamp_positions(1000)
     deliverer = WebhookSender(lab.store)
     while deliverer.run_once():
         pass
@@ -140,11 +140,11 @@ def test_the_api_key_is_sent_and_told_nowhere(lab: Lab, receiver: Receiver) -> N
 
 def test_a_run_that_is_not_kept_is_told_without_its_data(lab: Lab, receiver: Receiver) -> None:
     """An event may outlive its run."""
-    lab.store.add_webhook(Webhook("lineage", receiver.url, b"", "openlineage"))
+    lab.store.webhooks.add(Webhook("lineage", receiver.url, b"", "openlineage"))
     lab.report("a", "1")
     lab.settle()
     lab.fail(lab.start())
-    lab.store.stamp_positions(100)
+    lab.store.events.stamp_positions(100)
     lab.rows("DELETE FROM decisions RETURNING 1")
     lab.rows("DELETE FROM runs RETURNING 1")
     deliverer = WebhookSender(lab.store)

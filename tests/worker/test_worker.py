@@ -76,7 +76,7 @@ def test_a_worker_that_lost_the_run_removes_nothing(lab: Lab, worker: Worker, re
     """Another attempt runs; a failure or cancellation that comes late leaves its files alone."""
     lease, mine = begun(lab, worker)
     lab.advance(minutes=1)
-    lab.store.rescue(10)
+    lab.store.runs.rescue(10)
     _, theirs = begun(lab, worker)
     if reason == "failed":
         worker.slots[0]._failed(lease, JobError("boom"))

@@ -13,6 +13,7 @@ from freshline.api.problems import Refusal
 from freshline.api.workflows import Key, Stored, one_key
 from freshline.model.json import Json
 from freshline.store.operations.audit import acting
+from freshline.store.operations.report import Reported
 
 router = APIRouter(tags=["assets"], route_class=Plain)
 AssetId = Annotated[str, Path(max_length=200)]
@@ -77,19 +78,21 @@ def report_asset(
     assetId: AssetId,  # noqa: N803
     asked: models.ProducedAsked | None = None,
     key: Key = None,
-) -> Json:
+) -> Reported:
     """The outside changed a source asset. The same key again changes nothing; a produced asset is refused."""
     said = asked or models.ProducedAsked()
     key = one_key(key, said.key)
     with acting(actor):
-        return store.report(assetId, version=said.data_version, key=key, sequence=said.sequence, payload=said.payload)
+        return store.operations.report(
+            assetId, version=said.data_version, key=key, sequence=said.sequence, payload=said.payload
+        )
 
 
 @router.post("/assets/{assetId}/expire", response_model=models.Expired, status_code=202)
 def expire_asset(actor: Operating, store: Stored, assetId: AssetId, _: models.Nothing | None = None) -> Json:  # noqa: N803
     """As if its freshness had run out: with an enabled `autoMaterialize` block it is made anew."""
     with acting(actor):
-        return store.expire(assetId)
+        return store.operations.expire(assetId)
 
 
 def _version(after: str | None) -> int | None:

@@ -114,7 +114,7 @@ def _with_token(store: Store, secret: str, needed: Scope) -> Actor:
             403, "scope-needed", f"this needs the scope '{needed}'; the token '{found['name']}' has '{found['scope']}'"
         )
     if found["stale"]:
-        store.use_token(found["id"])
+        store.tokens.use(found["id"])
     return Actor(f"token:{found['name']}", found["id"])
 
 

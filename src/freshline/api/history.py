@@ -63,7 +63,7 @@ def cancel_run(actor: Operating, store: Stored, runId: Id, asked: models.CancelA
     """End a run: at once if it is queued, through its worker if it is running. One that has ended stays as it is."""
     found = store.reader.find_run(runId)
     with acting(actor):
-        store.cancel(found, (asked or models.CancelAsked()).reason)
+        store.operations.cancel(found, (asked or models.CancelAsked()).reason)
     return store.reader.run(found)
 
 

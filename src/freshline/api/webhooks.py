@@ -39,7 +39,7 @@ def add_webhook(actor: Administrating, store: Stored, asked: models.WebhookAsked
         secret=asked.secret,
     )
     with acting(actor):
-        new = store.add_webhook(made, key=key, after=asked.after)
+        new = store.webhooks.add(made, key=key, after=asked.after)
     return {**_one(store, made.name), "secret": secret if new else None}
 
 
@@ -61,7 +61,7 @@ def redeliver_webhook(
 ) -> Json:
     """Send dead letters again, all or that about one event, with a new budget."""
     with acting(actor):
-        number = store.redeliver_webhook(name, asked.event_id if asked else None)
+        number = store.webhooks.redeliver(name, asked.event_id if asked else None)
     return {"name": name, "redelivered": number}
 
 
@@ -69,7 +69,7 @@ def redeliver_webhook(
 def pause_webhook(actor: Administrating, store: Stored, name: Name, _: models.Nothing | None = None) -> Json:
     """Send nothing until it is resumed; events wait."""
     with acting(actor):
-        store.pause_webhook(name)
+        store.webhooks.pause(name)
     return _one(store, name)
 
 
@@ -77,7 +77,7 @@ def pause_webhook(actor: Administrating, store: Stored, name: Name, _: models.No
 def resume_webhook(actor: Administrating, store: Stored, name: Name, _: models.Nothing | None = None) -> Json:
     """End a pause, and the wait after failures."""
     with acting(actor):
-        store.resume_webhook(name)
+        store.webhooks.resume(name)
     return _one(store, name)
 
 
@@ -85,7 +85,7 @@ def resume_webhook(actor: Administrating, store: Stored, name: Name, _: models.N
 def remove_webhook(actor: Administrating, store: Stored, name: Name) -> None:
     """Send nothing any more, and forget what waited."""
     with acting(actor):
-        store.remove_webhook(name)
+        store.webhooks.remove(name)
 
 
 def _one(store: Store, name: str) -> Json:

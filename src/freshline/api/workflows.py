@@ -57,7 +57,7 @@ def run_workflow(
     """Queue a manual run on the data of this moment. The same key returns the same run."""
     wanted = asked or models.RunAsked()
     with acting(actor):
-        run_id = store.request_run(
+        run_id = store.operations.request_run(
             slug, wanted.parameters, key=one_key(key, wanted.key), full_refresh=wanted.full_refresh
         )
     run = store.reader.run(run_id)
@@ -71,7 +71,7 @@ def run_workflow(
 def pause_workflow(actor: Operating, store: Stored, slug: Slug, asked: models.PauseAsked | None = None) -> Json:
     """Hold its automatic runs. Nothing is lost: after the pause one run catches up."""
     with acting(actor):
-        store.pause(slug, asked.until if asked else None)
+        store.operations.pause(slug, asked.until if asked else None)
     return _state(store, slug)
 
 
@@ -79,7 +79,7 @@ def pause_workflow(actor: Operating, store: Stored, slug: Slug, asked: models.Pa
 def resume_workflow(actor: Operating, store: Stored, slug: Slug, _: models.Nothing | None = None) -> Json:
     """End a pause."""
     with acting(actor):
-        store.resume(slug)
+        store.operations.resume(slug)
     return _state(store, slug)
 
 
@@ -87,7 +87,7 @@ def resume_workflow(actor: Operating, store: Stored, slug: Slug, _: models.Nothi
 def reset_workflow(actor: Operating, store: Stored, slug: Slug, _: models.Nothing | None = None) -> Json:
     """End its cooldown, close its breaker and forget a cancellation."""
     with acting(actor):
-        store.reset(slug)
+        store.operations.reset(slug)
     return _state(store, slug)
 
 

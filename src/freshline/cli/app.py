@@ -16,7 +16,7 @@ from freshline.journal import configure_later
 from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Looking, Operating
+    from freshline.cli.backend.protocol import Backend, Looking
     from freshline.store.operations.audit import Actor
     from freshline.store.read.reader import Reader
     from freshline.store.store import Store
@@ -57,14 +57,14 @@ class App:
                 yield store.reader
 
     @contextmanager
-    def operating(self) -> Iterator[Operating]:
+    def operating(self) -> Iterator[Backend]:
         """The same, and what operating commands change."""
         settings = self.settings
         with self.store(settings) if settings.api_url is None else self._remote(settings) as store:
             yield store
 
     @contextmanager
-    def _remote(self, settings: Settings) -> Iterator[Operating]:
+    def _remote(self, settings: Settings) -> Iterator[Backend]:
         from freshline.cli import logging_setup  # noqa: PLC0415 - `--help` must not pay for it
         from freshline.cli.backend import api  # noqa: PLC0415 - `--help` must not pay for it
 

@@ -21,4 +21,4 @@ class DeltaLogWriter(Service):
 
     def run_once(self) -> bool:
         """One version of one table."""
-        return is_ours(self._storage, self.store.warehouse_id) and self.store.log_table(self._log.append)
+        return is_ours(self._storage, self.store.warehouse_id) and self.store.tables.write_log(self._log.append)

@@ -24,7 +24,7 @@ class EventSequencer(Service):
 
     def run_once(self) -> bool:
         """One batch; a full one means that there is more."""
-        stamped = self.store.stamp_positions(BATCH)
+        stamped = self.store.events.stamp_positions(BATCH)
         if stamped:
             self._stamped()
         return stamped == BATCH

@@ -12,7 +12,7 @@ class Expiry(Service):
 
     def run_once(self) -> bool:
         """One batch; a full one means that there is more."""
-        fired = self.store.fire_timers(self.store.settings.batch)
+        fired = self.store.evaluation.fire_timers(self.store.settings.batch)
         if fired:
             self.store.database.ring("events")
         return fired == self.store.settings.batch

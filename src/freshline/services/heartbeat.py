@@ -45,7 +45,7 @@ class Heartbeat(Service):
         except SchemaError as error:
             self.fatal = error
             return False
-        self.store.register_worker(
+        self.store.processes.register(
             self.id, self._kind, project=self._project, code_hash=self._code_hash(), info=self._info()
         )
         return False
@@ -55,4 +55,4 @@ class Heartbeat(Service):
         if self._end():
             # Without a database the row shows that it was not seen any more.
             with suppress(psycopg.Error, DatabaseError):
-                self.store.leave_worker(self.id)
+                self.store.processes.leave(self.id)

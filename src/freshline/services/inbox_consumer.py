@@ -19,7 +19,7 @@ class InboxConsumer(Service):
     def run_once(self) -> bool:
         """One batch; a full one means that there is more. One that fails or takes too long is halved (R11.3)."""
         with self._pace.batch() as size:
-            absorbed = self.store.absorb(size)
+            absorbed = self.store.evaluation.consume_inbox(size)
         if absorbed:
             self.store.database.ring("considerations")
         return absorbed == size

@@ -71,7 +71,7 @@ class Materializer:
             self.bus.close()
 
     def _info(self) -> Json:
-        return {**self.store.outline(), **({"bus": self.bus.trouble or "ok"} if self.bus else {})}
+        return {**self.store.evaluation.summary(), **({"bus": self.bus.trouble or "ok"} if self.bus else {})}
 
 
 def _outbound(store: Store, bus: RedisConnection | None, wakeups: dict[str, Callable[[], None]]) -> list[Service]:

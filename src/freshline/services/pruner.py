@@ -34,9 +34,9 @@ class Pruner(Service):
             self._old, self._snapshots = START, BEGINNING
             self._next_tour = time.monotonic() + TOUR_S
         if self._snapshots is not None:
-            self._snapshots = self.store.forget_snapshots(days, BATCH, self._snapshots).next
+            self._snapshots = self.store.retention.forget_snapshots(days, BATCH, self._snapshots).next
         if self._old is not None:
-            self._old = self.store.prune(days, BATCH, self._old).next
+            self._old = self.store.retention.prune(days, BATCH, self._old).next
         return not self._over
 
     @property

@@ -1,11 +1,12 @@
 """Turns due considerations into decisions and runs. The row lock on a consideration is the claim.
 
-Not promised: that a decision falls at once. Every hold has a next look, so nothing relies on being woken.
+It does not promise an immediate decision. Every hold has a next evaluation, so nothing relies on a notification.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import structlog
 
@@ -17,8 +18,8 @@ from freshline.services.adaptive_batch import AdaptiveBatch
 from freshline.services.service import Service
 from freshline.settings import Settings
 from freshline.store.evaluation.evaluation import BatchError, failed_evaluation
-from freshline.store.evaluation.load_state import Key, Loaded, Moment
-from freshline.store.evaluation.write_decisions import Verdicts
+from freshline.store.evaluation.load_state import BatchState, Key, LoadedWorkflow
+from freshline.store.evaluation.write_decisions import DecisionWriter
 from freshline.store.store import Store
 
 log = structlog.get_logger("freshline.decisions")
@@ -34,47 +35,49 @@ class Reconciler(Service):
         self._pace = AdaptiveBatch(store.settings.batch)
 
     def run_once(self) -> bool:
-        """One batch. One that fails is halved, so that a single bad row cannot hold up others (R11.3)."""
+        """Evaluate one batch. Halve a batch that fails, so that one bad row does not hold up others."""
         try:
             with self._pace.batch() as size:
-                verdicts = self.store.reconcile(self._judge, batch=size)
+                return self._evaluate(size)
         except BatchError as error:
             self._halve(error.keys, error)
             return True
-        self._announce(verdicts)
-        return verdicts is not None
 
-    def _judge(self, graph: Graph, moment: Moment) -> Verdicts:
-        return judge(graph, moment, self.store.settings)
-
-    def _announce(self, verdicts: Verdicts | None) -> None:
-        if verdicts is not None and verdicts.runs:
+    def _evaluate(self, size: int, *, only: Sequence[Key] | None = None) -> bool:
+        """Evaluate a batch in one transaction. Return whether there was one."""
+        with self.store.evaluation.batch(size, only=only) as batch:
+            if batch is None:
+                return False
+            decisions = evaluate(batch.graph, batch.state, self.store.settings)
+            batch.write(decisions)
+        if decisions.runs:
             self.store.database.ring("runs")
+        return True
 
     def _halve(self, keys: Sequence[Key], error: BatchError) -> None:
         if len(keys) <= 1:
             for key in keys:
                 log.error("evaluation_failed", workflow_id=key[0], partition=key[1], error=str(error))
-                self.store.mark_failed(key, str(error))
+                self.store.evaluation.mark_failed(key, str(error))
             return
         middle = len(keys) // 2
         for half in (keys[:middle], keys[middle:]):
             try:
-                self._announce(self.store.reconcile(self._judge, batch=len(half), only=half))
+                self._evaluate(len(half), only=half)
             except BatchError as smaller:
                 self._halve(half, smaller)
 
 
-def judge(graph: Graph, moment: Moment, settings: Settings) -> Verdicts:
-    """Decide a batch, ancestors first, so that what is decided about them counts for those below."""
-    walk = Walk(graph, moment.motion)
-    verdicts = Verdicts(moment.now)
-    for loaded in sorted(moment.loaded, key=lambda one: (graph.level(one.state.workflow_id), one.key)):
+def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWriter:
+    """Decide a batch, ancestors first, so that a decision about an ancestor counts for its descendants."""
+    walk = Walk(graph, state.motion)
+    decisions = DecisionWriter(state.now)
+    for loaded in sorted(state.loaded, key=lambda one: (graph.level(one.state.workflow_id), one.key)):
         if loaded.retired:
-            verdicts.done.append(loaded.key)
+            decisions.done.append(loaded.key)
             continue
-        decision = _decide_safely(loaded, walk, moment, settings)
-        decision_id, run_id = verdicts.add(loaded, decision)
+        decision = _decide_safely(loaded, walk, state.now, settings)
+        decision_id, run_id = decisions.add(loaded, decision)
         walk.settle(loaded.state.workflow_id, moving_after(loaded.state, decision))
         log.info(
             "decision",
@@ -84,15 +87,15 @@ def judge(graph: Graph, moment: Moment, settings: Settings) -> Verdicts:
             decision=decision_id,
             run=run_id,
         )
-    return verdicts
+    return decisions
 
 
-def _decide_safely(loaded: Loaded, walk: Walk, moment: Moment, settings: Settings) -> Decision:
-    """An error while evaluating is a visible failed decision, and it stays in its own workflow (promise 10)."""
+def _decide_safely(loaded: LoadedWorkflow, walk: Walk, now: datetime, settings: Settings) -> Decision:
+    """Decide; turn an error into a visible failed decision of this workflow alone."""
     try:
         policy = with_defaults(loaded.policy, settings)
-        return decide(policy, loaded.state, moment.now, walk)
+        return decide(policy, loaded.state, now, walk)
     except Exception as error:
         log.exception("evaluation_failed", workflow=loaded.state.slug)
         text = f"{type(error).__name__}: {error}"
-        return failed_evaluation(text, loaded.state.evaluations, moment.now)
+        return failed_evaluation(text, loaded.state.evaluations, now)

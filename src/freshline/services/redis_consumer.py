@@ -53,7 +53,7 @@ class RedisConsumer(Service):
     def _take(self, entries: list[Entry]) -> bool:
         """In the order of the stream, for so long as the turn may be held."""
         until = time.monotonic() + MOST_S
-        with self.store.taking() as mine:
+        with self.store.events.intake_lock() as mine:
             if not mine:
                 return False
             for entry in entries:
@@ -91,7 +91,7 @@ class RedisConsumer(Service):
     def _report(self, stream_id: str, entry: Entry) -> bool:
         found = message.read(stream_id, entry[1])
         with acting(REDIS):
-            result = self.store.report(
+            result = self.store.operations.report(
                 found.asset_id, version=found.version, key=found.key, sequence=found.sequence, payload=found.payload
             )
         return bool(result["duplicate"])

@@ -38,7 +38,7 @@ class RedisPublisher(Service):
             # Connecting and signing in take several answers: a slow server must not be waited for in a transaction.
             with self._ping_client.use() as redis:
                 redis.ping()
-            return self.store.publish_events(self._send, batch=BATCH, most_bytes=MOST_BYTES) > 0
+            return self.store.events.publish(self._send, batch=BATCH, most_bytes=MOST_BYTES) > 0
         except BusError:
             return False
 

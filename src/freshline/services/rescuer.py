@@ -14,7 +14,7 @@ class Rescuer(Service):
 
     def run_once(self) -> bool:
         """One batch; a full one means that there is more."""
-        rescued = self.store.rescue(BATCH)
+        rescued = self.store.runs.rescue(BATCH)
         if rescued:
             self.store.database.ring("runs", "events")
         return rescued == BATCH

@@ -25,7 +25,7 @@ class Sweeper(Service):
 
     def run_once(self) -> bool:
         """One sweep. What it finds should not have been there."""
-        found = self.store.sweep()
+        found = self.store.evaluation.sweep()
         if found:
             log.warning("sweep_found", workflows=found)
             self.store.database.ring("considerations")

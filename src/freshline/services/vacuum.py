@@ -29,7 +29,7 @@ class Vacuum(Service):
 
     def run_once(self) -> bool:
         """One page of tables, one batch of versions that were marked before, and each hour what ended runs left."""
-        page = self.store.mark_versions(self._after, BATCH)
+        page = self.store.tables.mark_versions(self._after, BATCH)
         self._after = page.last if page.last is not None and page.tables == BATCH else ""
         reachable = is_ours(self._storage, self.store.warehouse_id)
         removed = clean(self.store, self._storage, BATCH) if reachable else 0

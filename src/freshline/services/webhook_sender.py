@@ -46,7 +46,7 @@ class WebhookSender(Service):
 
     def run_once(self) -> bool:
         """A turn of one webhook; True: there was one, and there may be more."""
-        batch = self.store.claim_webhook(lease_ms=LEASE_MS)
+        batch = self.store.deliveries.claim(lease_ms=LEASE_MS)
         if batch is None:
             return False
         if batch.letters:
@@ -68,7 +68,7 @@ class WebhookSender(Service):
         outcomes = self._turn(batch, self._post)
         self._post = None
         try:
-            self.store.record_deliveries(batch, outcomes)
+            self.store.deliveries.record(batch, outcomes)
         except FencedError:
             count("fenced")
             log.warning("webhook_lease_lost", webhook=batch.name)
@@ -134,7 +134,7 @@ def _json(document: Mapping[str, Any]) -> bytes:
 
 def try_out(store: Store, name: str) -> int:
     """Send a test event to a webhook by hand, and return the status of the answer."""
-    target = store.webhook_target(name)
+    target = store.webhooks.target(name)
     if target["kind"] != "cloudevents":
         raise UsageError(f"webhook '{name}' takes runs as {target['kind']}; a test would be a run that never was")
     settings = store.settings

@@ -108,7 +108,7 @@ class Execution:
     def _try(self, definition: Workflow, step: Step, try_: int) -> tuple[StagedOutput, ...]:
         run, session = self.run, self._session(step)
         self.lease.progress = {"step": step.id}  # what an earlier step or try said is over
-        self._persist(lambda: self.store.begin_step(run.id, run.attempt, step.id, try_, session=session))
+        self._persist(lambda: self.store.runs.begin_step(run.id, run.attempt, step.id, try_, session=session))
         try:
             result = self._execute(definition, step, try_, session)
         except StepStopped:
@@ -117,11 +117,11 @@ class Execution:
             if isinstance(error, CheckError):
                 error.hint = _whereabouts(error, self.storage, self.settings.keep_failed_hours) or error.hint
             failure = describe(error, step.id)
-            self._persist(lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, error=failure))
+            self._persist(lambda: self.store.runs.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise
         outputs, metrics = result.outputs, result.metrics
         self._persist(
-            lambda: self.store.finish_step(run.id, run.attempt, step.id, try_, outputs=outputs, metrics=metrics)
+            lambda: self.store.runs.finish_step(run.id, run.attempt, step.id, try_, outputs=outputs, metrics=metrics)
         )
         self.metrics[step.id] = dict(metrics)
         return outputs
@@ -138,7 +138,7 @@ class Execution:
                 on_log=lambda stream, text: self._log(step.id, stream, text),
                 on_progress=lambda progress: self._progress(step.id, progress),
                 on_ask=lambda asset_id, version: self._persist(
-                    lambda: self.store.table_at(asset_id, self.run.partition_key, version)
+                    lambda: self.store.runs.table_at(asset_id, self.run.partition_key, version)
                 ),
                 stop=self.stop,
             )
@@ -266,7 +266,7 @@ class Execution:
         damaged = self._damaged_heads()
         self._persist(lambda: self.heart.flush(self.lease))  # afterwards the run is no longer ours to write to
         return self._persist(
-            lambda: self.store.publish_run(
+            lambda: self.store.runs.publish(
                 self.run,
                 list(self.staged.values()),
                 metrics=self.metrics,

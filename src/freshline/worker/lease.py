@@ -86,14 +86,14 @@ class Heart(Service):
         for lease in leases:
             self.flush(lease)
         for run_id, attempt in given_up:  # last: a row that somebody has locked must not cost the other leases
-            self.store.give_up(run_id, attempt)
+            self.store.runs.give_up(run_id, attempt)
             self._given_up.discard((run_id, attempt))
         return False
 
     def _renew(self, leases: list[Lease]) -> None:
         asked_at = time.monotonic()
         held = [{"id": one.run.id, "attempt": one.run.attempt, "progress": one.progress} for one in leases]
-        kept = self.store.renew_leases(held)
+        kept = self.store.runs.renew_leases(held)
         for lease in leases:
             if lease.key in kept:
                 lease.deadline = asked_at + self._span * (1 - MARGIN)
@@ -109,7 +109,7 @@ class Heart(Service):
             if not lines or lease.lost:
                 return
             try:
-                self.store.append_logs(lease.run.id, lease.run.attempt, lines, after=lease.flushed)
+                self.store.runs.append_logs(lease.run.id, lease.run.attempt, lines, after=lease.flushed)
             except FencedError:
                 lease.lost = True
             del lease.lines[: len(lines)]

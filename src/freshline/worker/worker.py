@@ -33,7 +33,7 @@ from freshline.services.service import Service
 from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import StorageError, storage_at
-from freshline.store.runs.steps import Claimant
+from freshline.store.runs.runs import Claimant
 from freshline.store.store import Store
 from freshline.worker.cds_builder import Archivist
 from freshline.worker.code_version import Code
@@ -136,7 +136,7 @@ class SlotService(Service):
         super().start()
 
     def _warm_up(self) -> None:
-        engines = self.store.engines(self._worker.project)
+        engines = self.store.runs.engines(self._worker.project)
         code_hash = self._worker.code.current()
         for spark in engines:
             self.slot.runner(spark=spark, code_hash=code_hash)
@@ -157,7 +157,7 @@ class SlotService(Service):
         claimed_at = time.monotonic()
         code_hash = worker.code.current()
         spark = self._spark_ready(code_hash)
-        run = self.store.claim_run(Claimant(worker.heartbeat.id, worker.project, code_hash, spark=spark))
+        run = self.store.runs.claim(Claimant(worker.heartbeat.id, worker.project, code_hash, spark=spark))
         if run is None:
             return False
         self._run(run, claimed_at, code_hash)
@@ -174,7 +174,7 @@ class SlotService(Service):
             worker.note_engine(runner.failure)
             self.slot.forget_spark()
             return False
-        if runner is None and not self.store.spark_waits(worker.project):
+        if runner is None and not self.store.runs.spark_waits(worker.project):
             return False
         runner = self.slot.runner(spark=True, code_hash=code_hash)
         if not runner.ready:
@@ -234,7 +234,7 @@ class SlotService(Service):
             lease.over = True
             self.store.database.ring("events")  # before the rest: the next ones of the wave wait for it
             log.info("run_succeeded", assets=published)
-            self._clean_up(run, {path for one in self.store.locations(run.id) for path in one.get("paths", ())})
+            self._clean_up(run, {path for one in self.store.runs.locations(run.id) for path in one.get("paths", ())})
 
     def _stop_reason(self, lease: Lease) -> str | None:
         late = self._hand_back_at is not None and time.monotonic() > self._hand_back_at
@@ -256,14 +256,14 @@ class SlotService(Service):
         log.info("run_stopped", reason=reason)
         if reason == "canceled":
             self._flush(lease)
-            if self._finish(lease, lambda: self.store.cancel_running(run.id, run.attempt)):
+            if self._finish(lease, lambda: self.store.runs.cancel(run.id, run.attempt)):
                 self._clean_up(run, set())
         elif reason == "shutdown":
             self._give_back(lease)
 
     def _give_back(self, lease: Lease, *, crashed: bool = False) -> None:
         run = lease.run
-        self._finish(lease, lambda: self.store.hand_back(run.id, run.attempt, crashed=crashed))
+        self._finish(lease, lambda: self.store.runs.hand_back(run.id, run.attempt, crashed=crashed))
 
     def _broke(self, lease: Lease, error: FreshlineError, step: str | None) -> None:
         """The run failed, unless the warehouse got lost under it: then it goes back as with a lost engine (R7.1)."""
@@ -287,7 +287,7 @@ class SlotService(Service):
         run = lease.run
         log.warning("run_failed", code=error.code, error=error.message)
         self._flush(lease)
-        if self._finish(lease, lambda: self.store.fail_run(run.id, run.attempt, describe(error, step))):
+        if self._finish(lease, lambda: self.store.runs.fail(run.id, run.attempt, describe(error, step))):
             self._clean_up(run, self._inspected(error))
 
     def _inspected(self, error: FreshlineError) -> set[str]:

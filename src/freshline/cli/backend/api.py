@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from freshline.api import LONGEST_PAGE
 from freshline.cli.backend.http import Wire
 from freshline.cli.render.format import parse_time
 from freshline.model.json import Json
 from freshline.settings import Settings
+
+if TYPE_CHECKING:
+    from freshline.store.operations.report import Reported  # it loads the driver
 
 
 class Reader:
@@ -145,12 +148,11 @@ class Reader:
         return found
 
 
-class Store:
-    """Changes an installation through its API; who did it is the token's name."""
+class Operations:
+    """Changes an installation through its API. The audit names the token."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self.reader = Reader(wire)
 
     def report(
         self,
@@ -160,10 +162,11 @@ class Store:
         key: str | None = None,
         sequence: int | None = None,
         payload: Any = None,
-    ) -> Json:
-        """The outside changed a source asset (R3.3)."""
-        said = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload}
-        return self._change("assets", asset_id, "produced", **said)
+    ) -> Reported:
+        """Report a change of a source asset."""
+        given = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload}
+        found: Reported = self._wire.post("assets", asset_id, "produced", **given)
+        return found
 
     def expire(self, asset_id: str) -> Json:
         """As if the asset's freshness had run out."""
@@ -202,11 +205,19 @@ class Store:
         return found
 
 
+class Client:
+    """An installation behind its API."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.reader = Reader(wire)
+        self.operations = Operations(wire)
+
+
 @contextmanager
-def connected(settings: Settings) -> Iterator[Store]:
+def connected(settings: Settings) -> Iterator[Client]:
     """The installation whose API `settings` name."""
     wire = Wire(settings.api_url or "", settings.api_token)
     try:
-        yield Store(wire)
+        yield Client(wire)
     finally:
         wire.close()

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from freshline.model.json import Json
 from freshline.settings import Settings
+
+if TYPE_CHECKING:
+    from freshline.store.operations.report import Reported  # it loads the driver
 
 
 class Looking(Protocol):
@@ -69,11 +72,8 @@ class Looking(Protocol):
     def now(self) -> datetime: ...
 
 
-class Operating(Protocol):
-    """Everything that operating commands change; see `freshline.store.store.Store`."""
-
-    @property
-    def reader(self) -> Looking: ...
+class Operations(Protocol):
+    """Everything that operating commands change; see `freshline.store.operations.operations.Operations`."""
 
     def report(
         self,
@@ -83,9 +83,9 @@ class Operating(Protocol):
         key: str | None = None,
         sequence: int | None = None,
         payload: Any = None,
-    ) -> Json: ...
+    ) -> Reported: ...
 
-    def expire(self, asset_id: str) -> Json: ...
+    def expire(self, asset_id: str) -> Mapping[str, str | None]: ...
 
     def request_run(
         self,
@@ -103,3 +103,13 @@ class Operating(Protocol):
     def resume(self, slug: str) -> None: ...
 
     def reset(self, slug: str) -> None: ...
+
+
+class Backend(Protocol):
+    """An installation, whether its database or its API answers."""
+
+    @property
+    def reader(self) -> Looking: ...
+
+    @property
+    def operations(self) -> Operations: ...

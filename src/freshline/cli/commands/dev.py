@@ -97,8 +97,8 @@ class Watched:
         from freshline.definitions.loading.project import load_project  # noqa: PLC0415 - imported on demand
 
         project = load_project(self._root)
-        show_plan(self._store.plan(project))
-        self._store.apply(project)
+        show_plan(self._store.apply.diff(project))
+        self._store.apply.commit(project)
 
     def look(self) -> bool:
         """Apply again if a file changed since the last look; whether it did."""

@@ -12,7 +12,7 @@ from freshline.cli.render import output
 from freshline.cli.render.format import parse_when
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Operating
+    from freshline.cli.backend.protocol import Backend
 
 
 @command(
@@ -35,7 +35,7 @@ def pause(app: App, *, slug: str, until: str | None, as_json: bool) -> None:
     A running run finishes. Nothing is lost: after the pause one run catches up.
     """
     with app.operating() as store:
-        store.pause(slug, parse_when(until, store.reader.now()) if until else None)
+        store.operations.pause(slug, parse_when(until, store.reader.now()) if until else None)
         _answer(store, slug, f"{slug} is paused" + (f" until {until}" if until else ""), as_json=as_json)
 
 
@@ -46,7 +46,7 @@ def pause(app: App, *, slug: str, until: str | None, as_json: bool) -> None:
 def resume(app: App, *, slug: str, as_json: bool) -> None:
     """End a pause. If inputs changed in the meantime, one run catches up."""
     with app.operating() as store:
-        store.resume(slug)
+        store.operations.resume(slug)
         _answer(store, slug, f"{slug} is not paused", as_json=as_json)
 
 
@@ -57,11 +57,11 @@ def resume(app: App, *, slug: str, as_json: bool) -> None:
 def reset(app: App, *, slug: str, as_json: bool) -> None:
     """End a workflow's cooldown, close its breaker and forget a cancellation, so that it is tried again now."""
     with app.operating() as store:
-        store.reset(slug)
+        store.operations.reset(slug)
         _answer(store, slug, f"{slug} starts anew: no failures, breaker closed", as_json=as_json)
 
 
-def _answer(store: Operating, slug: str, sentence: str, *, as_json: bool) -> None:
+def _answer(store: Backend, slug: str, sentence: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json(store.reader.status(slug)["workflows"][0])
     else:

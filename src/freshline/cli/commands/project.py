@@ -109,7 +109,7 @@ def apply(
     settings = app.at(directory)
     project = load_project(settings.project, strict=strict)
     with app.store(settings) as store:
-        plan = store.plan(project)
+        plan = store.apply.diff(project)
         wave = _flood(store, project, plan, baseline=baseline is not None)
         if not as_json:
             show_plan(plan)
@@ -125,7 +125,7 @@ def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -
     """What would run because of it; where nothing changes, nothing is rehearsed."""
     from freshline.simulation.plan import Plan  # noqa: PLC0415 - `--help` must not pay for it
 
-    return Plan() if plan.empty else store.flood(project, baseline=baseline)
+    return Plan() if plan.empty else store.apply.preview(project, baseline=baseline)
 
 
 def show_flood(plan: ApplyPlan, wave: Plan) -> None:
@@ -138,7 +138,7 @@ def show_flood(plan: ApplyPlan, wave: Plan) -> None:
 
 
 def _apply(store: Store, project: Project, *, baseline: bool) -> bool:
-    store.apply(project, baseline=baseline)
+    store.apply.commit(project, baseline=baseline)
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.errors import UsageError
+
+if TYPE_CHECKING:
+    from freshline.store.operations.report import Reported  # it loads the driver
 
 
 @command(
@@ -44,7 +47,7 @@ def report(
     """
     data = _payload(payload)
     with app.operating() as store:
-        found = store.report(asset, version=version, key=key, sequence=sequence, payload=data)
+        found = store.operations.report(asset, version=version, key=key, sequence=sequence, payload=data)
     if as_json:
         output.print_json(found)
     else:
@@ -58,7 +61,7 @@ def report(
 def expire(app: App, *, asset: str, as_json: bool) -> None:
     """Act as if an asset's freshness had run out: with an enabled autoMaterialize block it is made anew."""
     with app.operating() as store:
-        found = store.expire(asset)
+        found = store.operations.expire(asset)
     if as_json:
         output.print_json(found)
     else:
@@ -74,7 +77,7 @@ def _payload(text: str | None) -> Any:
         raise UsageError(f"--payload is no JSON: {error.msg} at character {error.pos + 1} of {text!r}") from None
 
 
-def _told(asset: str, found: dict[str, Any]) -> str:
+def _told(asset: str, found: Reported) -> str:
     what = f"{asset} version {found['sequence']} ({found['dataVersion']})"
     if found["duplicate"]:
         return f"{what} was reported before with this key; nothing was done"

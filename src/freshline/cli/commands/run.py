@@ -21,7 +21,7 @@ from freshline.errors import UsageError
 from freshline.model.json import Json
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Operating
+    from freshline.cli.backend.protocol import Backend
 
 
 POLL_S = 0.3
@@ -61,7 +61,7 @@ def run(
     """
     values = dict(_parameter(one) for one in parameters)
     with app.operating() as store:
-        run_id = store.request_run(slug, values, key=key, full_refresh=full_refresh)
+        run_id = store.operations.request_run(slug, values, key=key, full_refresh=full_refresh)
         found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
         output.print_json(found)
@@ -89,7 +89,7 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
     """
     with app.operating() as store:
         run_id = store.reader.find_run(run)
-        status = store.cancel(run_id, reason)
+        status = store.operations.cancel(run_id, reason)
     if as_json:
         output.print_json({"runId": run_id, "status": status})
     elif status == "running":
@@ -108,7 +108,7 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _wait(store: Operating, run_id: str, *, quiet: bool) -> Json:
+def _wait(store: Backend, run_id: str, *, quiet: bool) -> Json:
     """The run when it has ended. Its course is shown on stderr; `quiet`: only on a terminal."""
     began = time.monotonic()
     told = False
@@ -124,7 +124,7 @@ def _wait(store: Operating, run_id: str, *, quiet: bool) -> Json:
             time.sleep(POLL_S)
 
 
-def _tell_notes(store: Operating, shown: Course) -> bool:
+def _tell_notes(store: Backend, shown: Course) -> bool:
     for note in store.reader.status()["notes"]:
         shown.tell(Text(f"note: {note}"))
     return True

@@ -89,7 +89,7 @@ def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
     first, or its next run may bring back what you rolled back.
     """
     with app.store() as store:
-        made = store.rollback_table(asset, version)
+        made = store.tables.rollback(asset, version)
     if as_json:
         output.print_json(_camel(made))
     else:
@@ -125,7 +125,7 @@ def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
 
     marked, removed, after = 0, 0, ""
     while True:
-        page = store.mark_versions(after, BATCH, only=asset)
+        page = store.tables.mark_versions(after, BATCH, only=asset)
         marked += page.marked
         if page.last is None or page.tables < BATCH:
             break
@@ -147,7 +147,7 @@ def repair(app: App, *, asset: str, as_json: bool) -> None:
     from freshline.delta.sync import DeltaSync  # noqa: PLC0415 - `--help` must not pay for it
 
     with app.store() as store:
-        store.relog_table(asset, DeltaSync(_ours(store)).rebuild)
+        store.tables.rewrite_log(asset, DeltaSync(_ours(store)).rebuild)
         head = store.reader.snapshot(asset)
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})

@@ -50,7 +50,7 @@ def create(app: App, *, name: str, scope: str, expires: str, as_json: bool) -> N
     secret = PREFIX + secrets.token_urlsafe(BYTES)
     lifetime = _lifetime(expires)
     with app.store() as store:
-        store.create_token(name, scope, hashlib.sha256(secret.encode()).digest(), lifetime_ms=lifetime)
+        store.tokens.create(name, scope, hashlib.sha256(secret.encode()).digest(), lifetime_ms=lifetime)
         (made,) = [one for one in store.reader.tokens() if one["name"] == name and one["revokedAt"] is None]
     if as_json:
         output.print_json({**made, "token": secret})
@@ -82,7 +82,7 @@ def list_(app: App, *, as_json: bool) -> None:
 def revoke(app: App, *, name: str, as_json: bool) -> None:
     """Make a token worth nothing, from the next request on."""
     with app.store() as store:
-        store.revoke_token(name)
+        store.tokens.revoke(name)
     if as_json:
         output.print_json({"name": name, "revoked": True})
     else:

@@ -69,7 +69,7 @@ def add(
     given = _from_environment(secret_env) if secret_env else None
     made, secret = subscription(url, allowed=allowed, name=name, kind=kind, types=types, assets=assets, secret=given)
     with app.store() as store:
-        store.add_webhook(made, after=after)
+        store.webhooks.add(made, after=after)
         (shown,) = store.reader.webhooks(made.name)
     if as_json:
         output.print_json({**shown, "secret": secret})
@@ -125,7 +125,7 @@ def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
 def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
     """Send dead letters again, with a new budget."""
     with app.store() as store:
-        number = store.redeliver_webhook(name, event)
+        number = store.webhooks.redeliver(name, event)
     if as_json:
         output.print_json({"name": name, "redelivered": number})
     else:
@@ -138,7 +138,7 @@ def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
 def pause(app: App, *, name: str) -> None:
     """Send nothing until it is resumed; events wait."""
     with app.store() as store:
-        store.pause_webhook(name)
+        store.webhooks.pause(name)
     output.say(f"'{name}' is paused")
 
 
@@ -148,7 +148,7 @@ def pause(app: App, *, name: str) -> None:
 def resume(app: App, *, name: str) -> None:
     """End a pause, and the wait after failures; what waited is sent."""
     with app.store() as store:
-        store.resume_webhook(name)
+        store.webhooks.resume(name)
     output.say(f"'{name}' is resumed")
 
 
@@ -158,7 +158,7 @@ def resume(app: App, *, name: str) -> None:
 def remove(app: App, *, name: str) -> None:
     """Send nothing any more, and forget what waited."""
     with app.store() as store:
-        store.remove_webhook(name)
+        store.webhooks.remove(name)
     output.say(f"'{name}' is removed")
 
 

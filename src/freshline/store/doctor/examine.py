@@ -148,15 +148,15 @@ def repair(store: Store, findings: Sequence[Finding]) -> list[str]:
 def _repairs(store: Store) -> Mapping[str, Callable[[], None]]:
     batch = store.settings.batch
     return {
-        "owner-retired": store.mend,
-        "consideration-retired": store.mend,
-        "timer-missing": store.mend,
-        "timer-orphan": store.mend,
-        "lease-lost": lambda: _until_done(lambda: store.rescue(batch)),
-        "timer-late": lambda: _until_done(lambda: store.fire_timers(batch)),
-        "event-unabsorbed": lambda: _until_done(lambda: store.absorb(batch)),
-        "event-unstamped": lambda: _until_done(lambda: store.stamp_positions(batch)),
-        "forgotten": lambda: _until_done(store.sweep, rounds=1),
+        "owner-retired": store.doctor.repair,
+        "consideration-retired": store.doctor.repair,
+        "timer-missing": store.doctor.repair,
+        "timer-orphan": store.doctor.repair,
+        "lease-lost": lambda: _until_done(lambda: store.runs.rescue(batch)),
+        "timer-late": lambda: _until_done(lambda: store.evaluation.fire_timers(batch)),
+        "event-unabsorbed": lambda: _until_done(lambda: store.evaluation.consume_inbox(batch)),
+        "event-unstamped": lambda: _until_done(lambda: store.events.stamp_positions(batch)),
+        "forgotten": lambda: _until_done(store.evaluation.sweep, rounds=1),
     }
 
 

@@ -13,17 +13,18 @@ DB = load("db")
 APPLY = load("apply")
 
 
-class Mending:
+class Doctor:
     """What `freshline doctor --fix` does to the store beside the work of the services."""
 
-    database: Database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Retired workflows own nothing and are not looked at; timers are those of the freshness that is promised.
 
         Whatever is right stays as it is, so any number of calls is as good as one.
         """
-        with self.database.transaction("mend", whole=True) as connection:
+        with self._database.transaction("mend", whole=True) as connection:
             connection.execute(DB["lock"], {"key": locks.APPLY})
             released = _release(connection)
             timers = _set_timers(connection)

@@ -1,44 +1,35 @@
-"""The materializer's transactions: absorb, reconcile, fire_timers, sweep, stamp_positions, publish_events."""
+"""The materializer's transactions: consume the inbox, evaluate a batch, fire timers, sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 import psycopg
-import structlog
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.decide.decision import Decision
 from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
-from freshline.decide.times import next_point
 from freshline.graph import Graph
-from freshline.model.enums import EventType, Outcome, Reason
-from freshline.model.moment import iso
-from freshline.model.policy import Freshness, Policy
-from freshline.store.apply import write as catalogue
-from freshline.store.db import locks
+from freshline.model.enums import Outcome, Reason
+from freshline.store.apply import write
 from freshline.store.db.database import Connection, Database
-from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.evaluation import load_state
-from freshline.store.evaluation.load_state import Key, Moment
-from freshline.store.evaluation.write_decisions import Verdicts
-from freshline.store.runs import publish
+from freshline.store.evaluation import load_state, timers
+from freshline.store.evaluation.load_state import BatchState, Key
+from freshline.store.evaluation.write_decisions import DecisionWriter
 
-log = structlog.get_logger("freshline.store")
 SQL = load("evaluation")
-DB = load("db")
-# A batch with more ancestors than this asks for whatever moves: less work than to look at each.
-MOST_ABOVE = 2_000
-Judge = Callable[[Graph, Moment], Verdicts]
+# A batch with more ancestors than this reads all that is in motion: that is less work than a search per ancestor.
+MOST_ANCESTORS = 2_000
 
 
 class BatchError(Exception):
-    """A batch of considerations could not be decided or written; the service halves it (R11.3)."""
+    """A batch could not be evaluated or written; the service halves it (docs/semantics.md#R11.3)."""
 
     def __init__(self, keys: Sequence[Key], cause: Exception | str) -> None:
         super().__init__(str(cause))
@@ -46,19 +37,41 @@ class BatchError(Exception):
 
 
 class _OutdatedGraphError(Exception):
-    """Definitions were applied since the graph was read: nothing is decided before it is read anew (R6.2)."""
+    """Definitions were applied since the graph was read (docs/semantics.md#R6.2)."""
 
 
-class Materializing:
-    """What the services of a materializer do to the store."""
+class Summary(TypedDict):
+    """What a materializer works with, for `doctor` to compare between processes."""
 
-    database: Database
-    _graph: Graph | None = None
-    _calm: bool = False  # at the last look; only what a look costs depends on it
+    epoch: int
+    graph: str
+    heads: int
 
-    def absorb(self, batch: int) -> int:
-        """Turn unabsorbed events into considerations, in one transaction. Returns how many events."""
-        with self.database.transaction("absorb") as connection:
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Claimed considerations with their state. `write` stores decisions in the transaction of the claim."""
+
+    graph: Graph
+    state: BatchState
+    connection: Connection
+
+    def write(self, decisions: DecisionWriter) -> None:
+        """Write all decisions of the batch."""
+        decisions.write(self.connection)
+
+
+class Evaluation:
+    """Turns events into considerations, and lets a reconciler turn considerations into decisions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._graph: Graph | None = None
+        self._calm = False  # little was in motion at the last read; it affects only the cost of the next one
+
+    def consume_inbox(self, batch: int) -> int:
+        """Turn inbox rows into considerations, in one transaction, and return how many rows."""
+        with self._database.transaction("absorb") as connection:
             events = connection.execute(SQL["claim_inbox"], {"batch": batch}).fetchall()
             if not events:
                 return 0
@@ -67,68 +80,55 @@ class Materializing:
             count("events_absorbed", kind=event["kind"])
         return len(events)
 
-    def reconcile(self, judge: Judge, *, batch: int, only: Sequence[Key] | None = None) -> Verdicts | None:
-        """Claim due considerations, read their state in a later statement, let `judge` decide, write, commit.
+    @contextmanager
+    def batch(self, size: int, *, only: Sequence[Key] | None = None) -> Iterator[Batch | None]:
+        """Claim due considerations, load their state in a later statement, and commit what the block writes.
 
-        None: nothing is due. `only`: just these, for a batch that is being halved.
+        Yield None if nothing is due. `only` claims just these keys, for a batch that is being halved.
         """
-        while True:
+        keys: dict[Key, int] = {}
+        outdated = True
+        while outdated:
             try:
-                return self._reconcile(judge, batch, only)
+                with self._database.transaction("reconcile") as connection:
+                    keys = _claim(connection, size, only)
+                    with _batch_errors(keys):
+                        yield self._load(connection, keys) if keys else None
+                outdated = False
             except _OutdatedGraphError:
                 self._reload()
+            except psycopg.errors.QueryCanceled as error:  # the batch was too large for the statement timeout
+                raise BatchError(list(keys), error) from error
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                raise  # the connection or a lock: the whole batch is tried again
+            except psycopg.Error as error:
+                raise BatchError(list(keys), error) from error
 
-    def _reconcile(self, judge: Judge, batch: int, only: Sequence[Key] | None) -> Verdicts | None:
-        keys: dict[Key, int] = {}
-        try:
-            with self.database.transaction("reconcile") as connection:
-                keys = _claim(connection, batch, only)
-                if not keys:
-                    return None
-                verdicts = self._judge(connection, judge, keys)
-                verdicts.write(connection)
-                return verdicts
-        except psycopg.errors.QueryCanceled as error:  # too much at once, so less of it
-            raise BatchError(list(keys), error) from error
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            raise  # the connection or a lock: the whole batch is tried again
-        except psycopg.Error as error:
-            raise BatchError(list(keys), error) from error
-
-    def _judge(self, connection: Connection, judge: Judge, keys: Mapping[Key, int]) -> Verdicts:
-        """A stored state that cannot be read, or not be decided, must not hold up the rest of the batch (R11.3)."""
-        try:
-            return judge(*self._look(connection, keys))
-        except (psycopg.Error, _OutdatedGraphError):
-            raise
-        except Exception as error:
-            raise BatchError(list(keys), f"{type(error).__name__}: {error}") from error
-
-    def _look(self, connection: Connection, keys: Mapping[Key, int]) -> tuple[Graph, Moment]:
-        """The graph and a state of the same epoch."""
+    def _load(self, connection: Connection, keys: Mapping[Key, int]) -> Batch:
+        """Return the graph and a state of the same epoch."""
         graph = self._graph
         if graph is None:
             raise _OutdatedGraphError
-        # Where little moves, whatever moves is asked for: ancestors may be a thousand times as many.
-        above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ABOVE)
-        moment = load_state.read(connection, keys, None if above is None else sorted(above))
-        self._calm = moment.calm
-        if graph.epoch != moment.epoch:
+        # When little is in motion, read all of it: there may be a thousand times as many ancestors.
+        above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ANCESTORS)
+        state = load_state.read(connection, keys, None if above is None else sorted(above))
+        self._calm = state.calm
+        if graph.epoch != state.epoch:
             raise _OutdatedGraphError
-        return graph, moment
+        return Batch(graph, state, connection)
 
     def _reload(self) -> Graph:
-        """In a transaction of its own: a large graph takes longer to read than claimed rows may be idle (R11.3)."""
-        with self.database.reading() as connection:
-            graph = self._graph = catalogue.read_graph(connection)
+        """Read the graph in its own transaction: a large one takes longer than claimed rows may be idle."""
+        with self._database.reading() as connection:
+            graph = self._graph = write.read_graph(connection)
         return graph
 
-    def outline(self) -> dict[str, Any]:
-        """What this process works with, for `doctor` to compare: the epoch, the graph's digest, how many heads it sees.
+    def summary(self) -> Summary:
+        """Return the epoch, the digest of the graph and the number of heads that this process sees.
 
-        A graph that is out of date is read anew, which the next decision would do anyway.
+        An outdated graph is reloaded, as the next evaluation would do.
         """
-        with self.database.reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(SQL["outline"]).fetchone()
             assert row is not None  # noqa: S101 - the migration inserted it
         graph = self._graph
@@ -137,81 +137,38 @@ class Materializing:
         return {"epoch": graph.epoch, "graph": graph.digest, "heads": row["heads"]}
 
     def mark_failed(self, key: Key, error: str) -> None:
-        """A consideration that fails alone becomes a visible failed decision with its own backoff (promise 10)."""
-        with self.database.transaction("mark_failed") as connection:
+        """Record a failed decision, with its own backoff, for a consideration that fails alone."""
+        with self._database.transaction("mark_failed") as connection:
             keys = _claim(connection, 1, [key])
             if not keys:
                 return
             now, bare = load_state.read_bare(connection, keys)
-            verdicts = Verdicts(now)
+            decisions = DecisionWriter(now)
             for loaded in bare:
-                verdicts.add(loaded, failed_evaluation(error, loaded.state.evaluations, now))
-            verdicts.write(connection)
+                decisions.add(loaded, failed_evaluation(error, loaded.state.evaluations, now))
+            decisions.write(connection)
 
     def fire_timers(self, batch: int) -> int:
-        """Turn due timers into events (promise 8), and arm the next point of fixed schedules."""
-        with self.database.transaction("fire_timers") as connection:
-            due = connection.execute(SQL["fire_timers"], {"batch": batch}).fetchall()
-            if not due:
-                return 0
-            fired = [_fire(row) for row in due]
-            connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
-            events = [event for _, event in fired]
-            connection.execute(DB["append_events"], {"events": Jsonb(events)})
-        count("timers_fired", len(due))
-        return len(due)
+        """Turn due timers into events and return how many."""
+        with self._database.transaction("fire_timers") as connection:
+            fired = timers.fire(connection, batch)
+        count("timers_fired", fired)
+        return fired
 
     def sweep(self) -> int:
-        """Note what is stale and forgotten: a safety net that finds nothing in a healthy system."""
-        with self.database.transaction("sweep", whole=True) as connection:
+        """Add considerations for stale workflows without one: a safety net that finds none in a healthy system."""
+        with self._database.transaction("sweep", whole=True) as connection:
             found = connection.execute(SQL["forgotten"], {"limit": None}).fetchall()
             if not found:
                 return 0
-            # What happened between the two statements makes a needless look at worst.
+            # A change between the two statements costs a needless evaluation at worst.
             connection.execute(SQL["note_forgotten"], {"workflows": [row["workflow_id"] for row in found]})
         count("sweep_found", len(found))
         return len(found)
 
-    def stamp_positions(self, batch: int) -> int:
-        """Give committed events their positions; only one process at a time does, the others do nothing."""
-        with self.database.transaction("stamp_positions") as connection:
-            # In a statement of its own: what the last holder stamped must be visible to the next one.
-            mine = connection.execute(DB["try_lock"], {"key": locks.SEQUENCER}).fetchone()
-            if not mine or not mine["locked"]:
-                return 0
-            return connection.execute(SQL["stamp_positions"], {"batch": batch}).rowcount
-
-    def publish_events(
-        self, send: Callable[[Sequence[Mapping[str, Any]]], None], *, batch: int, most_bytes: int
-    ) -> int:
-        """Let `send` put the next events on the bus, in the order of positions; returns how many it were.
-
-        The cursor moves only when `send` returned: a crash publishes a batch again and leaves none out. Its row is held
-        meanwhile; a holder that sleeps loses its session, and what it still sends are repetitions.
-        """
-        with self.database.transaction("publish_events") as connection:
-            cursor = connection.execute(SQL["lock_cursor"]).fetchone()
-            if cursor is None:
-                return 0
-            limits = {"after": cursor["position"], "batch": batch, "most_bytes": most_bytes}
-            events = connection.execute(SQL["unpublished"], limits).fetchall()
-            if not events:
-                return 0
-            send(events)
-            connection.execute(SQL["move_cursor"], {"position": events[-1]["position"]})
-        count("events_published", len(events))
-        return len(events)
-
-    @contextmanager
-    def taking(self) -> Iterator[bool]:
-        """Whether this process is the one that takes messages from the bus now. Saves work; no promise rests on it."""
-        with self.database.reading() as connection:
-            mine = connection.execute(DB["try_lock"], {"key": locks.REDIS_CONSUMER}).fetchone()
-            yield bool(mine and mine["locked"])
-
 
 def failed_evaluation(error: str, evaluations: int, now: datetime) -> Decision:
-    """The decision about a workflow that cannot be evaluated."""
+    """Return the decision about a workflow that cannot be evaluated."""
     look = now + doubling(FIRST_RECHECK, LONGEST_RECHECK, evaluations)
     return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, {"error": error[:2000]}, next_evaluation=look)
 
@@ -225,39 +182,12 @@ def _claim(connection: Connection, batch: int, only: Sequence[Key] | None) -> di
     return {(row["workflow_id"], row["partition_key"]): row["looks"] for row in rows}
 
 
-def _fire(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    event_id = new_id()
-    freshness = _freshness(row)
-    overdue = row["kind"] == "overdue"
-    # Missed points collapse into one: the next one is counted from now, not from the missed one (R8.1).
-    following = None if overdue else next_point(freshness, row["now"])
-    timer = {
-        "asset_id": row["asset_id"],
-        "partition_key": row["partition_key"],
-        "kind": row["kind"],
-        "expired_at": row["due_at"].isoformat(),
-        "expired_reason": row["reason"],
-        "event_id": event_id,
-        "due_at": following[0].isoformat() if following else None,
-        "reason": following[1] if following else None,
-    }
-    produced = {**row, "produced_at": (row["produced_at"] or row["due_at"]).isoformat(), "changed": False}
-    produced |= {"run_id": str(row["run_id"]) if row["run_id"] else None, "workflow_id": row["producer_id"]}
-    data = publish.produced_data(produced, row["slug"], row["declaration"].get("freshness"), None)
-    if row["produced_at"] is None:
-        data["producedAt"] = None
-    data |= {"expiresAt": iso(row["due_at"]), "reason": row["reason"]}
-    type_ = EventType.ASSET_OVERDUE if overdue else EventType.ASSET_EXPIRED
-    return timer, publish.asset_event(event_id, type_, data, None if overdue else "expired")
-
-
-def _freshness(row: Mapping[str, Any]) -> Freshness:
-    if row["policy"] is None:
-        return Freshness()
+@contextmanager
+def _batch_errors(keys: Mapping[Key, int]) -> Iterator[None]:
+    """Name the batch in errors of a state that cannot be read or evaluated, so that the service can halve it."""
     try:
-        outputs = Policy.from_json(row["policy"]).outputs
-    except Exception:
-        # The timers of others must fire; this workflow's own error shows when it is decided (promise 10).
-        log.exception("policy_unreadable", workflow=row["slug"])
-        return Freshness()
-    return next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())
+        yield
+    except (psycopg.Error, _OutdatedGraphError):
+        raise
+    except Exception as error:
+        raise BatchError(list(keys), f"{type(error).__name__}: {error}") from error

@@ -21,7 +21,7 @@ Key = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedWorkflow:
     """One workflow partition as it is stored: what `decide` needs, and what a new run needs beside it."""
 
     policy: Policy
@@ -46,17 +46,17 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class BatchState:
     """Everything that one look sees. `calm`: so little moves anywhere that to ask for all of it is the least work."""
 
     epoch: int
     now: datetime
     motion: Mapping[int, Moving]
-    loaded: Sequence[Loaded]
+    loaded: Sequence[LoadedWorkflow]
     calm: bool = False
 
 
-def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Moment:
+def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> BatchState:
     """The state of these workflow partitions; the values are how often each was looked at.
 
     `above`: their ancestors, whose motion is all that a decision asks for (R4.2, R4.3). None: whatever moves.
@@ -77,20 +77,20 @@ def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] 
     return row
 
 
-def parse(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Moment:
+def parse(row: Mapping[str, Any], keys: Mapping[Key, int]) -> BatchState:
     """What was fetched, as records."""
     loaded = [_loaded(data, keys) for data in row["states"] or ()]
-    return Moment(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded, row["calm"])
+    return BatchState(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded, row["calm"])
 
 
-def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[Loaded]]:
+def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[LoadedWorkflow]]:
     """The time, and what a failed decision needs: nothing of it can be unreadable."""
     arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
     rows = connection.execute(SQL["load_bare"], arrays).fetchall()
     return rows[0]["now"], [_bare(row, keys) for row in rows]
 
 
-def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
+def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> LoadedWorkflow:
     state = State(
         workflow_id=row["workflow_id"],
         slug=row["slug"],
@@ -101,7 +101,7 @@ def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
         evaluations=keys[row["workflow_id"], row["partition_key"]],
     )
     decision = row["last_decision"]
-    return Loaded(
+    return LoadedWorkflow(
         policy=Policy(declared=False, automatic=False),
         state=state,
         project=row["project"],
@@ -128,9 +128,9 @@ def _strength(moving: Moving) -> tuple[bool, bool, float]:
     return not moving.cannot_run, until is None, until.timestamp() if until else 0.0
 
 
-def _loaded(data: Mapping[str, Any], keys: Mapping[Key, int]) -> Loaded:
+def _loaded(data: Mapping[str, Any], keys: Mapping[Key, int]) -> LoadedWorkflow:
     decision = data["last_decision"]
-    return Loaded(
+    return LoadedWorkflow(
         policy=_policy(data["workflow_id"], data["version"], _Frozen(data["policy"])),
         state=_state(data, keys[data["workflow_id"], data["partition_key"]]),
         project=data["project"],

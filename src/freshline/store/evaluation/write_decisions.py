@@ -19,13 +19,13 @@ from freshline.model.enums import Reason
 from freshline.store.db.database import Connection
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.evaluation.load_state import Loaded
+from freshline.store.evaluation.load_state import LoadedWorkflow
 
 SQL = load("evaluation")
 
 
 @dataclass(slots=True)
-class Verdicts:
+class DecisionWriter:
     """The decisions of one batch, collected and then written at once."""
 
     now: datetime
@@ -38,7 +38,7 @@ class Verdicts:
     repeated: list[str] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
 
-    def add(self, loaded: Loaded, decision: Decision) -> tuple[str, str | None]:
+    def add(self, loaded: LoadedWorkflow, decision: Decision) -> tuple[str, str | None]:
         """Take one decision in; returns its id, and that of the run that it queues."""
         count("decisions", outcome=decision.outcome, reason=decision.reason)
         decision_id = new_id()
@@ -53,7 +53,7 @@ class Verdicts:
             self.settled.append(loaded.state.workflow_id)
         return decision_id, run_id
 
-    def _queue(self, loaded: Loaded, decision: Decision, decision_id: str) -> str:
+    def _queue(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str) -> str:
         run, state, run_id = decision.run, loaded.state, new_id()
         assert run is not None  # noqa: S101 - the caller looked
         changed = first_change(state)
@@ -89,7 +89,7 @@ class Verdicts:
         )
         return run_id
 
-    def _look_again(self, loaded: Loaded, decision: Decision) -> None:
+    def _look_again(self, loaded: LoadedWorkflow, decision: Decision) -> None:
         if decision.next_evaluation is None:
             self.done.append(loaded.key)
             return
@@ -105,7 +105,7 @@ class Verdicts:
             }
         )
 
-    def _record(self, loaded: Loaded, decision: Decision, decision_id: str, run_id: str | None) -> str:
+    def _record(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str, run_id: str | None) -> str:
         digest = decision.digest
         last = loaded.last_decision
         # A decision that a run refers to has a row of its own.

@@ -1,4 +1,4 @@
-"""Runs by hand: request_run and cancel."""
+"""Writes of manual runs: queue one, cancel one."""
 
 from __future__ import annotations
 
@@ -7,69 +7,19 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from freshline.errors import ConflictError, NotFoundError
+from freshline.errors import ConflictError
 from freshline.model.enums import EventType, RunStatus, TriggerType
-from freshline.store.db.commit_outcome import certain
-from freshline.store.db.database import Connection, Database
-from freshline.store.db.ids import new_id
+from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
-from freshline.store.read.resolve import find_workflow, refuse_partition
 from freshline.store.runs.finish import end_canceled
-from freshline.store.runs.publish import tell
+from freshline.store.runs.publish import append_event
 
 SQL = load("operations")
-RUNS = load("runs")
 MANUAL_PRIORITY = 0
 
 
-class Requesting:
-    """What people do to runs."""
-
-    database: Database
-
-    def request_run(
-        self,
-        slug: str,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        key: str | None = None,
-        partition_key: str = "",
-        full_refresh: bool = False,
-    ) -> str:
-        """Queue a manual run on the heads of this moment (R6.5). The same `key` returns the same run.
-
-        `full_refresh`: its outputs are written anew from everything, also those that are appended to or merged (R9.5).
-        """
-        refuse_partition(partition_key)
-        run_id = new_id()
-
-        def write(again: bool) -> str:
-            with self.database.transaction("request_run") as connection:
-                workflow = find_workflow(connection, slug)
-                if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
-                    return run_id
-                asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
-                return _request(connection, workflow, run_id, parameters or {}, key=key, asked=asked)
-
-        requested = certain(write)
-        if requested == run_id:
-            self.database.ring("runs")
-        return requested
-
-    def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
-        """End a run: at once if it is queued, through its worker if it is running. Returns the status."""
-        with self.database.transaction("cancel") as connection:
-            row = connection.execute(SQL["lock_any_run"], {"run": run_id}).fetchone()
-            if row is None:
-                raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
-            with audit.changing(connection, "cancel", run_id, "run_state", run_id):
-                status = _cancel(connection, row, reason)
-        self.database.ring("runs", "events")
-        return status
-
-
-def _request(
+def queue(
     connection: Connection,
     workflow: Mapping[str, Any],
     run_id: str,
@@ -78,7 +28,7 @@ def _request(
     key: str | None,
     asked: Mapping[str, Any],
 ) -> str:
-    """The id of the new run, or of the one that was asked for with the same key."""
+    """Queue a manual run and return its id, or the id of the run that was requested with the same key."""
     slug = workflow["slug"]
     known = connection.execute(SQL["requested"], {"key": key}).fetchone() if key else None
     if known and known["slug"] != slug:
@@ -100,7 +50,7 @@ def _request(
     with audit.changing(connection, "request_run", slug, "run_state", run_id):
         connection.execute(SQL["request_run"], values)
     data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
-    tell(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
+    append_event(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
     return run_id
 
 
@@ -116,7 +66,8 @@ def _pins(connection: Connection, workflow: Mapping[str, Any], partition_key: st
     return {head["asset_id"]: {"sequence": head["sequence"], "dataVersion": head["data_version"]} for head in heads}
 
 
-def _cancel(connection: Connection, run: Mapping[str, Any], reason: str) -> RunStatus:
+def cancel(connection: Connection, run: Mapping[str, Any], reason: str) -> RunStatus:
+    """End a queued run, or ask the worker of a running one to stop. Return the status."""
     status = RunStatus(run["status"])
     if status is RunStatus.QUEUED:
         end_canceled(connection, run, run["attempt"], reason)

@@ -17,17 +17,18 @@ SQL = load("operations")
 EVERY_MS = 60_000
 
 
-class Access:
+class Tokens:
     """Who may use the API."""
 
-    database: Database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def create_token(self, name: str, scope: str, digest: bytes, *, lifetime_ms: int) -> None:
+    def create(self, name: str, scope: str, digest: bytes, *, lifetime_ms: int) -> None:
         """A token that whoever knows the text behind `digest` holds. The same one again changes nothing."""
         values = {"id": new_id(), "name": name, "scope": scope, "digest": digest, "lifetime_ms": lifetime_ms}
         try:
             with (
-                self.database.transaction("create_token") as connection,
+                self._database.transaction("create_token") as connection,
                 audit.changing(connection, "create_token", name, "token_state", values["id"]),
             ):
                 connection.execute(SQL["create_token"], values)
@@ -35,9 +36,9 @@ class Access:
             hint = f"choose another name, or revoke that one with `freshline token revoke {name}`"
             raise ConflictError(f"there is a token '{name}' already", hint=hint) from None
 
-    def revoke_token(self, name: str) -> None:
+    def revoke(self, name: str) -> None:
         """The token is worth nothing from now on; one that was revoked before stays as it is."""
-        with self.database.transaction("revoke_token") as connection:
+        with self._database.transaction("revoke_token") as connection:
             row = connection.execute(SQL["lock_token"], {"name": name}).fetchone()
             if row is None:
                 raise NotFoundError(f"there is no token '{name}'", hint=_hint(connection, name))
@@ -46,9 +47,9 @@ class Access:
             with audit.changing(connection, "revoke_token", name, "token_state", row["id"]):
                 connection.execute(SQL["revoke_token"], {"id": row["id"]})
 
-    def use_token(self, token_id: str) -> None:
+    def use(self, token_id: str) -> None:
         """Remember that the token was used, to the minute."""
-        with self.database.transaction("use_token") as connection:
+        with self._database.transaction("use_token") as connection:
             connection.execute(SQL["use_token"], {"id": token_id, "every_ms": EVERY_MS})
 
 

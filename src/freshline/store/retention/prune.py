@@ -54,14 +54,15 @@ class Forgotten:
     next: Place | None
 
 
-class History:
+class Retention:
     """How an installation stays as large as its retention, and not as its age."""
 
-    database: Database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def prune(self, days: int, batch: int, after: Places = START) -> Pruned:
         """Forget a page of what is older than the retention, and have partitions for the events to come."""
-        with self.database.transaction("prune") as connection:
+        with self._database.transaction("prune") as connection:
             if not event_partitions.lock(connection):
                 return Pruned({}, None)
             event_partitions.make_partitions(connection)
@@ -75,7 +76,7 @@ class History:
 
     def forget_snapshots(self, days: int, batch: int, after: Place = BEGINNING) -> Forgotten:
         """Forget those of a page that were replaced before the retention and whose data nobody has any more."""
-        with self.database.transaction("forget_snapshots") as connection:
+        with self._database.transaction("forget_snapshots") as connection:
             if not event_partitions.lock(connection):
                 return Forgotten(0, None)
             asked = {"days": days, "batch": batch, "at": after.at, "event": after.id}

@@ -58,8 +58,8 @@ class Published:
     recovered: dict[str, Any] | None
 
 
-def tell(connection: Connection, type_: EventType, subject: str, data: Mapping[str, Any]) -> None:
-    """Append one event that publishes nothing."""
+def append_event(connection: Connection, type_: EventType, subject: str, data: Mapping[str, Any]) -> None:
+    """Append one event that is not about an asset."""
     event = {"id": new_id(), "type": type_, "subject": subject, "data": dict(data)}
     connection.execute(DB["append_events"], {"events": Jsonb([event])})
 

@@ -9,8 +9,8 @@ from freshline.store.tables.versions import GRACE_MS
 
 def clean(store: Store, storage: Storage, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> int:
     """One batch of versions; how many. First the database forgets them, then the files go: never the other way."""
-    removed = store.remove_versions(batch, only=only, grace_ms=grace_ms)
+    removed = store.tables.remove_versions(batch, only=only, grace_ms=grace_ms)
     paths = sorted({path for row in removed for path in (row["location"] or {}).get("paths", ())})
-    for path in sorted(store.unnamed(sorted({row["asset_id"] for row in removed}), paths)):
+    for path in sorted(store.tables.unnamed(sorted({row["asset_id"] for row in removed}), paths)):
         storage.clear(path)
     return len(removed)

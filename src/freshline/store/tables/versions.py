@@ -50,20 +50,21 @@ class Marked:
     marked: int
 
 
-class Versioning:
+class Tables:
     """What is done to the versions of tables, apart from publishing them."""
 
-    database: Database
-    settings: Settings
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
 
-    def rollback_table(self, asset_id: str, version: int, *, partition_key: str = "") -> dict[str, Any]:
+    def rollback(self, asset_id: str, version: int, *, partition_key: str = "") -> dict[str, Any]:
         """Make an earlier version current again, as a new snapshot with the same rows. Consumers run as for any change.
 
         Its inputs are those of the earlier version too, so increments are consumed again from there. If its rows are
         the current ones already, nothing is done: so it may be repeated.
         """
         where = {"asset": asset_id, "partition": partition_key}
-        with self.database.transaction("rollback_table") as connection:
+        with self._database.transaction("rollback_table") as connection:
             asset = _head(connection, where)
             connection.execute(RUNS["lock_heads"], {"assets": [asset_id], "partition": partition_key})
             head = _head(connection, where)  # read when it is locked: a run may have published while we waited
@@ -76,15 +77,15 @@ class Versioning:
             with audit.changing(connection, "rollback_table", asset_id, "head_state", asset_id) as noted:
                 publish.append(connection, [_published(connection, asset, row, version)])
                 noted["rolledBackTo"] = version
-        self.database.ring("events")
+        self._database.ring("events")
         return {"asset_id": asset_id, "sequence": row["sequence"], "changed": True, **_same(row)}
 
-    def log_table(self, write: Callable[[Unlogged], None]) -> bool:
+    def write_log(self, write: Callable[[Unlogged], None]) -> bool:
         """Have `write` append one version to its table's Delta log, under the lock of that log; False: there is none.
 
         A `write` that fails is tried again later; the versions behind it wait.
         """
-        with self.database.transaction("log_table", unhurried=True) as connection:
+        with self._database.transaction("log_table", unhurried=True) as connection:
             row = connection.execute(SQL["next_commit"]).fetchone()
             if row is None:
                 return False
@@ -96,10 +97,10 @@ class Versioning:
                 connection.execute(SQL["commit_waits"], {**where, "version": row["table_version"]})
         return True
 
-    def relog_table(self, asset_id: str, write: Callable[[Unlogged], None], *, partition_key: str = "") -> None:
+    def rewrite_log(self, asset_id: str, write: Callable[[Unlogged], None], *, partition_key: str = "") -> None:
         """Have `write` write the whole log of a table anew, while nobody else does."""
         where = {"asset": asset_id, "partition": partition_key}
-        with self.database.transaction("relog_table", unhurried=True) as connection:
+        with self._database.transaction("relog_table", unhurried=True) as connection:
             connection.execute("SET LOCAL lock_timeout = '30s'")
             connection.execute(LONG)
             connection.execute(SQL["lock_log"], where)
@@ -110,8 +111,8 @@ class Versioning:
 
     def mark_versions(self, after: str, batch: int, *, only: str | None = None) -> Marked:
         """Mark what nobody needs of a page of tables; the files stay for a while (R9.8)."""
-        keep = {"versions": self.settings.keep_versions, "age_ms": self.settings.keep_tables_ms}
-        with self.database.transaction("mark_versions") as connection:
+        keep = {"versions": self._settings.keep_versions, "age_ms": self._settings.keep_tables_ms}
+        with self._database.transaction("mark_versions") as connection:
             row = connection.execute(
                 SQL["mark_versions"], {**keep, "after": after, "batch": batch, "only": only}
             ).fetchone()
@@ -122,7 +123,7 @@ class Versioning:
 
     def remove_versions(self, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> list[dict[str, Any]]:
         """Versions whose files may be deleted from now on. What a run was pinned to in the meantime is spared."""
-        with self.database.transaction("remove_versions") as connection:
+        with self._database.transaction("remove_versions") as connection:
             wanted = {"batch": batch, "only": only, "grace_ms": grace_ms}
             gone = connection.execute(SQL["gone_versions"], wanted).fetchall()
             rows = Jsonb([{key: value for key, value in row.items() if key != "location"} for row in gone])
@@ -138,7 +139,7 @@ class Versioning:
 
     def unnamed(self, assets: Sequence[str], paths: Sequence[str]) -> set[str]:
         """Of these directories, those that no version needs whose files are still to be there."""
-        with self.database.connection() as connection:
+        with self._database.connection() as connection:
             named = connection.execute(SQL["named_paths"], {"assets": list(assets), "paths": list(paths)}).fetchall()
         return set(paths) - {row["path"] for row in named}
 

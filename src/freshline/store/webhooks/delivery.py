@@ -65,18 +65,19 @@ class Outcome:
     final: bool = False
 
 
-class Delivering:
+class Deliveries:
     """What the deliverer does to the store."""
 
-    database: Database
-    settings: Settings
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
 
-    def claim_webhook(self, *, lease_ms: int) -> Batch | None:
+    def claim(self, *, lease_ms: int) -> Batch | None:
         """The next webhook that has something to send, for this process alone while the lease lasts; None if none has.
 
         Events that it did not ask for are passed over at once; then its batch may be empty.
         """
-        with self.database.transaction("claim_webhook") as connection:
+        with self._database.transaction("claim_webhook") as connection:
             row = connection.execute(SQL["claim"], {"lease_ms": lease_ms}).fetchone()
             if row is None:
                 return None
@@ -85,13 +86,13 @@ class Delivering:
                 _pass(connection, batch)
             return batch
 
-    def record_deliveries(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+    def record(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         """What was sent, in its order; letters without an outcome were not. Whoever claimed it later knows better."""
         failed = [_failure(one) for one in outcomes if one.trouble is not None]
         taken = [one.letter.position for one in outcomes if one.trouble is None]
         failures, worst = _in_a_row(batch.failures, outcomes)
         trouble = next((one.trouble for one in reversed(outcomes)), batch.trouble)
-        with self.database.transaction("record_deliveries") as connection:
+        with self._database.transaction("record_deliveries") as connection:
             if not connection.execute(SQL["lock_claim"], {"id": batch.webhook_id, "claim": batch.claim}).fetchone():
                 raise FencedError(f"webhook '{batch.name}' was claimed by another process meanwhile")
             connection.execute(SQL["taken"], {"id": batch.webhook_id, "positions": taken})
@@ -108,13 +109,13 @@ class Delivering:
 
     @property
     def _age(self) -> timedelta:
-        return timedelta(milliseconds=self.settings.webhook_max_age_ms)
+        return timedelta(milliseconds=self._settings.webhook_max_age_ms)
 
     def _refused(self, connection: Connection, batch: Batch, failed: Sequence[Row]) -> int:
         """How many of them have no budget left."""
         if not failed:
             return 0
-        budget = {"attempts": self.settings.webhook_attempts, "age": self._age}
+        budget = {"attempts": self._settings.webhook_attempts, "age": self._age}
         values = {"id": batch.webhook_id, "failed": Jsonb(failed), "base_ms": BASE_MS, "longest_ms": LONGEST_MS}
         return sum(row["dead"] for row in connection.execute(SQL["refused"], {**values, **budget}))
 

@@ -45,16 +45,17 @@ class Webhook:
 class Webhooks:
     """What is done to webhooks by hand."""
 
-    database: Database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def add_webhook(self, webhook: Webhook, *, key: str | None = None, after: int | None = None) -> bool:
+    def add(self, webhook: Webhook, *, key: str | None = None, after: int | None = None) -> bool:
         """Whether it was added; False: it was before, by the same key, as the same.
 
         It is told about events from now on, or about those after a position that are still kept.
         """
         _check(webhook)
         try:
-            with self.database.transaction("add_webhook") as connection:
+            with self._database.transaction("add_webhook") as connection:
                 known = connection.execute(SQL["added"], {"key": key}).fetchone() if key else None
                 if known:
                     _refuse_other(known, webhook, key)
@@ -64,7 +65,7 @@ class Webhooks:
                     connection.execute(SQL["add_webhook"], _values(webhook, key, after))
         except psycopg.errors.UniqueViolation:
             if self._was_added(key):  # somebody else was first with this key
-                return self.add_webhook(webhook, key=key, after=after)
+                return self.add(webhook, key=key, after=after)
             hint = f"choose another name, or remove that one with `freshline webhook remove {webhook.name}`"
             raise ConflictError(f"there is a webhook '{webhook.name}' already", hint=hint) from None
         return True
@@ -72,36 +73,36 @@ class Webhooks:
     def _was_added(self, key: str | None) -> bool:
         if key is None:
             return False
-        with self.database.reading() as connection:
+        with self._database.reading() as connection:
             return connection.execute(SQL["added"], {"key": key}).fetchone() is not None
 
-    def remove_webhook(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Nobody is told any more; what waited to be sent is forgotten."""
-        with self.database.transaction("remove_webhook") as connection:
+        with self._database.transaction("remove_webhook") as connection:
             _change(connection, "remove_webhook", name)
 
-    def pause_webhook(self, name: str) -> None:
+    def pause(self, name: str) -> None:
         """Nothing is sent until it is resumed. Events wait, as long as they are kept."""
-        with self.database.transaction("pause_webhook") as connection:
+        with self._database.transaction("pause_webhook") as connection:
             _change(connection, "pause_webhook", name)
 
-    def resume_webhook(self, name: str) -> None:
+    def resume(self, name: str) -> None:
         """What waited is sent, from now on; a backoff ends too."""
-        with self.database.transaction("resume_webhook") as connection:
+        with self._database.transaction("resume_webhook") as connection:
             _change(connection, "resume_webhook", name)
 
-    def redeliver_webhook(self, name: str, event: str | None = None) -> int:
+    def redeliver(self, name: str, event: str | None = None) -> int:
         """Dead letters of a webhook, or the one of an event, get a new budget. Returns how many."""
         wanted = uuid(event, "an event's id") if event else None
-        with self.database.transaction("redeliver_webhook") as connection:
+        with self._database.transaction("redeliver_webhook") as connection:
             webhook = _locked(connection, name)
             with audit.changing(connection, "redeliver_webhook", name, "webhook_state", webhook["id"]):
                 found = connection.execute(SQL["redeliver"], {"id": webhook["id"], "event": wanted}).fetchall()
         return len(found)
 
-    def webhook_target(self, name: str) -> Mapping[str, Any]:
+    def target(self, name: str) -> Mapping[str, Any]:
         """`{name, kind, url, secret}`, to send something by hand."""
-        with self.database.reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(SQL["target"], {"name": name}).fetchone()
             if row is None:
                 raise _unknown(connection, name)

@@ -52,27 +52,28 @@ class Claimant:
     spark: bool
 
 
-class Executing:
+class Runs:
     """What a run worker does to the store."""
 
-    database: Database
-    settings: Settings
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
 
-    def claim_run(self, who: Claimant) -> ClaimedRun | None:
+    def claim(self, who: Claimant) -> ClaimedRun | None:
         """The most urgent run that this worker may execute, leased to it; None: there is none."""
         parameters = {
             "worker": who.worker_id,
             "project": who.project,
             "code_hash": who.code_hash,
             "spark": who.spark,
-            "lease_ms": self.settings.lease_ms,
+            "lease_ms": self._settings.lease_ms,
             "first": FIRST,
         }
         for _ in range(TRIES):
             try:
-                with self.database.transaction("claim_run") as connection:
+                with self._database.transaction("claim_run") as connection:
                     row = connection.execute(SQL["claim_run"], parameters).fetchone()
-                    return claimed(connection, row, self.settings.lease_ms) if row else None
+                    return claimed(connection, row, self._settings.lease_ms) if row else None
             except psycopg.errors.UniqueViolation:
                 # Another run of the workflow, or in the slot, began in this moment: the index decided (promise 2).
                 continue
@@ -83,14 +84,14 @@ class Executing:
 
         A worker may hold two attempts of one run: one that it has lost, and one by which it took the run over.
         """
-        with self.database.transaction("renew_leases") as connection:
-            parameters = {"held": Jsonb(list(held)), "lease_ms": self.settings.lease_ms}
+        with self._database.transaction("renew_leases") as connection:
+            parameters = {"held": Jsonb(list(held)), "lease_ms": self._settings.lease_ms}
             rows = connection.execute(SQL["renew_leases"], parameters).fetchall()
         return {(row["id"], row["attempt"]): row["cancel"] for row in rows}
 
     def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int, *, session: str | None = None) -> None:
         """A try of a step begins. `session`: its session on a Connect server, for whoever takes the run over."""
-        with self.database.transaction("begin_step") as connection:
+        with self._database.transaction("begin_step") as connection:
             _fence(connection, run_id, attempt)
             parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "session": session}
             connection.execute(SQL["begin_step"], parameters)
@@ -107,7 +108,7 @@ class Executing:
         error: Mapping[str, Any] | None = None,
     ) -> None:
         """The try staged its outputs, or failed."""
-        with self.database.transaction("finish_step") as connection:
+        with self._database.transaction("finish_step") as connection:
             _fence(connection, run_id, attempt)
             staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
             parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "outputs": staged}
@@ -121,13 +122,13 @@ class Executing:
 
         Repeated with the same `after`, it adds only what is not there yet.
         """
-        with self.database.transaction("append_logs") as connection:
+        with self._database.transaction("append_logs") as connection:
             _fence(connection, run_id, attempt)
             parameters = {"run": run_id, "attempt": attempt, "lines": Jsonb(list(lines)), "most": MOST_LOG_LINES}
             parameters["after"] = after
             connection.execute(SQL["append_logs"], parameters)
 
-    def publish_run(
+    def publish(
         self,
         run: ClaimedRun,
         outputs: Sequence[StagedOutput],
@@ -145,7 +146,7 @@ class Executing:
         names, avoided, waited = [output.asset_id for output in outputs], 0, None
         with (
             self._told(run.id, run.attempt, RunStatus.SUCCEEDED),
-            self.database.transaction("publish_run") as connection,
+            self._database.transaction("publish_run") as connection,
         ):
             row = _fence(connection, run.id, run.attempt)
             who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged, internal=internal or {})
@@ -167,15 +168,18 @@ class Executing:
         count("runs_avoided", avoided)
         return names
 
-    def fail_run(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
+    def fail(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
         """The run failed: nothing is published. An automatic one counts towards cooldown and breaker (R7.1)."""
-        with self._told(run_id, attempt, RunStatus.FAILED), self.database.transaction("fail_run") as connection:
+        with self._told(run_id, attempt, RunStatus.FAILED), self._database.transaction("fail_run") as connection:
             row = _fence(connection, run_id, attempt)
             self._fail(connection, row, attempt, error)
 
-    def cancel_running(self, run_id: str, attempt: int) -> None:
+    def cancel(self, run_id: str, attempt: int) -> None:
         """The worker stopped a run that a user canceled."""
-        with self._told(run_id, attempt, RunStatus.CANCELED), self.database.transaction("cancel_running") as connection:
+        with (
+            self._told(run_id, attempt, RunStatus.CANCELED),
+            self._database.transaction("cancel_running") as connection,
+        ):
             row = _fence(connection, run_id, attempt)
             end_canceled(connection, row, attempt, "canceled by a user")
 
@@ -185,12 +189,12 @@ class Executing:
         `crashed`: Spark or the warehouse got lost, perhaps by the run itself.
         """
         ends = (RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else []))
-        with self._told(run_id, attempt, *ends), self.database.transaction("hand_back") as connection:
+        with self._told(run_id, attempt, *ends), self._database.transaction("hand_back") as connection:
             self._return(connection, _fence(connection, run_id, attempt), attempt, crashed=crashed)
 
     def give_up(self, run_id: str, attempt: int) -> None:
         """The lease is over and the worker is not: the run is anybody's, and the loss does not count (R12.2)."""
-        with self.database.transaction("give_up") as connection:
+        with self._database.transaction("give_up") as connection:
             row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
             if row is None:
                 connection.execute(SQL["excuse_run"], {"run": run_id, "attempt": attempt})
@@ -199,7 +203,7 @@ class Executing:
 
     def rescue(self, batch: int) -> int:
         """Free the runs of workers that stopped renewing; one that kills its workers again and again has failed."""
-        with self.database.transaction("rescue") as connection:
+        with self._database.transaction("rescue") as connection:
             lost = connection.execute(SQL["lost_runs"], {"batch": batch}).fetchall()
             for one in lost:
                 row = _fence(connection, one["id"], one["attempt"])
@@ -209,19 +213,19 @@ class Executing:
 
     def engines(self, project: str) -> list[bool]:
         """What the project's workflows need: False for plain Python, True for Spark."""
-        with self.database.connection() as connection:
+        with self._database.connection() as connection:
             rows = connection.execute(SQL["engines"], {"project": project}).fetchall()
         return [row["needs_spark"] for row in rows]
 
     def spark_waits(self, project: str) -> bool:
         """Whether a queued run of the project needs Spark."""
-        with self.database.connection() as connection:
+        with self._database.connection() as connection:
             return connection.execute(SQL["spark_waits"], {"project": project}).fetchone() is not None
 
     def table_at(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
         """A version of an input that a job asks for beside the pinned one. `NotFoundError`: it is not kept."""
         keys = {"assets": [asset_id], "sequences": [version], "partition": partition_key}
-        with self.database.connection() as connection:
+        with self._database.connection() as connection:
             row = connection.execute(SQL["pinned_inputs"], keys).fetchone()
         if row is None or row["gone_at"] is not None:
             how = "does not exist" if row is None else "is not kept any more"
@@ -230,7 +234,7 @@ class Executing:
 
     def locations(self, run_id: str) -> list[dict[str, Any]]:
         """Where the data is that a run has published."""
-        with self.database.connection() as connection:
+        with self._database.connection() as connection:
             rows = connection.execute(SQL["locations"], {"run": run_id}).fetchall()
         return [row["location"] for row in rows]
 
@@ -239,7 +243,7 @@ class Executing:
         if ended_instead(connection, row, attempt):
             return
         times = row["crashes"] + crashed
-        if crashed and times >= self.settings.poison:
+        if crashed and times >= self._settings.poison:
             text = f"its worker, its Spark or the warehouse was lost {times} times while it ran"
             message = f"{text}; it is not tried again by itself before the cooldown"
             self._fail(connection, row, attempt, {"code": "poison", "message": message})
@@ -249,7 +253,7 @@ class Executing:
     def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any]) -> None:
         opened = False
         if row["trigger_type"] == TriggerType.AUTO:
-            opened = record_failure(connection, row, self.settings)
+            opened = record_failure(connection, row, self._settings)
         end_run(connection, row, RunStatus.FAILED, error=error)
         events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
         if opened:
@@ -274,7 +278,7 @@ class Executing:
                 raise
 
     def _status(self, run_id: str, attempt: int) -> RunStatus | None:
-        with self.database.connection() as connection:
+        with self._database.connection() as connection:
             row = connection.execute(SQL["run_status"], {"run": run_id}).fetchone()
         return RunStatus(row["status"]) if row and row["attempt"] == attempt else None
 

@@ -1,0 +1,73 @@
+"""The transaction `apply`, its difference, and its preview."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from freshline.definitions.loading.project import Project
+from freshline.settings import Settings
+from freshline.store.apply import write
+from freshline.store.apply.diff import ApplyPlan, make_plan, proposed_graph
+from freshline.store.apply.wait_warnings import Patience
+from freshline.store.db import locks
+from freshline.store.db.database import Connection, Database
+from freshline.store.db.queries import load
+from freshline.store.operations import audit
+
+if TYPE_CHECKING:
+    from freshline.simulation.plan import Plan
+
+DB = load("db")
+# Comparing and writing thousands of definitions takes longer than the idle timeout of other transactions.
+LONG_IDLE_TIMEOUT = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+
+
+class Apply:
+    """Compares a project with the stored definitions, previews what would run, and stores it."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+
+    def diff(self, project: Project) -> ApplyPlan:
+        """Return what `commit` would change, with warnings about ancestors that run longer than `maxWaitMs`."""
+        with self._database.reading(unhurried=True) as connection:
+            stored = write.read_stored(connection, project.name)
+            plan = make_plan(project, stored)
+            patience = Patience(project, proposed_graph(project, stored))
+            plan.warnings.extend(patience.warnings(write.read_durations(connection, patience)))
+        return plan
+
+    def commit(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
+        """Store the project's definitions and retire missing ones, in one transaction (docs/semantics.md#R10.2)."""
+        with (
+            self._database.transaction("apply", whole=True) as connection,
+            audit.changing(connection, "apply", project.name, "project_state", project.name) as noted,
+        ):
+            plan = _apply(connection, project, baseline=baseline)
+            noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
+        self._database.ring("events", "considerations", "runs")
+        return plan
+
+    def preview(self, project: Project, *, baseline: bool = False) -> Plan:
+        """Return what would run because of `commit`, and what would not and why.
+
+        It runs `apply` and rolls it back, so the answer is exact. It holds the same locks for that time.
+        """
+        from freshline.store.apply import preview  # noqa: PLC0415 - only previews need the simulation
+
+        with self._database.rehearsing() as connection:
+            plan = _apply(connection, project, baseline=baseline)
+            touched = {*plan.added, *plan.changed}
+            found = preview.around(connection, touched, plan.assets_removed)
+        return preview.flood(found, self._settings, touched, plan.assets_removed)
+
+
+def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
+    connection.execute("SET LOCAL lock_timeout = '30s'")
+    connection.execute(LONG_IDLE_TIMEOUT)
+    connection.execute(DB["lock"], {"key": locks.APPLY})
+    stored = write.read_stored(connection, project.name)
+    plan = make_plan(project, stored)
+    write.write(connection, project, plan, stored, baseline=baseline)
+    return plan

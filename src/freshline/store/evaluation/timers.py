@@ -1,0 +1,71 @@
+"""Due timers become events, and fixed schedules get their next point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from psycopg.types.json import Jsonb
+
+from freshline.decide.times import next_point
+from freshline.model.enums import EventType
+from freshline.model.moment import iso
+from freshline.model.policy import Freshness, Policy
+from freshline.store.db.database import Connection
+from freshline.store.db.ids import new_id
+from freshline.store.db.queries import load
+from freshline.store.runs import publish
+
+log = structlog.get_logger("freshline.store")
+SQL = load("evaluation")
+DB = load("db")
+
+
+def fire(connection: Connection, batch: int) -> int:
+    """Fire up to `batch` due timers and return how many."""
+    due = connection.execute(SQL["fire_timers"], {"batch": batch}).fetchall()
+    if not due:
+        return 0
+    fired = [_fire(row) for row in due]
+    connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
+    connection.execute(DB["append_events"], {"events": Jsonb([event for _, event in fired])})
+    return len(due)
+
+
+def _fire(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    event_id = new_id()
+    freshness = _freshness(row)
+    overdue = row["kind"] == "overdue"
+    # Missed points collapse into one: the next one counts from now (docs/semantics.md#R8.1).
+    following = None if overdue else next_point(freshness, row["now"])
+    timer = {
+        "asset_id": row["asset_id"],
+        "partition_key": row["partition_key"],
+        "kind": row["kind"],
+        "expired_at": row["due_at"].isoformat(),
+        "expired_reason": row["reason"],
+        "event_id": event_id,
+        "due_at": following[0].isoformat() if following else None,
+        "reason": following[1] if following else None,
+    }
+    produced = {**row, "produced_at": (row["produced_at"] or row["due_at"]).isoformat(), "changed": False}
+    produced |= {"run_id": str(row["run_id"]) if row["run_id"] else None, "workflow_id": row["producer_id"]}
+    data = publish.produced_data(produced, row["slug"], row["declaration"].get("freshness"), None)
+    if row["produced_at"] is None:
+        data["producedAt"] = None
+    data |= {"expiresAt": iso(row["due_at"]), "reason": row["reason"]}
+    type_ = EventType.ASSET_OVERDUE if overdue else EventType.ASSET_EXPIRED
+    return timer, publish.asset_event(event_id, type_, data, None if overdue else "expired")
+
+
+def _freshness(row: Mapping[str, Any]) -> Freshness:
+    if row["policy"] is None:
+        return Freshness()
+    try:
+        outputs = Policy.from_json(row["policy"]).outputs
+    except Exception:
+        # Other workflows' timers must fire. This workflow's error shows when it is evaluated.
+        log.exception("policy_unreadable", workflow=row["slug"])
+        return Freshness()
+    return next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())

@@ -1,0 +1,146 @@
+"""The transactions that people and other systems ask for: reports, manual runs, pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from freshline.errors import ConflictError, NotFoundError
+from freshline.model.enums import EventType
+from freshline.model.moment import iso
+from freshline.store.db.commit_outcome import certain
+from freshline.store.db.database import Connection, Database
+from freshline.store.db.ids import new_id
+from freshline.store.db.queries import load
+from freshline.store.operations import audit, report, request
+from freshline.store.operations.report import Report, Reported
+from freshline.store.read.resolve import find_asset, find_workflow, refuse_partition
+from freshline.store.runs.publish import append_event
+
+SQL = load("operations")
+APPLY = load("apply")
+RUNS = load("runs")
+
+
+class Operations:
+    """Reports about assets, and manual control of workflows and runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def report(
+        self,
+        asset_id: str,
+        *,
+        version: str | None = None,
+        key: str | None = None,
+        sequence: int | None = None,
+        payload: Any = None,
+        partition_key: str = "",
+    ) -> Reported:
+        """Record that a source asset changed (docs/semantics.md#R3.3). A duplicate `key` changes nothing."""
+        refuse_partition(partition_key)
+        report.check_payload(payload)
+        given = Report(asset_id, partition_key, version, key, sequence, payload, event_id=new_id())
+
+        def write(again: bool) -> Reported:
+            with self._database.transaction("report") as connection:
+                return report.record(connection, given, again=again)
+
+        result = certain(lambda again: report.retried(lambda: write(again)))
+        if not result["duplicate"]:
+            self._database.ring("events")
+        return result
+
+    def expire(self, asset_id: str, partition_key: str = "") -> dict[str, str | None]:
+        """Expire an asset now, as if its freshness had run out."""
+        refuse_partition(partition_key)
+        with self._database.transaction("expire") as connection:
+            asset = find_asset(connection, asset_id)
+            if asset["producer_id"] is None:
+                raise ConflictError(f"asset '{asset_id}' is a source and has no freshness; report it instead")
+            with audit.changing(connection, "expire", asset_id, "timer_state", asset_id):
+                row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
+        self._database.ring("timers")
+        return {"assetId": asset_id, "partitionKey": partition_key, "expiresAt": iso(row["due_at"] if row else None)}
+
+    def request_run(
+        self,
+        slug: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        partition_key: str = "",
+        full_refresh: bool = False,
+    ) -> str:
+        """Queue a manual run on the current heads and return its id (docs/semantics.md#R6.5).
+
+        The same `key` returns the same run. With `full_refresh` all outputs are written again from all input rows,
+        also those in append and merge mode (docs/semantics.md#R9.5).
+        """
+        refuse_partition(partition_key)
+        run_id = new_id()
+
+        def write(again: bool) -> str:
+            with self._database.transaction("request_run") as connection:
+                workflow = find_workflow(connection, slug)
+                if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
+                    return run_id
+                asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
+                return request.queue(connection, workflow, run_id, parameters or {}, key=key, asked=asked)
+
+        requested = certain(write)
+        if requested == run_id:
+            self._database.ring("runs")
+        return requested
+
+    def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
+        """Cancel a run and return its status. A queued run ends at once, a running one through its worker."""
+        with self._database.transaction("cancel") as connection:
+            row = connection.execute(SQL["lock_any_run"], {"run": run_id}).fetchone()
+            if row is None:
+                raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
+            with audit.changing(connection, "cancel", run_id, "run_state", run_id):
+                status = request.cancel(connection, row, reason)
+        self._database.ring("runs", "events")
+        return status
+
+    def pause(self, slug: str, until: datetime | None = None) -> None:
+        """Pause a workflow. Queued automatic runs end; the changes that caused them stay pending."""
+        with self._database.transaction("pause") as connection:
+            workflow = find_workflow(connection, slug, "workflow")
+            # Like apply: wait for a reconciler that is evaluating the workflow, so that a run it queues is seen here.
+            connection.execute(APPLY["consider"], {"workflows": [workflow["id"]]})
+            ending = {"workflows": [workflow["id"]], "reason": "paused", "code_hash": None}
+            connection.execute(APPLY["cancel_queued"], ending)
+            with audit.changing(connection, "pause", slug, "workflow_state", workflow["id"]):
+                connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
+            _request_evaluation(connection, workflow["id"])
+        self._database.ring("events", "considerations")
+
+    def resume(self, slug: str) -> None:
+        """End the pause of a workflow."""
+        with self._database.transaction("resume") as connection:
+            workflow = find_workflow(connection, slug)
+            with audit.changing(connection, "resume", slug, "workflow_state", workflow["id"]):
+                connection.execute(SQL["resume"], {"workflow": workflow["id"]})
+            _request_evaluation(connection, workflow["id"])
+        self._database.ring("events")
+
+    def reset(self, slug: str) -> None:
+        """Clear failures: end the cooldown, close the breaker, and allow a canceled run again."""
+        with self._database.transaction("reset") as connection:
+            workflow = find_workflow(connection, slug)
+            with audit.changing(connection, "reset", slug, "workflow_state", workflow["id"]):
+                row = connection.execute(SQL["reset"], {"workflow": workflow["id"]}).fetchone()
+            if row and row["closed"]:
+                data = {"workflowSlug": slug, "workflowId": workflow["id"], "partitionKey": "", "by": "reset"}
+                append_event(connection, EventType.BREAKER_CLOSED, slug, data)
+            _request_evaluation(connection, workflow["id"])
+        self._database.ring("events")
+
+
+def _request_evaluation(connection: Connection, workflow_id: int) -> None:
+    """Append an inbox row, so that the workflow is evaluated."""
+    connection.execute(SQL["touch"], {"id": new_id(), "workflow": workflow_id, "partition": ""})
