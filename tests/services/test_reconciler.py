@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import _GeneratorContextManager
 
 import psycopg
 import pytest
@@ -20,7 +20,7 @@ def claims(lab: Lab, reconciler: Reconciler) -> list[int]:
     sizes: list[int] = []
     real = lab.store.evaluation.batch
 
-    def counting(size: int, *, only: Sequence[Key] | None = None) -> AbstractContextManager[Batch | None]:
+    def counting(size: int, *, only: Sequence[Key] | None = None) -> _GeneratorContextManager[Batch | None, None, None]:
         sizes.append(len(only) if only is not None else size)
         return real(size, only=only)
 
