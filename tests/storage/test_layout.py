@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from pathlib import Path
 
@@ -78,6 +79,23 @@ def test_a_sealed_directory_is_listed_with_sizes(tmp_path: Path, staged: Path) -
     }
     assert sorted(path.name for path in staged.rglob("*")) == ["k=1", "part-0.parquet", "part-1.parquet"]
     verify_staged(storage, location)
+
+
+def test_data_that_the_disk_does_not_accept_is_not_sealed(
+    tmp_path: Path, staged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel reports a failed write to the first `fsync` of the file, and only to that."""
+    fsync = os.fsync
+
+    def failing(handle: int) -> None:
+        if Path(f"/proc/self/fd/{handle}").readlink().name == "part-1.parquet":
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(handle)
+
+    assert staged.exists()
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(WarehouseError, match=r"cannot be made durable.*Input/output error"):
+        seal(LocalStorage(tmp_path), STAGED)
 
 
 def test_a_directory_that_changed_is_not_published(tmp_path: Path, staged: Path) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,8 +235,7 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     writer = observed.write.mode("error").options(**writing(staging.table, table.schema))
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
-    with nullcontext() if staging.elsewhere else staging.storage.flushing(staging.directory):
-        writer.parquet(staging.storage.at(staging.directory))
+    writer.parquet(staging.storage.at(staging.directory))
     return fingerprint(observation.get, fields)
 
 

@@ -1,1 +1,1 @@
-"""The tables as files: what others read of them, and what nobody needs any more. No Spark in here."""
+"""The files of a warehouse: storage backends and the layout of tables. Nothing here needs Spark."""

@@ -1,14 +1,13 @@
-"""What Freshline asks of the place where a warehouse is: a directory, a part of a bucket, or HDFS (ADR 0015).
+"""The interface to the place where a warehouse is stored: a directory, an object store, or HDFS (ADR 0015).
 
-Names are relative to that place, with slashes. Whatever goes wrong is an `OSError`. No file of ours is written twice
-but by `replace`, and nothing here needs renames, links or directories: object stores have none of them.
+File names are relative to the warehouse and use slashes. Every failure is an `OSError`. A file is written once, except
+by `replace`. The interface needs no renames, links or directories, because object stores have none.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,69 +17,67 @@ if TYPE_CHECKING:
     import duckdb
 
 HADOOP = frozenset({"hdfs", "viewfs"})
-TEMPORARY_PREFIX = ".freshline-"  # how the name of a file in the making begins
-MAX_ERROR_CHARS = 500  # characters of an error
+TEMPORARY_PREFIX = ".freshline-"  # of names of files that are still being written
+MAX_ERROR_CHARS = 500
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 class StorageError(WarehouseError, OSError):
-    """A store of others refuses, does not answer, or does not keep what Freshline relies on."""
+    """A remote storage refuses, does not answer, or lacks a guarantee that Freshline needs."""
 
 
 class Storage(Protocol):
-    """The files of one warehouse. As a text it is the address of the warehouse."""
+    """The files of one warehouse. `str()` gives the address of the warehouse."""
 
     def at(self, name: str) -> str:
-        """The whole address, as Spark and `deltalake` take it."""
+        """Return the full address of a file, as Spark and `deltalake` take it."""
 
     def probe(self) -> None:
-        """Raise if a promise of the protocol is not kept here."""
+        """Raise `StorageError` if this storage lacks a guarantee of this interface."""
 
     def read(self, name: str) -> bytes:
-        """What is in a file; `FileNotFoundError` if it is not there."""
+        """Return the content of a file; raise `FileNotFoundError` if it does not exist."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file that is not there: durable and whole, or not at all. False: somebody was first."""
+        """Write a file if it does not exist: durable and whole, or not at all. Return False if it exists."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file, whether it is there or not: durable, and whole for whoever reads it meanwhile."""
+        """Write a file whether it exists or not. It is durable, and concurrent readers see the old or the new one."""
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete files, one after the other; what is gone already is fine."""
+        """Delete files one after the other, in this order; missing files are ignored."""
 
     def clear(self, directory: str) -> None:
-        """Delete everything below, as far as that is possible."""
+        """Delete everything below a directory, ignoring failures."""
 
     def sizes(self, directory: str) -> dict[str, int]:
-        """Every file below, however deep."""
+        """Return the sizes of all files below a directory, at any depth, by name."""
 
     def children(self, directory: str) -> list[str]:
-        """The last parts of the names right below, in order; none if it is not there."""
+        """Return the sorted last parts of the names directly below a directory; empty if it does not exist."""
 
     def age(self, name: str) -> float:
-        """Seconds since anything in it was made; 0 if that cannot be told."""
+        """Return the seconds since the newest change of a file or below a directory; 0 if unknown."""
 
     def make_durable(self, directory: str) -> None:
-        """Have all that others wrote below, and its name, durable."""
-
-    def flushing(self, directory: str) -> AbstractContextManager[None]:
-        """While others write there, have what is there already become durable. `WarehouseError`: it cannot be."""
+        """Make all files below a directory, which others wrote, and their names durable."""
 
     def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Let DuckDB read here."""
+        """Let a DuckDB connection read from this storage."""
 
 
 def storage_at(where: str | Path) -> Storage:
-    """The storage at a path or an address."""
+    """Return the storage at a path or an address."""
     found = _ADDRESS.match(where) if isinstance(where, str) else None
+    # obstore and fsspec take 100 ms of processor time to import; a command on a directory does not need them.
     if found is None:
-        from freshline.storage.local import LocalStorage  # noqa: PLC0415 - each imports what only it needs
+        from freshline.storage.local import LocalStorage  # noqa: PLC0415
 
         return LocalStorage(Path(where))
     if found[1] in HADOOP:
-        from freshline.storage.hdfs import hdfs_storage_at  # noqa: PLC0415 - as above
+        from freshline.storage.hdfs import hdfs_storage_at  # noqa: PLC0415
 
         return hdfs_storage_at(str(where))
-    from freshline.storage.object_store import object_storage_at  # noqa: PLC0415 - as above
+    from freshline.storage.object_store import object_storage_at  # noqa: PLC0415
 
     return object_storage_at(str(where))

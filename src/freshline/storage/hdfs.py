@@ -1,7 +1,7 @@
-"""A warehouse in HDFS, through the client that is also inside `deltalake` (ADR 0015).
+"""A warehouse in HDFS, through `hdfs-native`, the client that `deltalake` contains too (ADR 0015).
 
-Where the NameNodes are and how to log in comes from HADOOP_CONF_DIR, as for Spark. No test of ours has met a NameNode,
-so a worker tries at its start what it relies on.
+NameNodes and credentials come from HADOOP_CONF_DIR, as for Spark. The tests use a stand-in and no real NameNode, so a
+worker probes the storage when it starts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class HdfsStorage(RemoteStorage):
         super().__init__(address)
         place = urlsplit(self._address)
         self._root = place.path
-        with _told():
+        with _translated_errors():
             self._client = connect(f"{place.scheme}://{place.netloc}")
 
     def read(self, name: str) -> bytes:
-        """All of a file."""
-        with _told():
+        """Return the content of a file."""
+        with _translated_errors():
             return self._client.read(self._path(name)).read()
 
     def create(self, name: str, data: bytes) -> bool:
-        """A rename fails where there is a file already."""
+        """Write a temporary file and rename it, which fails if the target exists."""
         try:
             self._move(name, data, overwrite=False)
         except FileExistsError:
@@ -49,44 +49,44 @@ class HdfsStorage(RemoteStorage):
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """A rename puts it in place."""
+        """Write a temporary file and rename it over the target."""
         self._move(name, data, overwrite=True)
 
     def remove(self, names: Iterable[str]) -> None:
-        """In the order of the names."""
+        """Delete files in this order."""
         for name in names:
-            with suppress(FileNotFoundError), _told():
+            with suppress(FileNotFoundError), _translated_errors():
                 self._client.delete(self._path(name), recursive=False)
 
     def clear(self, directory: str) -> None:
-        """The directory too."""
-        with suppress(OSError), _told():
+        """Delete the directory too."""
+        with suppress(OSError), _translated_errors():
             self._client.delete(self._path(directory), recursive=True)
 
     def children(self, directory: str) -> list[str]:
-        """Files and directories."""
-        with suppress(FileNotFoundError), _told():
+        """Return the names of files and directories."""
+        with suppress(FileNotFoundError), _translated_errors():
             return sorted(posixpath.basename(one.path) for one in self._client.list_status(self._path(directory)))
         return []
 
     def age(self, name: str) -> float:
-        """By the newest file below; of a directory without any, by its own time."""
-        with suppress(OSError), _told():
+        """Return the age of the newest file below, or of the directory if it has none."""
+        with suppress(OSError), _translated_errors():
             own = self._client.get_file_info(self._path(name)).modification_time / 1000
-            return time.time() - max([own, *(fact.made.timestamp() for fact in self.facts(name))])
+            return time.time() - max([own, *(file.modified.timestamp() for file in self.files(name))])
         return 0.0
 
-    def facts(self, directory: str) -> Iterator[FileInfo]:
-        """Of all files below."""
-        with suppress(FileNotFoundError), _told():
+    def files(self, directory: str) -> Iterator[FileInfo]:
+        """Yield all files below."""
+        with suppress(FileNotFoundError), _translated_errors():
             for one in self._client.list_status(self._path(directory), recursive=True):
                 if not one.isdir:
-                    made = datetime.fromtimestamp(one.modification_time / 1000, UTC)
-                    yield FileInfo(one.path.removeprefix(f"{self._root}/"), one.length, made)
+                    modified = datetime.fromtimestamp(one.modification_time / 1000, UTC)
+                    yield FileInfo(one.path.removeprefix(f"{self._root}/"), one.length, modified)
 
-    def part(self, name: str, start: int, end: int) -> bytes:
-        """Some bytes of a file."""
-        with _told():
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """Return some bytes of a file."""
+        with _translated_errors():
             return self._client.read(self._path(name)).read_range(start, end - start)
 
     def _path(self, name: str) -> str:
@@ -94,21 +94,21 @@ class HdfsStorage(RemoteStorage):
 
     def _move(self, name: str, data: bytes, *, overwrite: bool) -> None:
         target = self._path(name)
-        made = posixpath.join(posixpath.dirname(target), f"{TEMPORARY_PREFIX}{uuid4()}")
-        with _told():
+        temporary = posixpath.join(posixpath.dirname(target), f"{TEMPORARY_PREFIX}{uuid4()}")
+        with _translated_errors():
             try:
-                with self._client.create(made) as file:
+                with self._client.create(temporary) as file:
                     file.write(data)
-                self._client.rename(made, target, overwrite=overwrite)
+                self._client.rename(temporary, target, overwrite=overwrite)
             finally:
-                with suppress(Exception):  # it is gone if it was renamed
-                    self._client.delete(made)
+                with suppress(Exception):  # it does not exist any more if it was renamed
+                    self._client.delete(temporary)
 
 
 def connect(place: str) -> Client:
-    """A client for the NameNodes of one address."""
+    """Return a client for the NameNodes of an address."""
     try:
-        from hdfs_native import Client  # noqa: PLC0415 - it comes with an extra
+        from hdfs_native import Client  # noqa: PLC0415 - the package is an extra
     except ImportError:
         raise WarehouseError(
             "a warehouse in HDFS needs the package hdfs-native, which is not installed",
@@ -119,13 +119,13 @@ def connect(place: str) -> Client:
 
 @cache
 def hdfs_storage_at(address: str) -> HdfsStorage:
-    """One client per address and process."""
+    """Return the storage of an address: one client per process."""
     return HdfsStorage(address)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What the library raises, as the errors that a file system would raise."""
+def _translated_errors() -> Iterator[None]:
+    """Convert hdfs-native's errors to those of a file system."""
     try:
         yield
     except (FileExistsError, FileNotFoundError, StorageError):

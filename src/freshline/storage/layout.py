@@ -1,9 +1,9 @@
-"""The warehouse: where tables lie, what was staged, and whether it is still what was staged. No Spark in here.
+"""The layout of a warehouse, and the check that staged files are unchanged (docs/semantics.md#R9.4).
 
-    <warehouse>/freshline-warehouse.json                                the id that must match the database's (R12.3)
-    <warehouse>/<asset>/data/<run>-<attempt>-<try>/part-*.parquet       one directory per try, written once
+    <warehouse>/freshline-warehouse.json                            the id, which must match the database's
+    <warehouse>/<asset>/data/<run>-<attempt>-<try>/part-*.parquet   one directory per try, written once
 
-A directory is never written twice, so readers of an old snapshot are never disturbed and a late worker changes nothing.
+A directory is never written twice, so readers of an old snapshot are not disturbed and a late worker changes nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from freshline.errors import WarehouseError
+from freshline.model.json import Json
 from freshline.storage.base import Storage, StorageError
 
+Location = Mapping[str, Any]  # the JSON document `location` of an output
 ID_FILE = "freshline-warehouse.json"
 SHOWN = 3  # names in a message about files that differ
 
 
 def check_warehouse(storage: Storage, expected_id: str, *, make: bool = True) -> None:
-    """Create the warehouse with this id, or see that it has it; without `make` it has to be there."""
+    """Check that the warehouse has this id. With `make`, probe the storage and create a missing warehouse."""
     try:
         found = read_id(storage)
         if make and found in {None, expected_id}:
@@ -30,7 +32,7 @@ def check_warehouse(storage: Storage, expected_id: str, *, make: bool = True) ->
             found = found or _make(storage, expected_id)
     except OSError as error:
         raise WarehouseError(f"the warehouse {storage} cannot be used: {error.strerror or error}") from None
-    if found is None:  # an empty directory may be a place where something was mounted
+    if found is None:  # an empty directory may be a mount point whose disk is missing
         raise WarehouseError(
             f"the warehouse {storage} is gone: it has no {ID_FILE}",
             hint="mount or restore it; a worker that is started where there is none begins an empty one",
@@ -44,7 +46,7 @@ def check_warehouse(storage: Storage, expected_id: str, *, make: bool = True) ->
 
 
 def is_ours(storage: Storage, expected_id: str) -> bool:
-    """Whether the warehouse is there and belongs to the database; nothing is made."""
+    """Return whether the warehouse exists and belongs to the database."""
     try:
         return read_id(storage) == expected_id
     except (WarehouseError, OSError):
@@ -52,7 +54,7 @@ def is_ours(storage: Storage, expected_id: str) -> bool:
 
 
 def read_id(storage: Storage) -> str | None:
-    """The id that the warehouse carries; None: it is not there, or has none."""
+    """Return the id of the warehouse; None if it does not exist or has none."""
     try:
         return str(json.loads(storage.read(ID_FILE))["id"])
     except FileNotFoundError:
@@ -62,44 +64,39 @@ def read_id(storage: Storage) -> str | None:
 
 
 def _make(storage: Storage, warehouse_id: str) -> str | None:
-    """Write the id in one step; whoever comes second reads the first one's."""
+    """Write the id atomically; the second of two writers gets the first one's."""
     storage.create(ID_FILE, json.dumps({"id": warehouse_id}).encode())
     return read_id(storage)
 
 
 def staging_directory(asset_id: str, run_id: str, attempt: int, try_: int) -> str:
-    """The directory of one try of one output (R9.4)."""
+    """Return the directory of one try of one output."""
     return f"{data_directory(asset_id)}/{run_id}-{attempt}-{try_}"
 
 
 def data_directory(asset_id: str) -> str:
-    """Where all versions of a table have their directories."""
+    """Return the directory that holds all versions of a table."""
     return f"{asset_id}/data"
 
 
-def seal(storage: Storage, directory: str) -> dict[str, Any]:
-    """Make what was written durable and say what it is: the location of the staged output.
+def seal(storage: Storage, directory: str) -> Json:
+    """Make a written directory durable and return its location, which lists the files with their sizes.
 
-    Spark's own checksum and marker files go away: Parquet has checksums of its own, and the list has the sizes.
+    Spark's checksum and marker files are deleted: Parquet has its own checksums, and the list has the sizes.
     """
     try:
-        there = storage.sizes(directory)
-        needless = [name for name in there if PurePosixPath(name).name.startswith((".", "_"))]
+        sizes = storage.sizes(directory)
+        needless = [name for name in sizes if PurePosixPath(name).name.startswith((".", "_"))]
         storage.remove(needless)
         storage.make_durable(directory)
     except OSError as error:
-        raise not_durable(storage.at(directory), error) from None
-    files = {name: there[name] for name in sorted(there.keys() - set(needless))}
+        raise full_disk(error) or WarehouseError(f"{storage.at(directory)} cannot be made durable: {error}") from None
+    files = {name: sizes[name] for name in sorted(sizes.keys() - set(needless))}
     return {"format": "parquet", "paths": [directory], "files": files}
 
 
-def not_durable(where: str, error: OSError) -> WarehouseError:
-    """What the disk or the store said, as an error of the warehouse."""
-    return full_disk(error) or WarehouseError(f"{where} cannot be made durable: {error}")
-
-
-def verify_staged(storage: Storage, location: Mapping[str, Any]) -> None:
-    """Refuse a staged output whose directory is no longer what the step left (R9.4)."""
+def verify_staged(storage: Storage, location: Location) -> None:
+    """Raise `WarehouseError` if a staged directory differs from what the step wrote."""
     differs = difference(storage, location)
     if differs:
         raise WarehouseError(
@@ -108,33 +105,35 @@ def verify_staged(storage: Storage, location: Mapping[str, Any]) -> None:
         )
 
 
-def difference(storage: Storage, location: Mapping[str, Any]) -> str:
-    """How a directory of ours differs from what was recorded when it was written; nothing if it does not.
+def difference(storage: Storage, location: Location) -> str:
+    """Describe how a directory differs from its recorded file list; empty if it does not.
 
-    `StorageError`: a store of others does not say.
+    Raise `StorageError` if a remote storage does not answer.
     """
-    if "files" not in location:  # data that a job wrote elsewhere
+    if "files" not in location:  # a job wrote it outside of the warehouse
         return ""
     try:
-        there = {name: size for path in location["paths"] for name, size in storage.sizes(path).items()}
-    except StorageError:  # nothing is known: that is not the same as damage
+        listed = {name: size for path in location["paths"] for name, size in storage.sizes(path).items()}
+    except StorageError:  # unknown is not the same as damaged
         raise
     except OSError as error:
         return str(error)
     root = f"{location['paths'][-1]}/"
     expected, found = (
-        {name.removeprefix(root): size for name, size in one.items()} for one in (location["files"], there)
+        {name.removeprefix(root): size for name, size in one.items()} for one in (location["files"], listed)
     )
-    said = {
+    differences = {
         "missing": sorted(expected.keys() - found.keys()),
         "unknown": sorted(found.keys() - expected.keys()),
         "other size": sorted(name for name in expected.keys() & found.keys() if expected[name] != found[name]),
     }
-    return "; ".join(f"{len(names)} {what} ({', '.join(names[:SHOWN])})" for what, names in said.items() if names)
+    return "; ".join(
+        f"{len(names)} {what} ({', '.join(names[:SHOWN])})" for what, names in differences.items() if names
+    )
 
 
 def full_disk(error: BaseException) -> WarehouseError | None:
-    """The error to tell when `error` says that a disk is full."""
+    """Return the error to raise if `error` means that a disk is full, else None."""
     is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
     if not is_full and "No space left on device" not in str(error):
         return None

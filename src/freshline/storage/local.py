@@ -1,4 +1,4 @@
-"""A warehouse in a directory: on a local disk, or on one that all machines have mounted."""
+"""A warehouse in a directory, on a local disk or on a file system that all machines have mounted."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshline.storage.background_fsync import files_under, flushed, sync
 from freshline.storage.base import TEMPORARY_PREFIX
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ READABLE = 0o644
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """`Storage` in a directory of this machine."""
+    """`Storage` in a directory."""
 
     path: Path
 
@@ -31,55 +30,55 @@ class LocalStorage:
         return str(self.path)
 
     def at(self, name: str) -> str:
-        """The path."""
+        """Return the path."""
         return str(self.path / name)
 
     def probe(self) -> None:
-        """A file system without links says so when the first file is created."""
+        """Do nothing: `create` fails on a file system without hard links."""
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file."""
+        """Return the content of a file."""
         return (self.path / name).read_bytes()
 
     def create(self, name: str, data: bytes) -> bool:
-        """A link fails where there is a file already."""
+        """Write a temporary file and link it: a link fails if the target exists."""
         target = self.path / name
-        made = _made(target, data)
+        temporary = _temporary(target, data)
         try:
-            os.link(made, target)
+            os.link(temporary, target)
         except FileExistsError:
             return False
         finally:
-            made.unlink(missing_ok=True)
-            sync(target.parent)  # also of one whose writer was killed before it did so
+            temporary.unlink(missing_ok=True)
+            _sync(target.parent)  # also if the file exists: its writer may have been killed before this
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """A rename puts it in place."""
+        """Write a temporary file and rename it."""
         target = self.path / name
-        made = _made(target, data)
+        temporary = _temporary(target, data)
         try:
-            made.replace(target)
+            temporary.replace(target)
         except OSError:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
-        sync(target.parent)
+        _sync(target.parent)
 
     def remove(self, names: Iterable[str]) -> None:
-        """In the order of the names."""
+        """Delete files in this order."""
         for name in names:
             (self.path / name).unlink(missing_ok=True)
 
     def clear(self, directory: str) -> None:
-        """The directory too."""
+        """Delete the directory too."""
         shutil.rmtree(self.path / directory, ignore_errors=True)
 
     def sizes(self, directory: str) -> dict[str, int]:
-        """As the file system tells them."""
-        return {str(file.relative_to(self.path)): file.stat().st_size for file in files_under(self.path / directory)}
+        """Return the sizes of the files on disk."""
+        return {str(file.relative_to(self.path)): file.stat().st_size for file in _files(self.path / directory)}
 
     def children(self, directory: str) -> list[str]:
-        """Files and directories."""
+        """Return the names of files and directories."""
         try:
             with os.scandir(self.path / directory) as entries:
                 return sorted(entry.name for entry in entries)
@@ -87,7 +86,7 @@ class LocalStorage:
             return []
 
     def age(self, name: str) -> float:
-        """By the newest of all files and directories. What goes away meanwhile is as young as can be."""
+        """Return the age of the newest file or directory; 0 if one disappears meanwhile."""
         path = self.path / name
         try:
             newest = max(path.stat().st_mtime, *(one.stat().st_mtime for one in path.rglob("*")), 0.0)
@@ -96,29 +95,25 @@ class LocalStorage:
         return time.time() - newest
 
     def make_durable(self, directory: str) -> None:
-        """Files first, then the directories that name them, up to the warehouse."""
-        for file in files_under(self.path / directory):
-            sync(file)
-        for folder in [*_folders(self.path / directory), *self._between(self.path / directory)]:
-            sync(folder)
-
-    def flushing(self, directory: str) -> AbstractContextManager[None]:
-        """The disk works while Spark does."""
-        return flushed(self.path / directory)
+        """Sync the files, then their directories up to the warehouse."""
+        for file in _files(self.path / directory):
+            _sync(file)
+        for folder in [*_folders(self.path / directory), *self._parents(self.path / directory)]:
+            _sync(folder)
 
     def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """DuckDB reads directories by itself."""
+        """Do nothing: DuckDB reads directories itself."""
 
-    def _between(self, directory: Path) -> Iterator[Path]:
-        """The directories above it that may be new, up to the warehouse."""
+    def _parents(self, directory: Path) -> Iterator[Path]:
+        """Yield the parent directories, which may be new, up to the warehouse."""
         for folder in directory.parents:
             if folder.is_relative_to(self.path):
                 yield folder
 
 
-def _made(target: Path, data: bytes) -> Path:
-    """The file under a name of its own, on the disk."""
-    _make(target.parent)
+def _temporary(target: Path, data: bytes) -> Path:
+    """Write a durable file under a temporary name beside the target."""
+    _make_directory(target.parent)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY_PREFIX)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -133,12 +128,27 @@ def _made(target: Path, data: bytes) -> Path:
     return Path(name)
 
 
-def _make(directory: Path) -> None:
-    """Have a directory, and durably those above it that were not there."""
+def _make_directory(directory: Path) -> None:
+    """Create a directory; it and its new parents are durable."""
     new = [one for one in (directory, *directory.parents) if not one.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     for one in new:
-        sync(one.parent)
+        _sync(one.parent)
+
+
+def _sync(path: Path) -> None:
+    """Make the content of a file, or the names in a directory, durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            yield Path(folder, name)
 
 
 def _folders(directory: Path) -> Iterator[Path]:

@@ -1,6 +1,6 @@
-"""A warehouse in an object store: S3 and what speaks like it, Google Cloud Storage, Azure (ADR 0015).
+"""A warehouse in an object store: S3 and compatible stores, Google Cloud Storage, Azure (ADR 0015).
 
-Credentials and endpoints come from the environment, by the names that `deltalake` knows too: AWS_*, GOOGLE_*, AZURE_*.
+Credentials and endpoints come from the environment variables that `deltalake` reads too: AWS_*, GOOGLE_*, AZURE_*.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from freshline.storage.remote import RemoteStorage
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
 
-PATIENCE: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 
 
 class ObjectStorage(RemoteStorage):
@@ -33,62 +33,62 @@ class ObjectStorage(RemoteStorage):
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
-        with _told():
-            self._store = from_url(self._address, retry_config=PATIENCE)
+        with _translated_errors():
+            self._store = from_url(self._address, retry_config=RETRIES)
 
     def read(self, name: str) -> bytes:
-        """All of an object."""
-        with _told():
+        """Return the content of an object."""
+        with _translated_errors():
             return bytes(obstore.get(self._store, name).bytes())
 
     def create(self, name: str, data: bytes) -> bool:
-        """On the condition that there is none."""
+        """Put an object on the condition that it does not exist."""
         try:
-            with _told():
+            with _translated_errors():
                 obstore.put(self._store, name, data, mode="create")
         except FileExistsError:
             return False
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """An object is there as a whole when the request is answered."""
-        with _told():
+        """Put an object: it becomes visible as a whole."""
+        with _translated_errors():
             obstore.put(self._store, name, data)
 
     def remove(self, names: Iterable[str]) -> None:
-        """One by one: readers rely on the order."""
+        """Delete objects one by one: readers of a Delta log rely on the order."""
         for name in names:
-            with suppress(FileNotFoundError), _told():
+            with suppress(FileNotFoundError), _translated_errors():
                 obstore.delete(self._store, name)
 
     def clear(self, directory: str) -> None:
-        """Many in a request."""
-        with suppress(OSError), _told():
-            if names := [fact.name for fact in self._objects(directory)]:
+        """Delete the objects below, many per request."""
+        with suppress(OSError), _translated_errors():
+            if names := [file.name for file in self._objects(directory)]:
                 obstore.delete(self._store, names)
 
     def children(self, directory: str) -> list[str]:
-        """By the slashes in the names of objects."""
-        with _told():
+        """Return the next parts of the names, up to a slash."""
+        with _translated_errors():
             found = obstore.list_with_delimiter(self._store, directory or None)
         names = chain(found["common_prefixes"], (one["path"] for one in found["objects"] if one["path"] != directory))
         return sorted(name.rsplit("/", 1)[-1] for name in names)
 
     def age(self, name: str) -> float:
-        """By the newest object below, or the one of that name. Hadoop's marks alone are nothing that has an age."""
-        with suppress(OSError), _told():
-            times = [fact.made for fact in self.facts(name)] or [obstore.head(self._store, name)["last_modified"]]
+        """Return the age of the newest object below, or of the object itself; directory markers do not count."""
+        with suppress(OSError), _translated_errors():
+            times = [file.modified for file in self.files(name)] or [obstore.head(self._store, name)["last_modified"]]
             return time.time() - max(times).timestamp()
         return 0.0
 
-    def facts(self, directory: str) -> Iterator[FileInfo]:
-        """Of all objects, but those by which Hadoop marks directories: they are empty, and no file of a table is."""
-        with _told():
-            yield from (fact for fact in self._objects(directory) if fact.size)
+    def files(self, directory: str) -> Iterator[FileInfo]:
+        """Yield all objects below except empty ones: those are Hadoop's directory markers, and no file is empty."""
+        with _translated_errors():
+            yield from (file for file in self._objects(directory) if file.size)
 
-    def part(self, name: str, start: int, end: int) -> bytes:
-        """Some bytes of an object."""
-        with _told():
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """Return some bytes of an object."""
+        with _translated_errors():
             return bytes(obstore.get_range(self._store, name, start=start, end=end))
 
     def _objects(self, directory: str) -> Iterator[FileInfo]:
@@ -98,13 +98,13 @@ class ObjectStorage(RemoteStorage):
 
 @cache
 def object_storage_at(address: str) -> ObjectStorage:
-    """One client per address and process: it keeps connections and credentials."""
+    """Return the storage of an address: one client per process, as it keeps connections and credentials."""
     return ObjectStorage(address)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What the library raises, as the errors that a file system would raise, without what may be a signature."""
+def _translated_errors() -> Iterator[None]:
+    """Convert obstore's errors to those of a file system, without signatures."""
     try:
         yield
     except (AlreadyExistsError, PreconditionError) as error:
@@ -116,8 +116,8 @@ def _told() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """Without the library's own notes, and of addresses and of the answer only what carries no secret."""
+    """Return the error text without debug output, and without the parts of URLs and replies that may hold secrets."""
     text = re.split(r"\n\s*Debug source:", str(error), maxsplit=1)[0]
-    said = re.findall(r"<(?:Code|Message)>([^<]*)<", text)
+    reply = re.findall(r"<(?:Code|Message)>([^<]*)<", text)
     plain = re.sub(r"(https?://[^\s?]+)\?\S+", r"\1?…", text.split("<", 1)[0])
-    return " ".join(" ".join([plain, *said]).split())[:MAX_ERROR_CHARS]
+    return " ".join(" ".join([plain, *reply]).split())[:MAX_ERROR_CHARS]

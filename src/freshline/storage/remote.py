@@ -1,14 +1,13 @@
-"""What storages have in common that are not on a disk of this machine: an object store and HDFS."""
+"""The base class of remote storages: object stores and HDFS."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from freshline.storage.base import Storage
-from freshline.storage.duckdb_filesystem import FileInfo, Scanned
+from freshline.storage.duckdb_filesystem import DuckDBFilesystem, FileInfo
 from freshline.storage.probe import probe
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RemoteStorage(Storage):
-    """`Storage` under one address. What such a place has answered for is durable."""
+    """`Storage` under one address. A file is durable once the storage has acknowledged it."""
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
@@ -25,32 +24,28 @@ class RemoteStorage(Storage):
         return self._address
 
     @abstractmethod
-    def facts(self, directory: str) -> Iterator[FileInfo]:
-        """Of all files below."""
+    def files(self, directory: str) -> Iterator[FileInfo]:
+        """Yield all files below a directory, at any depth."""
 
     @abstractmethod
-    def part(self, name: str, start: int, end: int) -> bytes:
-        """Some bytes of a file."""
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """Return the bytes of a file from `start` up to, but not including, `end`."""
 
     def at(self, name: str) -> str:
-        """The address."""
+        """Return the full address."""
         return f"{self._address}/{name}"
 
     def probe(self) -> None:
-        """It is others' and may do otherwise: what it was asked to create, it may write over without a word."""
+        """Try the guarantees: some object stores ignore the condition that `create` relies on."""
         probe(self)
 
     def sizes(self, directory: str) -> dict[str, int]:
-        """As its lists tell them."""
-        return {fact.name: fact.size for fact in self.facts(directory)}
+        """Return the sizes that the storage lists."""
+        return {file.name: file.size for file in self.files(directory)}
 
     def make_durable(self, directory: str) -> None:
-        """It is already."""
-
-    def flushing(self, directory: str) -> AbstractContextManager[None]:  # noqa: ARG002 - as the protocol has it
-        """There is nothing to do."""
-        return nullcontext()
+        """Do nothing: acknowledged files are durable."""
 
     def attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Under our address DuckDB reads through us."""
-        connection.register_filesystem(Scanned(self._address, self))
+        """Register a file system for this address, so that DuckDB reads through this client."""
+        connection.register_filesystem(DuckDBFilesystem(self._address, self))
