@@ -1,7 +1,7 @@
-"""Real flights travel through a graph of assets, live: `make demo`, or `python examples/flights/demo.py`.
+"""The demo: real flights go through a graph of assets. `make demo`, or `python examples/flights/demo.py`.
 
-Days of 2013 arrive one after another; a materializer and a worker, both processes of their own, do the rest. Ends by
-itself with a summary, and leaves a project directory behind to play with. Nothing outside of it is touched.
+Days of 2013 arrive one after another; a materializer and a worker, both separate processes, do the rest. The demo ends
+by itself with a summary and leaves a project directory behind. It touches nothing outside that directory.
 """
 
 from __future__ import annotations
@@ -20,49 +20,59 @@ from pathlib import Path
 from typing import NoReturn
 
 from deliveries import Deliveries, Report
-from stage.children import Children, Failed, call, environment
-from stage.happenings import Happenings
-from stage.screen import Screen
-from stage.waves import Wave, levels, outcomes, summary_rows, summary_sentences
+from demo_support.activity import Activity
+from demo_support.processes import Failed, Processes, call, environment
+from demo_support.screen import Screen
+from demo_support.summary import Update, effects, levels, summary_rows, summary_sentences
 
 from freshline.cli import logging_setup
 from freshline.cli.render.format import parse_time
+from freshline.cli.render.table import Column, Columns
 from freshline.errors import FreshlineError
 from freshline.settings import load
 from freshline.store.db.opening import open_store
 from freshline.store.store import Store
 
 HERE = Path(__file__).resolve().parent
-PROJECT = ("freshline.toml", "README.md", "sources", "workflows", "elsewhere.py", "deliveries.py")
+PROJECT = ("freshline.toml", "README.md", "sources", "workflows", "external.py", "deliveries.py")
 FIRST = [date(2013, 2, 5), date(2013, 2, 6), date(2013, 2, 7)]
 STORM, AFTER = date(2013, 2, 8), date(2013, 2, 9)
 LATER = [date(2013, 2, 10), date(2013, 2, 11)]
 FRAGILE, SHOWN = "carriers-scorecard", "carriers.scorecard"
 BEST = "SELECT * FROM carriers_scorecard ORDER BY on_time_percent DESC"
-READ = "import polars; print(polars.read_delta('.freshline/warehouse/report.daily', version=0))"
-LOOK_S = 0.25
+POLL_S = 0.25
+UPDATES: Columns = [
+    "UPDATE",
+    "RUNS",
+    "FAILED",
+    Column("HELD", drop=2),
+    "AVOIDED",
+    Column("FIRST RUN QUEUED", drop=3),
+    Column("FRESH, P50", drop=1),
+    "ALL FRESH",
+]
 
 
 class Demo:
-    """One performance on an open store, in a project directory of its own."""
+    """One run of the demo, on an open store in its own project directory."""
 
-    def __init__(self, project: Path, store: Store, children: Children, screen: Screen, deadline_s: float) -> None:
+    def __init__(self, project: Path, store: Store, processes: Processes, screen: Screen, deadline_s: float) -> None:
         self._project = project
         self._store = store
-        self._children = children
+        self._processes = processes
         self._screen = screen
         self._deliveries = Deliveries(project)
         self._levels = levels(store.reader.graph())
-        self._happenings = Happenings(store.reader)
-        self._waves: list[Wave] = []
+        self._activity = Activity(store.reader)
+        self._updates: list[Update] = []
         self._start = datetime.now(UTC)
         self._deadline = self._start + timedelta(seconds=deadline_s)
 
     def play(self) -> None:
-        """The whole story; `Failed` says what did not come true in time."""
+        """Report all updates one after another; raise `Failed` if something is not fresh in time."""
         for name, *options in (("materializer",), ("worker", "--grace", "5")):
-            pid = self._children.start(name, *options)
-            self._tell("start", name, f"`freshline {name}` is process {pid}; it logs to logs/{name}.log")
+            pid = self._processes.start(name, *options)
+            self._print("start", name, f"`freshline {name}` is process {pid}; its log is logs/{name}.log")
         with self._screen.live():
             tables = self._deliveries.reference()
             self._deliveries.fetch([*FIRST, STORM, AFTER, *LATER])
@@ -76,12 +86,11 @@ class Demo:
             for day in LATER:
                 self._update(f"{day}", "an ordinary day", self._deliveries.arrive([day]))
 
-    def tell_results(self) -> None:
-        """What it came to: measured with the database's clock, counted from what the store has kept."""
-        found = outcomes(self._store.reader, self._waves)
+    def print_results(self) -> None:
+        """Print what happened: counted from the rows of the store, measured by the database's clock."""
+        found = effects(self._store.reader, self._updates)
         self._screen.heading("What happened, from the store")
-        columns = ["UPDATE", "RUNS", "FAILED", "HELD", "AVOIDED", "FIRST RUN QUEUED", "FRESH, P50", "ALL FRESH"]
-        self._screen.table(columns, summary_rows(found))
+        self._screen.table(UPDATES, summary_rows(found))
         for line in summary_sentences(found):
             self._screen.say(line)
         for arguments in (["status"], ["why", SHOWN, "--limit", "8"], ["show", SHOWN, "--sql", BEST, "--limit", "8"]):
@@ -91,28 +100,28 @@ class Demo:
     def _update(
         self, title: str, note: str, reports: Iterable[Report], meanwhile: Callable[[], None] = lambda: None
     ) -> None:
-        """Report what arrived, and watch until everything is fresh again."""
+        """Report what arrived, and wait until everything is fresh again."""
         self._screen.heading(f"{title} arrives: {note}")
         sources = []
         for one in reports:
             self._store.operations.report(one.asset, version=one.version, payload=one.payload)
             sources.append(one.asset)
-            self._tell("report", one.asset, f"{one.version} in {one.path.relative_to(self._project)}")
+            self._print("report", one.asset, f"{one.version} in {one.path.relative_to(self._project)}")
         since = min(parse_time(self._store.reader.snapshot(source)["producedAt"]) for source in sources)
-        self._waves.append(Wave(title, tuple(sources), since))
+        self._updates.append(Update(title, tuple(sources), since))
         while not self._settled():
             meanwhile()
-            time.sleep(LOOK_S)
-        self._tell("fresh", "everything", f"all {len(self._levels)} assets are fresh", "bold green")
+            time.sleep(POLL_S)
+        self._print("fresh", "everything", f"all {len(self._levels)} assets are fresh", "bold green")
 
     def _settled(self) -> bool:
-        """One look: shows what is new, and whether everything is fresh."""
-        self._children.check()
+        """Print what is new, and return whether everything is fresh."""
+        self._processes.check()
         status = self._store.reader.status()
         states = {one["assetId"]: one["state"] for one in status["assets"] if one["assetId"] in self._levels}
         late = [f"{asset} is {state}" for asset, state in states.items() if state != "fresh"]
-        for one in self._happenings.poll():
-            self._tell(one.kind, one.name, one.told, one.style, at=one.at)
+        for one in self._activity.poll():
+            self._print(one.kind, one.name, one.text, one.style, at=one.at)
         self._screen.assets(status, self._levels)
         if late and datetime.now(UTC) > self._deadline:
             limit = (self._deadline - self._start).total_seconds()
@@ -120,37 +129,37 @@ class Demo:
         return not late
 
     def _outage(self) -> Callable[[], None]:
-        """The scorecard's job fails while this file exists; it goes away when the failure was seen."""
+        """Make the scorecard's job fail; return a function that ends the outage once the failure was seen."""
         flag = self._project / "outage.flag"
         flag.touch()
 
         def end() -> None:
-            if flag.exists() and FRAGILE in self._happenings.failed:
+            if flag.exists() and FRAGILE in self._activity.failed:
                 flag.unlink()
-                self._tell("repair", FRAGILE, "the cause is gone; nobody restarts anything", "bold")
+                self._print("repair", FRAGILE, "the cause is gone; nothing is restarted by hand", "bold")
 
         return end
 
-    def _tell(self, kind: str, name: str, told: str, style: str = "cyan", at: datetime | None = None) -> None:
-        self._screen.happened(((at or datetime.now(UTC)) - self._start).total_seconds(), kind, name, told, style)
+    def _print(self, kind: str, name: str, text: str, style: str = "cyan", at: datetime | None = None) -> None:
+        self._screen.event(((at or datetime.now(UTC)) - self._start).total_seconds(), kind, name, text, style)
 
 
 def perform(project: Path, screen: Screen, deadline_s: float) -> None:
-    """Start everything, play, tell, and stop everything, whatever happens."""
+    """Start everything, play the demo, print the results; stop everything, whatever happens."""
     settings = replace(load(environment(project), project=project), log_level="warning")
     logging_setup.configure(settings)
-    with open_store(settings, name="freshline-demo") as store, Children(project) as children:
+    with open_store(settings, name="freshline-demo") as store, Processes(project) as processes:
         screen.heading("$ freshline apply --yes --strict")
         call(project, "apply", "--yes", "--strict")
-        screen.heading("A materializer decides, a worker runs; both are processes of their own")
-        demo = Demo(project, store, children, screen, deadline_s)
+        screen.heading("A materializer decides, a worker runs; both are separate processes")
+        demo = Demo(project, store, processes, screen, deadline_s)
         demo.play()
-        demo.tell_results()
+        demo.print_results()
         screen.heading("Stopping what was started")
 
 
 def made_project(target: Path | None) -> Path:
-    """A fresh copy of the example's definitions."""
+    """Copy the example's definitions to a new directory, and return it."""
     if target is not None and target.exists() and any(target.iterdir()):
         raise Failed(f"{target} is not empty; name another directory, or none for a temporary one")
     project = Path(tempfile.mkdtemp(prefix="freshline-flights-")) if target is None else target.resolve()
@@ -163,22 +172,24 @@ def made_project(target: Path | None) -> Path:
     return project
 
 
-def next_steps(project: Path) -> list[str]:
-    """Commands that work now, in the directory that was left behind."""
-    python = shlex.quote(sys.executable)
-    freshline = shlex.quote(str(Path(sys.executable).with_name("freshline")))
-    steps = [
-        (f"cd {shlex.quote(str(project))}", ""),
-        (f"{freshline} dev", "everything again, on the same data; Ctrl-C ends it"),
-        (f"{python} deliveries.py {LATER[-1] + timedelta(days=1)}", "meanwhile, in another terminal: the next day"),
-        (f"{freshline} status", "what is fresh"),
-        (f"{freshline} why report.daily", "and why"),
-        (f"{freshline} graph report.daily", "what it is made from"),
-        (f"{python} -c {shlex.quote(READ)}", "a table, read by Polars"),
-        ("touch outage.flag", "from now on carriers.scorecard fails; rm outage.flag mends it"),
+def next_steps(project: Path) -> list[tuple[str, str]]:
+    """Return commands that work now, in the directory that was left behind, each with what it does."""
+    day = LATER[-1] + timedelta(days=1)
+    return [
+        ("go there, with the programs of this demo on the PATH", f"cd {shlex.quote(str(project))}"),
+        ("", f'PATH={shlex.quote(str(Path(sys.executable).parent))}:"$PATH"'),
+        ("run everything again, on the same data; Ctrl-C stops it", "freshline dev"),
+        (
+            "meanwhile, in another terminal: the next day arrives",
+            f"python deliveries.py {day}",
+        ),
+        ("what is fresh, and why", "freshline status"),
+        ("", "freshline why report.daily"),
+        ("what it is made from", "freshline graph report.daily"),
+        ("a table, read by Polars", 'python -c "import polars; print(polars.read_delta( \\'),
+        ("", "    '.freshline/warehouse/report.daily', version=0))\""),
+        ("from now on carriers.scorecard fails; rm outage.flag repairs it", "touch outage.flag"),
     ]
-    width = max(len(command) for command, _ in steps[1:])
-    return [f"{command:<{width}}  # {note}" if note else command for command, note in steps]
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
@@ -186,7 +197,7 @@ def _stop(number: int, _frame: object) -> NoReturn:
 
 
 def main() -> int:
-    """The program; 0 if all came true."""
+    """Run the program; return 0 if everything went as planned."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("--dir", type=Path, help="where to put the project; default: a temporary directory")
     parser.add_argument(
@@ -209,8 +220,10 @@ def main() -> int:
         screen.say(f"the project and its logs are in {project}" if project else "")
         return 1
     screen.heading("Next: the project is still there, with its data and its history")
-    for line in next_steps(project):
-        screen.say(f"    {line}")
+    for note, command in next_steps(project):
+        if note:
+            screen.say(f"    # {note}")
+        screen.command(f"    {command}")
     screen.say(f"`rm -r {shlex.quote(str(project))}` removes it.")
     return 0
 

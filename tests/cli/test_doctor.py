@@ -54,7 +54,7 @@ def test_what_is_wrong_is_told_and_what_to_do(applied: Freshline, execute: Calla
     execute("DELETE FROM considerations")
     result = applied("doctor", code=1)
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("error forgotten: it should be that a stale workflow has an active run")
+    assert lines[0].startswith("error forgotten: expected: a stale workflow has an active run")
     assert lines[1] == "  workflow 'make-clean' is stale and nothing will look at it"
     assert lines[3].startswith("  what to do: `freshline doctor --fix` has it looked at")
     assert result.stderr == f"{len(ALL)} checks, 1 found something\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshline.cli.render.event_outcomes import fate_words, nobody
+from freshline.cli.render.event_outcomes import nobody, outcome_text
 from freshline.model.enums import EventType, Fate, FateReason, Reason
 from freshline.services.reconciler import Reconciler
 from freshline.store.store import Store
@@ -65,7 +65,7 @@ WORDS = [
 @pytest.mark.parametrize(("fate", "wanted"), WORDS)
 def test_every_fate_has_words(fate: dict[str, Any], wanted: str) -> None:
     """What it means, with the run or the newer event."""
-    assert fate_words(fate) == wanted
+    assert outcome_text(fate) == wanted
 
 
 def test_no_fate_is_left_without_words() -> None:
@@ -83,13 +83,13 @@ def test_no_fate_is_left_without_words() -> None:
 )
 def test_every_reason_has_words(fate: str, reason: str) -> None:
     """None is shown as its code."""
-    assert reason not in fate_words(answer(fate, reason, runId=RUN, runStatus="queued")).split()
+    assert reason not in outcome_text(answer(fate, reason, runId=RUN, runStatus="queued")).split()
 
 
 def test_a_reason_of_a_later_version_is_shown_as_it_is() -> None:
     """An unknown code is told, not hidden."""
     for fate in ("included", "ignored", "pending"):
-        assert "moon-phase" in fate_words(answer(fate, "moon-phase", runId=RUN, runStatus="queued"))
+        assert "moon-phase" in outcome_text(answer(fate, "moon-phase", runId=RUN, runStatus="queued"))
 
 
 def test_events_that_concern_nobody_say_so() -> None:

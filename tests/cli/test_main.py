@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from freshline.cli.failures import told
+from freshline.cli.error_handling import errors_reported
 from freshline.cli.main import COMMANDS, cli
 from tests.cli.conftest import Freshline
 
@@ -22,28 +22,29 @@ def test_every_command_has_help_with_examples(tmp_path: Path, name: str) -> None
     assert f"freshline {name}" in text.split("Examples:")[1]
 
 
-def test_help_and_status_help_import_neither_spark_nor_driver() -> None:
-    """Starting fast: the list of commands imports none of them, and no command imports pyspark or FastAPI."""
+def test_help_imports_neither_spark_nor_driver_nor_rich() -> None:
+    """Starting fast: the list of commands imports none of them, and no help text needs pyspark, FastAPI or rich."""
     code = (
         "import sys; from freshline.cli.main import cli, COMMANDS\n"
         "cli.main(['--help'], standalone_mode=False)\n"
         "assert not {'psycopg', 'rich', 'duckdb', 'pydantic'} & set(sys.modules), sys.modules\n"
         "import importlib\n"
-        "[importlib.import_module(f'freshline.cli.{m}') for m, _, _ in COMMANDS.values()]\n"
-        "assert not {'pyspark', 'fastapi', 'uvicorn'} & set(sys.modules)\n"
+        "[importlib.import_module(f'freshline.cli.commands.{m}') for m, _, _ in COMMANDS.values()]\n"
+        "assert not {'pyspark', 'fastapi', 'uvicorn', 'rich'} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("applied")
-def test_status_imports_the_driver_and_little_else() -> None:
-    """Starting fast: who only looks pays neither for models of definitions, nor for logging, nor for any engine."""
+@pytest.mark.parametrize(("words", "drawn"), [(["status"], ["rich"]), (["status", "--json"], [])])
+def test_status_imports_the_driver_and_little_else(words: list[str], drawn: list[str]) -> None:
+    """Starting fast: who only looks pays neither for definitions nor for logging nor for engines; JSON is not drawn."""
     code = (
         "import sys; from freshline.cli.main import cli\n"
-        "cli.main(['status'], standalone_mode=False)\n"
+        f"cli.main({words}, standalone_mode=False)\n"
         "heavy = {'deltalake', 'duckdb', 'fastapi', 'pydantic', 'pyspark', 'redis', 'rich', 'sqlglot', 'structlog'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        f"assert sorted(heavy & set(sys.modules)) == {drawn}, heavy & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -192,7 +193,7 @@ class TestFailures:
         from freshline.cli.app import App  # noqa: PLC0415
 
         ctx.obj = App(debug=debug)
-        with pytest.raises(click.exceptions.Exit) as caught, told(ctx):
+        with pytest.raises(click.exceptions.Exit) as caught, errors_reported(ctx):
             raise error
         return caught.value.exit_code, ctx
 

@@ -20,8 +20,7 @@ from rich.console import Console
 
 from freshline.cli.commands import listings
 from freshline.cli.follow import RunFollower
-from freshline.cli.render.progress import Lines, course, standing
-from freshline.cli.render.progress_bars import BAR_WIDTH, MOST_BARS, Bars
+from freshline.cli.render.progress import BAR_WIDTH, MOST_BARS, Bars, Lines, progress, standing
 from freshline.cli.render.text import Text
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
@@ -127,10 +126,10 @@ def spark(done: int, total: int = 100, step: str = "hourly") -> dict[str, Any]:
 
 def test_what_the_job_says_counts_more_than_sparks_tasks() -> None:
     """ctx.progress wins while it is told; without it tasks count; without both nothing is said."""
-    assert standing(under_way({**spark(7), "job": {"done": 1, "total": 4}})).words == "1/4"
-    assert standing(under_way({"step": "s", "job": {"done": 1500, "total": None}})).words == "1,500"
-    assert standing(under_way(spark(7))).words == "7/100 tasks"
-    assert standing(under_way({"step": "s"})).words == ""
+    assert standing(under_way({**spark(7), "job": {"done": 1, "total": 4}})).text == "1/4"
+    assert standing(under_way({"step": "s", "job": {"done": 1500, "total": None}})).text == "1,500"
+    assert standing(under_way(spark(7))).text == "7/100 tasks"
+    assert standing(under_way({"step": "s"})).text == ""
     assert standing(under_way(None)) == (None, None, None, " tasks")
 
 
@@ -186,10 +185,10 @@ def test_lines_come_at_changes_only() -> None:
 
 def test_a_terminal_gets_bars_that_are_gone_at_the_end(terminal: Terminal) -> None:
     """Bars are drawn below what is told; at the end only what was told is left, and the cursor is back."""
-    with course(terminal.file) as shown:
+    with progress(terminal.file) as shown:
         shown.update([under_way(spark(50)), under_way(spark(7, step="daily"))])
-        shown.tell(Text("one line"))
-        shown.tell(Text("another line"))
+        shown.print(Text("one line"))
+        shown.print(Text("another line"))
     sent = terminal.close()
     expect_bar(sent, "hourly", "50/100 tasks", "daily", "7/100 tasks", "1.5 min")
     assert left_over(sent) == ["one line", "another line"]
@@ -197,7 +196,7 @@ def test_a_terminal_gets_bars_that_are_gone_at_the_end(terminal: Terminal) -> No
 
 def test_a_bar_is_drawn_while_it_waits(terminal: Terminal) -> None:
     """Nobody has to end the course to see it: the screen is drawn anew a few times a second."""
-    with course(terminal.file) as shown:
+    with progress(terminal.file) as shown:
         shown.update([under_way(spark(50))])
         wait_until(lambda: "━" in terminal.sent, what="a bar")
 

@@ -1,10 +1,10 @@
-"""What was delivered: plain Python, which needs no Spark and is there before Spark has even started."""
+"""The deliveries, counted in plain Python: the step needs no Spark and runs before Spark has started."""
 
 import csv
 from pathlib import Path
 from typing import Any
 
-from elsewhere import written
+from external import stored
 
 from freshline import asset, on_upstream_update
 
@@ -16,4 +16,4 @@ def arrivals(flights_raw: Any) -> dict[str, Any]:
     for file in sorted(Path(flights_raw.payload["path"]).glob("*.csv")):
         with file.open(newline="", encoding="utf-8") as rows:
             days[file.stem] = len({tuple(row) for row in csv.reader(rows)}) - 1  # without the header
-    return written("flights.arrivals", {"days": days, "flights": sum(days.values())})
+    return stored("flights.arrivals", {"days": days, "flights": sum(days.values())})

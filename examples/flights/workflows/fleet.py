@@ -1,4 +1,4 @@
-"""The machines: kept fresh by time alone. Nobody needs the fleet's age to follow every delivery."""
+"""The planes: refreshed by time alone, as the age of the fleet need not follow every delivery."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf

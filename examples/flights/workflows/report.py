@@ -1,9 +1,9 @@
-"""What people read in the end: the lower end of the diamond, and the page made from it."""
+"""The report: the lower end of the diamond, and the page made from it."""
 
 from pathlib import Path
 from typing import Any
 
-from elsewhere import written
+from external import stored
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -32,7 +32,7 @@ def daily(weather_impact: DataFrame, carriers_scorecard: DataFrame, carriers_dai
 
 @asset("report.bulletin", auto=on_upstream_update())
 def bulletin(report_daily: DataFrame, routes_busiest: DataFrame, ctx: Any) -> dict[str, Any]:
-    """The page: data that the job writes elsewhere; Freshline keeps its version and its payload."""
+    """The page: the job writes it outside the warehouse; Freshline keeps its version and its payload."""
     top = routes_busiest.groupBy("origin", "destination").agg(sf.sum("flights").alias("flights"))
     busiest = top.orderBy(sf.desc("flights"), "destination").first()
     lines = [f"{row.day}: {row.flights} flights, {row.cancelled} cancelled" for row in sorted(report_daily.collect())]
@@ -41,4 +41,4 @@ def bulletin(report_daily: DataFrame, routes_busiest: DataFrame, ctx: Any) -> di
     PUBLISHED.mkdir(exist_ok=True)
     page = PUBLISHED / f"{ctx.run_id}.md"
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return written("report.bulletin", {"lines": lines}, file=str(page))
+    return stored("report.bulletin", {"lines": lines}, file=str(page))

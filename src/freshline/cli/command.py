@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from freshline.cli.app import project_option
-from freshline.cli.failures import debug_option
+from freshline.cli.error_handling import debug_option
 
 
 def command(name: str, *, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:

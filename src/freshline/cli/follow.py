@@ -12,7 +12,7 @@ from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Looking
-    from freshline.cli.render.progress import Course
+    from freshline.cli.render.progress import Progress
 
 
 POLL_S = 0.5
@@ -119,7 +119,7 @@ class RunFollower:
 class WatchedRuns:
     """A follower of runs that shows those that run while it follows."""
 
-    def __init__(self, follower: RunFollower, shown: Course) -> None:
+    def __init__(self, follower: RunFollower, shown: Progress) -> None:
         self._follower = follower
         self._shown = shown
 

@@ -12,7 +12,7 @@ import click
 from freshline import __version__
 from freshline.cli.app import App, project_option
 from freshline.cli.command import examples_text
-from freshline.cli.failures import debug_option, told
+from freshline.cli.error_handling import debug_option, errors_reported
 
 # command -> (module, attribute, one line for the list of commands): `--help` imports none of them.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what goes wrong is told in a sentence."""
-        with told(ctx):
+        with errors_reported(ctx):
             return super().invoke(ctx)
 
 

@@ -36,8 +36,8 @@ def db() -> None:
 @command(
     "upgrade",
     examples=[
-        "freshline db upgrade                 before the first process of this version starts",
-        "freshline db upgrade --finish        when no process of an older version is left",
+        "freshline db upgrade             before processes of this version start",
+        "freshline db upgrade --finish    when no older process is left",
     ],
 )
 @click.option("--finish", is_flag=True, help="Also take away what only older versions use; their processes stop.")

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import structlog
 
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
 from freshline.cli.commands.processes import grace_option, slots_option
 from freshline.cli.commands.project import directory_argument, show_plan
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower
-from freshline.cli.render import output, rows
+from freshline.cli.render import listing, output
+from freshline.cli.render.progress import HANG
 from freshline.cli.signals import stop_signals
 from freshline.errors import DatabaseError, FreshlineError, UsageError
 from freshline.settings import Settings
@@ -24,7 +24,6 @@ from freshline.settings import Settings
 if TYPE_CHECKING:
     from freshline.store.store import Store
 
-log = structlog.get_logger("freshline.cli")
 POLL_S = 0.5
 WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 
@@ -119,31 +118,32 @@ class Happening:
     """Events and decisions as short lines. Skips are left out: they say that nothing is to do."""
 
     def __init__(self, store: Store, *, quiet: bool) -> None:
-        self._followers: list[tuple[Follower, rows.Listing]] = []
+        self._followers: list[tuple[Follower, listing.Listing]] = []
         if not quiet:
             self._followers = [
-                (EventFollower(store.reader, limit=1), rows.EVENTS),
-                (DecisionFollower(store.reader, limit=1), rows.DECISIONS),
+                (EventFollower(store.reader, limit=1), listing.EVENTS),
+                (DecisionFollower(store.reader, limit=1), listing.DECISIONS),
             ]
         for follower, _ in self._followers:
             follower.poll()
 
     def show(self) -> None:
         """Print what is new."""
-        for follower, listing in self._followers:
+        for follower, kind in self._followers:
             for one in follower.poll():
                 if one.get("outcome") != "skip":
-                    output.show(rows.line(listing, one))
+                    output.show(kind.line(one), hang=HANG)
 
 
 def outlast(look: Callable[[], object]) -> None:
     """Look; if the database is away, leave it to the services to bring it back, and look again later."""
     import psycopg  # noqa: PLC0415 - help must not load the driver
+    import structlog  # noqa: PLC0415 - nor structlog, which imports rich
 
     try:
         look()
     except (DatabaseError, psycopg.Error) as error:
-        log.debug("look_failed", error=str(error).strip())
+        structlog.get_logger("freshline.cli").debug("look_failed", error=str(error).strip())
 
 
 def stamps(root: Path) -> dict[str, tuple[int, int]]:

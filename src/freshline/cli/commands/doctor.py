@@ -26,7 +26,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     examples=[
         "freshline doctor",
         "freshline doctor --fix",
-        "freshline doctor --ready --process worker    a probe for a worker, which has no HTTP",
+        "freshline doctor --ready --process worker    a probe for a worker",
         "freshline doctor --json | jq '.checks[] | select(.count > 0) | .found[]'",
     ],
 )
@@ -141,7 +141,7 @@ def _tell(found: Json) -> None:
 
 def _tell_check(check: Json) -> None:
     severity = (check["severity"], COLOURS[check["severity"]])
-    output.show(Text(severity, f" {check['id']}: it should be that {check['meaning']}"))
+    output.show(Text(severity, f" {check['id']}: expected: {check['meaning']}"))
     for sentence in check["found"]:
         output.show(f"  {sentence}")
     if check["count"] > len(check["found"]):

@@ -9,9 +9,10 @@ import click
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
-from freshline.cli.render import event_outcomes, output, rows
-from freshline.cli.render import run as account
-from freshline.cli.render.progress import course
+from freshline.cli.render import event_outcomes, listing, output
+from freshline.cli.render.progress import HANG, progress
+from freshline.cli.render.run import print_run
+from freshline.cli.render.table import Table
 from freshline.errors import UsageError
 from freshline.model.json import Json
 
@@ -28,9 +29,9 @@ follow_option = click.option(
     examples=[
         "freshline runs",
         "freshline runs --status failed --workflow flights-delay",
-        "freshline runs --json --limit 1000 | jq '.[] | select(.trigger.type == \"auto-materialize\")'",
+        "freshline runs --json --limit 1000 | jq '.[] | select(.mixed) | .id'",
         "freshline runs --follow",
-        "freshline runs 5f0c11aa           one in full: its steps, outputs, checks and error",
+        "freshline runs 5f0c11aa           one run in full",
     ],
 )
 @click.argument("run", metavar="[RUN]", required=False)
@@ -70,7 +71,7 @@ def runs(
         if follow:
             _refuse_after(after)
             _follow_runs(RunFollower(reader, limit=limit, workflow=workflow, status=status), as_json=as_json)
-        _show(reader.runs(limit, after, status, workflow), rows.RUNS, as_json=as_json)
+        _show(reader.runs(limit, after, status, workflow), listing.RUNS, as_json=as_json)
 
 
 @command(
@@ -114,12 +115,12 @@ def events(
     with app.looking() as reader:
         if event is not None:
             _refuse_filters(after, kind, subject, follow=follow)
-            _show_fates(reader.event(event, limit), as_json=as_json)
+            _show_outcomes(reader.event(event, limit), as_json=as_json)
             return
         if follow:
             follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject)
-            _follow(follower, rows.EVENTS, as_json=as_json)
-        _show(reader.events(limit, after, kind, subject), rows.EVENTS, as_json=as_json)
+            _follow(follower, listing.EVENTS, as_json=as_json)
+        _show(reader.events(limit, after, kind, subject), listing.EVENTS, as_json=as_json)
 
 
 @command(
@@ -150,8 +151,8 @@ def decisions(
         if follow:
             _refuse_after(after)
             slug = reader.find(asset)["workflowSlug"] if asset else workflow
-            _follow(DecisionFollower(reader, limit=limit, workflow=slug), rows.DECISIONS, as_json=as_json)
-        _show(reader.decisions(limit, after, workflow, asset), rows.DECISIONS, as_json=as_json)
+            _follow(DecisionFollower(reader, limit=limit, workflow=slug), listing.DECISIONS, as_json=as_json)
+        _show(reader.decisions(limit, after, workflow, asset), listing.DECISIONS, as_json=as_json)
 
 
 @command(
@@ -171,7 +172,7 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
     A process that did not announce itself for a while is `silent`: it was killed or cut off.
     """
     with app.looking() as reader:
-        _show(reader.workers(limit, stopped=stopped), rows.WORKERS, as_json=as_json)
+        _show(reader.workers(limit, stopped=stopped), listing.WORKERS, as_json=as_json)
 
 
 @command(
@@ -194,7 +195,7 @@ def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_js
     is in `events` and `decisions`. On the command line you are FRESHLINE_ACTOR, else your user and host.
     """
     with app.looking() as reader:
-        _show(reader.audit(limit, after, subject), rows.AUDIT, as_json=as_json)
+        _show(reader.audit(limit, after, subject), listing.AUDIT, as_json=as_json)
 
 
 def _refuse_after(after: str | None) -> None:
@@ -216,42 +217,42 @@ def _show_run(run: Json, *, as_json: bool) -> None:
     if as_json:
         output.print_json(run)
     else:
-        account.tell_run(run)
+        print_run(run)
 
 
-def _show_fates(event: Json, *, as_json: bool) -> None:
+def _show_outcomes(event: Json, *, as_json: bool) -> None:
     if as_json:
         output.print_json(event)
         return
     output.show(event_outcomes.headline(event))
     if event["fates"]:
-        output.show(output.table(event_outcomes.COLUMNS, [event_outcomes.cells(one) for one in event["fates"]]))
+        output.show(Table.of(event_outcomes.COLUMNS, [event_outcomes.cells(one) for one in event["fates"]]))
     if note := event_outcomes.left_out(event) if event["fates"] else event_outcomes.nobody(event):
         output.say(note)
 
 
-def _show(found: list[Json], listing: rows.Listing, *, as_json: bool) -> None:
+def _show(found: list[Json], kind: listing.Listing, *, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif found:
-        output.show(output.table(listing.columns, [listing.cells(one) for one in found]))
+        output.show(kind.table(found))
     else:
         output.say("there are none")
 
 
-def _follow(follower: Follower, listing: rows.Listing, *, as_json: bool) -> None:
+def _follow(follower: Follower, kind: listing.Listing, *, as_json: bool) -> None:
     """Print until the user interrupts."""
     for one in entries(follower):
         if as_json:
             output.print_json(one, line=True)
         else:
-            output.show(rows.line(listing, one))
+            output.show(kind.line(one), hang=HANG)
 
 
 def _follow_runs(follower: RunFollower, *, as_json: bool) -> None:
     """The same for runs; people also see how far those are that run."""
     if as_json:
-        _follow(follower, rows.RUNS, as_json=True)
-    with course(sys.stdout) as shown:
+        _follow(follower, listing.RUNS, as_json=True)
+    with progress(sys.stdout) as shown:
         for one in entries(WatchedRuns(follower, shown)):
-            shown.tell(rows.line(rows.RUNS, one))
+            shown.print(listing.RUNS.line(one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,8 +12,8 @@ import click
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
-from freshline.cli.render import run as account
 from freshline.cli.render.format import moment
+from freshline.cli.render.run import print_error
 from freshline.cli.render.text import Text
 from freshline.model.json import Json
 
@@ -43,7 +44,7 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
             for one in _follow(reader, run_id):
                 _print(one, as_json=as_json)
             if not as_json:
-                account.tell_error(reader.run(run_id))
+                print_error(reader.run(run_id))
             return
         found = reader.logs(run_id)
         ended = reader.run(run_id)
@@ -52,7 +53,7 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
         return
     for one in found:
         _print(one, as_json=False)
-    account.tell_error(ended)
+    print_error(ended)
     if not found:
         output.say(f"run {run_id} printed nothing")
 
@@ -74,4 +75,5 @@ def _print(one: Json, *, as_json: bool) -> None:
         output.print_json(one, line=True)
         return
     style = "red" if one["stream"] == "stderr" else ""
-    output.show(Text((f"{moment(one['at'])} {one['stepId']} ", "dim"), (one["text"], style)))
+    line = Text((f"{moment(one['at'])} {one['stepId']} ", "dim"), (one["text"], style))
+    output.write_line(line, sys.stdout)

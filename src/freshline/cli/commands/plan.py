@@ -10,10 +10,19 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence
+from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.json import Json
 
 MOST_SHOWN = 20
+WAVE: Columns = [
+    "",
+    "WORKFLOW",
+    Column("ASSETS", wraps=20, drop=1),
+    Column("REASON", drop=2),
+    Column("BECAUSE OF", wraps=24),
+]
+LEFT_OUT: Columns = ["WORKFLOW", Column("ASSETS", wraps=20, drop=1), Column("WHY", wraps=30)]
 
 
 @command("plan", examples=["freshline plan orders.raw", "freshline plan orders.raw --json"])
@@ -41,13 +50,13 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
 def show_wave(made: Json) -> None:
     """What runs, what is held and where it stops, each list up to a length that can be read."""
     if made["runs"]:
-        _show(["", "WORKFLOW", "ASSETS", "REASON", "BECAUSE OF"], map(_run, made["runs"]))
+        _show(WAVE, map(_run, made["runs"]))
     else:
         output.show("nothing would run at once")
     for title, rows in (("held", made["held"]), ("not by itself", made["cut"])):
         if rows:
             output.show("")
-            _show(["WORKFLOW", "ASSETS", "WHY"], map(_left, rows), title=title)
+            _show(LEFT_OUT, map(_left, rows), title=title)
     if made["runs"]:
         output.say(
             "every run is taken to succeed and to change its output; one whose output stays equal stops the wave"
@@ -56,9 +65,9 @@ def show_wave(made: Json) -> None:
         output.say(f"already queued or running, taken to be done: {_some(made['active'])}")
 
 
-def _show(columns: list[str], rows: Iterable[list[str]], title: str | None = None) -> None:
+def _show(columns: Columns, rows: Iterable[list[str]], title: str | None = None) -> None:
     every = list(rows)
-    output.show(output.table(columns, every[:MOST_SHOWN], title=title))
+    output.show(Table.of(columns, every[:MOST_SHOWN], title=title))
     if len(every) > MOST_SHOWN:
         output.show(Text((f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json tells every one", "dim")))
 

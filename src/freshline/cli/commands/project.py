@@ -12,6 +12,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.commands.plan import show_wave
 from freshline.cli.render import output
+from freshline.cli.render.table import Column, Table
 from freshline.cli.render.text import Text
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
 from freshline.model.json import Json
@@ -83,7 +84,7 @@ def validate(app: App, *, directory: Path | None, strict: bool, as_json: bool) -
         "freshline apply                     show the plan and ask",
         "freshline apply pipelines --yes     in scripts",
         "freshline apply --dry-run --json",
-        "freshline apply --baseline now      accept the data that is there, run nothing because of a changed job",
+        "freshline apply --baseline now      accept the data that is there",
     ],
 )
 @directory_argument
@@ -161,7 +162,7 @@ def show_plan(plan: ApplyPlan) -> None:
         output.say(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
         return
     rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
-    output.show(output.table(["", "WORKFLOW", "WHAT"], rows, title=f"project {plan.project}"))
+    output.show(Table.of(["", "WORKFLOW", Column("WHAT", wraps=30)], rows, title=f"project {plan.project}"))
     for name, (before, after) in plan.pools.items():
         output.show(f"pool {name}: {_limit(before)} -> {_limit(after)}")
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):

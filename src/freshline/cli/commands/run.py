@@ -11,11 +11,11 @@ import click
 
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
-from freshline.cli.render import output, rows
-from freshline.cli.render import run as account
+from freshline.cli.render import output
 from freshline.cli.render.format import between, short
-from freshline.cli.render.progress import Course, course
-from freshline.cli.render.run_detail import output_words
+from freshline.cli.render.listing import ending
+from freshline.cli.render.progress import Progress, progress
+from freshline.cli.render.run import check_lines, output_text
 from freshline.cli.render.text import Text
 from freshline.errors import UsageError
 from freshline.model.json import Json
@@ -70,7 +70,7 @@ def run(
             f"run {short(run_id)} of {slug} is {found['status']}; `freshline logs {short(run_id)} -f` follows it"
         )
     else:
-        _tell_end(found)
+        _print_end(found)
     if wait and found["status"] != "succeeded":
         raise SystemExit(1)
 
@@ -111,33 +111,31 @@ def _parameter(text: str) -> tuple[str, Any]:
 def _wait(store: Backend, run_id: str, *, quiet: bool) -> Json:
     """The run when it has ended. Its course is shown on stderr; `quiet`: only on a terminal."""
     began = time.monotonic()
-    told = False
-    with course(sys.stderr) as shown:
+    noted = False
+    with progress(sys.stderr) as shown:
         while True:
             found = store.reader.run(run_id)
             if found["finishedAt"] is not None:
                 return found
             if not quiet or sys.stderr.isatty():
                 shown.update([found])
-            if not told and found["status"] == "queued" and time.monotonic() - began > QUEUED_LONG_S:
-                told = _tell_notes(store, shown)
+            if not noted and found["status"] == "queued" and time.monotonic() - began > QUEUED_LONG_S:
+                noted = _print_notes(store, shown)
             time.sleep(POLL_S)
 
 
-def _tell_notes(store: Backend, shown: Course) -> bool:
+def _print_notes(store: Backend, shown: Progress) -> bool:
     for note in store.reader.status()["notes"]:
-        shown.tell(Text(f"note: {note}"))
+        shown.print(Text(f"note: {note}"))
     return True
 
 
-def _tell_end(run: Json) -> None:
+def _print_end(run: Json) -> None:
     took = between(run["startedAt"], run["finishedAt"])
-    output.say(
-        f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {rows.ending(run)}".rstrip()
-    )
+    output.say(f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {ending(run)}".rstrip())
     for made in run["outputs"]:
-        output.say(f"  {made['assetId']} {output_words(made)}")
-        for line in account.check_lines(made["checks"] or ()):
+        output.say(f"  {made['assetId']} {output_text(made)}")
+        for line in check_lines(made["checks"] or ()):
             output.say(f"  {line.plain}")
     if run["status"] == "failed":
         output.say(f"`freshline runs {short(run['id'])}` tells more")

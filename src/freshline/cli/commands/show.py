@@ -11,6 +11,7 @@ import base64
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +19,10 @@ import click
 
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
-from freshline.cli.render import output, run
+from freshline.cli.render import output
 from freshline.cli.render.format import moment, number, size
+from freshline.cli.render.run import check_lines, check_summary
+from freshline.cli.render.table import Column, Table
 from freshline.errors import NotFoundError, UsageError, WarehouseError
 from freshline.model.json import Json
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from freshline.storage.base import Storage
 
 
+NARROW_CELL = 16  # values may be wrapped at spaces, down to this width
 READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"  # how Spark names the directory of rows whose value is null
@@ -61,7 +65,8 @@ class Answer(NamedTuple):
     examples=[
         "freshline show flights.delay.hourly",
         "freshline show flights.delay.hourly --version 3 --limit 100",
-        "freshline show flights.delay.hourly --sql 'SELECT origin, max(delay) FROM flights_delay_hourly GROUP BY ALL'",
+        "freshline show flights.delay.hourly \\",
+        "    --sql 'SELECT origin, max(delay) FROM flights_delay_hourly GROUP BY ALL'",
         "freshline show flights.delay.hourly --json",
     ],
 )
@@ -297,7 +302,8 @@ def _document(snapshot: Json, answer: Answer) -> Json:
 
 def _show_table(snapshot: Json, answer: Answer) -> None:
     names = [column["name"] for column in answer.columns]
-    output.show(output.table(names, [[_cell(value) for value in row] for row in answer.rows]))
+    rows = [[_cell(value) for value in row] for row in answer.rows]
+    output.show(Table.of([Column(name, wraps=NARROW_CELL) for name in names], rows))
     more = "; there are more, see --limit" if answer.truncated else ""
     whole = (
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
@@ -310,8 +316,8 @@ def _show_table(snapshot: Json, answer: Answer) -> None:
 
 def _say_checks(checks: list[Json] | None) -> None:
     if checks:
-        output.say(run.summary(checks))
-        for line in run.check_lines(checks):
+        output.say(check_summary(checks))
+        for line in check_lines(checks):
             output.say(line.plain)
 
 
@@ -327,7 +333,7 @@ def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
         output.print_json(snapshot)
         return
     columns = [[one["name"], json.dumps(one["type"])] for one in (snapshot["schema"] or {}).get("fields", ())]
-    output.show(output.table(["COLUMN", "TYPE"], columns))
+    output.show(Table.of(["COLUMN", Column("TYPE", wraps=20)], columns))
     output.say(
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
@@ -343,5 +349,5 @@ def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(_document(snapshot, Answer([], [], truncated=False)) | {"payload": snapshot["payload"]})
         return
-    output.show(json.dumps(snapshot["payload"], indent=2, ensure_ascii=False))
+    output.write_line(json.dumps(snapshot["payload"], indent=2, ensure_ascii=False), sys.stdout)
     output.say(f"{snapshot['assetId']} version {snapshot['version']} has no table; this is its payload")

@@ -12,6 +12,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.format import duration, number
+from freshline.cli.render.table import Table
 from freshline.cli.render.text import Text
 from freshline.errors import UsageError
 from freshline.model.json import Json
@@ -40,8 +41,8 @@ def _length(_ctx: click.Context, _parameter: click.Parameter, value: str) -> tim
 @command(
     "simulate",
     examples=[
-        "freshline simulate --since 7d                          what was recorded, once more",
-        "freshline simulate --since 7d --policy ../proposed     and what another policy would have done",
+        "freshline simulate --since 7d                       replay the last week",
+        "freshline simulate --since 7d --policy ../proposed  with another policy",
         "freshline simulate --load load.yaml --seed 7 --slots 8",
     ],
 )
@@ -135,11 +136,11 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
 def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
     output.show(Text((f"{number(chosen.reports)} reports {chosen.words}, {slots} slots", "bold")))
     columns = ["", "CURRENT", "PROPOSED", "DIFFERENCE"] if len(results) > 1 else ["", "CURRENT"]
-    output.show(output.table(columns, [_row(*row)[: len(columns)] for row in summary(results)]))
+    output.show(Table.of(columns, [_row(*row)[: len(columns)] for row in summary(results)]))
     rows = _slowest(results)
     if rows:
         title = f"lag of the {len(rows)} slowest assets (p50 / p95 / max)"
-        output.show("", output.table(["ASSET", *columns[1:3]], rows, title=title))
+        output.show("", Table.of(["ASSET", *columns[1:3]], rows, title=title))
     for note in chosen.notes:
         output.say(note)
 

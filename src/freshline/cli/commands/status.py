@@ -9,10 +9,33 @@ import click
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
-from freshline.cli.render.decisions import hold_words
+from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
-from freshline.cli.render.text import Table, Text
+from freshline.cli.render.table import Column, Columns, Table
+from freshline.cli.render.text import Text
 from freshline.model.json import Json
+
+ASSETS: Columns = [
+    "ASSET",
+    "STATE",
+    "AGE",
+    Column("EXPIRES", drop=1),
+    Column("VERSION", drop=2),
+    Column("ROWS", drop=3),
+    Column("DATA", drop=4),
+    Column("WAITS FOR", wraps=20),
+]
+DETAILS: Columns = ["", Column("", wraps=20)]
+WORKFLOWS: Columns = [
+    "WORKFLOW",
+    Column("V", drop=4),
+    "RUN",
+    "FAILURES",
+    Column("BREAKER", drop=1),
+    Column("PAUSED", drop=2),
+    "SUCCEEDED",
+    Column("AVOIDED", drop=3),
+]
 
 
 @command(
@@ -20,7 +43,7 @@ from freshline.model.json import Json
     examples=[
         "freshline status",
         "freshline status flights.delay.hourly",
-        "freshline status --json | jq '.assets[] | select(.state != \"fresh\") | .assetId'",
+        "freshline status --json | jq '.assets[] | select(.expired) | .assetId'",
     ],
 )
 @click.argument("name", metavar="[ASSET|SLUG]", required=False)
@@ -57,19 +80,17 @@ def _overview(found: Json) -> None:
 
 def asset_table(assets: list[Json], now: datetime) -> Table:
     """The assets, one line each."""
-    columns = ["ASSET", "STATE", "AGE", "EXPIRES", "VERSION", "ROWS", "DATA", "WAITS FOR"]
-    return output.table(columns, [_asset_row(one, now) for one in assets])
+    return Table.of(ASSETS, [_asset_row(one, now) for one in assets])
 
 
 def workflow_table(workflows: list[Json], now: datetime) -> Table:
     """The workflows, one line each."""
-    columns = ["WORKFLOW", "V", "RUN", "FAILURES", "BREAKER", "PAUSED", "SUCCEEDED", "AVOIDED"]
-    return output.table(columns, [_workflow_row(one, now) for one in workflows])
+    return Table.of(WORKFLOWS, [_workflow_row(one, now) for one in workflows])
 
 
 def _pool_table(pools: list[Json]) -> Table:
     columns = ["POOL", "PROJECT", "RUNNING", "SLOTS", "QUEUED"]
-    return output.table(columns, [[str(one[name]) for name in map(_pool_field, columns)] for one in pools])
+    return Table.of(columns, [[str(one[name]) for name in map(_pool_field, columns)] for one in pools])
 
 
 def _pool_field(column: str) -> str:
@@ -77,7 +98,7 @@ def _pool_field(column: str) -> str:
 
 
 def _asset_row(one: Json, now: datetime) -> list[str | Text]:
-    expires = Text(("expired", "orange")) if one["expired"] else distance(one["expiresAt"], now)
+    expires = Text(("expired", "dark_orange")) if one["expired"] else distance(one["expiresAt"], now)
     return [
         one["assetId"],
         output.coloured(one["state"]),
@@ -86,7 +107,7 @@ def _asset_row(one: Json, now: datetime) -> list[str | Text]:
         number(one["version"]),
         number(one["rows"]),
         version(one["dataVersion"]),
-        hold_words(one["hold"]),
+        hold_text(one["hold"]),
     ]
 
 
@@ -120,9 +141,13 @@ def _paused(one: Json) -> str:
 def _detail(found: Json) -> None:
     now = parse_time(found["at"])
     for one in found["assets"]:
-        output.show(Text((one["assetId"], "bold")), output.table(["", ""], _asset_lines(one, now)), "")
+        output.show(Text((one["assetId"], "bold")), Table.of(DETAILS, _asset_lines(one, now)), "")
     for one in found["workflows"]:
-        output.show(Text((f"workflow {one['slug']}", "bold")), output.table(["", ""], _workflow_lines(one, now)), "")
+        output.show(
+            Text((f"workflow {one['slug']}", "bold")),
+            Table.of(DETAILS, _workflow_lines(one, now)),
+            "",
+        )
     for one in found["assets"][:1]:
         output.say(f"`freshline why {one['assetId']}` tells the last decisions")
     _tell_notes(found)
@@ -133,10 +158,10 @@ def _asset_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
     run = f"{short(last['runId'])} {last['status']} ({last['reason']})" if last else "-"
     return [
         ("state", output.coloured(one["state"])),
-        ("held", hold_words(one["hold"]) or "-"),
-        ("produced", f"{moment(one['producedAt'])}  {distance(one['producedAt'], now)}"),
-        ("expires", f"{moment(one['expiresAt'])}  {distance(one['expiresAt'], now)}"),
-        ("next refresh", f"{moment(one['nextRefreshAt'])}  {distance(one['nextRefreshAt'], now)}"),
+        ("held", hold_text(one["hold"]) or "-"),
+        ("produced", _time(one["producedAt"], now)),
+        ("expires", _time(one["expiresAt"], now)),
+        ("next refresh", _time(one["nextRefreshAt"], now)),
         ("version", number(one["version"])),
         ("data version", one["dataVersion"] or "-"),
         ("rows, size", f"{number(one['rows'])}, {size(one['bytes'])}"),
@@ -145,17 +170,21 @@ def _asset_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
     ]
 
 
+def _time(text: str | None, now: datetime) -> str:
+    return "-" if text is None else f"{moment(text)}  {distance(text, now)}"
+
+
 def _workflow_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
     opened = one["breaker"]["openedAt"]
     return [
         ("definition", f"version {one['version']} of project {one['project']}"),
         ("automatic", "yes" if one["automatic"] else "no"),
         ("run", f"{one['inFlight']} {one['inFlightStatus']}" if one["inFlight"] else "-"),
-        ("held", hold_words(one["hold"]) or "-"),
+        ("held", hold_text(one["hold"]) or "-"),
         ("paused", _paused(one)),
         ("failures", _failures(one, now)),
         ("breaker", f"open since {moment(opened)}" if opened else "closed"),
-        ("last success", f"{moment(one['succeededAt'])}  {distance(one['succeededAt'], now)}"),
+        ("last success", _time(one["succeededAt"], now)),
         ("runs avoided", number(one["avoided"])),
     ]
 

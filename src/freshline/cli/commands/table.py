@@ -10,6 +10,7 @@ from freshline.cli.app import App, json_option, limit_option, pass_app, project_
 from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.cli.render.format import differing, moment, number, size
+from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import WarehouseError
 from freshline.model.json import Json
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from freshline.store.store import Store
 
 BATCH = 500
+VERSIONS: Columns = [
+    "VERSION",
+    Column("TABLE", drop=1),
+    "PRODUCED",
+    "ROWS",
+    Column("SIZE", drop=2),
+    Column("WHAT CHANGED", wraps=24),
+]
 
 
 @click.group(
@@ -51,8 +60,7 @@ def versions(app: App, *, asset: str, limit: int, as_json: bool) -> None:
     if as_json:
         output.print_json({"assetId": asset, "versions": found})
         return
-    columns = ["version", "table", "produced", "rows", "size", "what changed"]
-    output.show(output.table(columns, [_cells(one) for one in found]))
+    output.show(Table.of(VERSIONS, [_cells(one) for one in found]))
 
 
 def _version(row: Json) -> Json:

@@ -11,6 +11,7 @@ from freshline.cli.app import App, json_option, pass_app, project_option
 from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.cli.render.format import moment
+from freshline.cli.render.table import Column, Columns, Table
 from freshline.definitions.duration import milliseconds
 from freshline.errors import UsageError
 
@@ -69,8 +70,8 @@ def list_(app: App, *, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif found:
-        columns = ["NAME", "SCOPE", "STATE", "CREATED", "EXPIRES", "LAST USED"]
-        output.show(output.table(columns, [_cells(one) for one in found]))
+        columns: Columns = ["NAME", "SCOPE", "STATE", Column("CREATED", drop=1), "EXPIRES", Column("LAST USED", drop=2)]
+        output.show(Table.of(columns, [_cells(one) for one in found]))
     else:
         output.say("there are none; `freshline token create NAME` makes one")
 

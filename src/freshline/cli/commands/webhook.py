@@ -10,9 +10,21 @@ from freshline.cli.app import App, json_option, limit_option, pass_app, project_
 from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.cli.render.format import moment
+from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import UsageError
 
 KINDS = ("cloudevents", "openlineage")
+WEBHOOKS: Columns = [
+    "NAME",
+    "STATE",
+    Column("DELIVERED", drop=1),
+    "WAITING",
+    "DEAD",
+    Column("LAST DELIVERY", drop=2),
+    "URL",
+    Column("TROUBLE", wraps=20),
+]
+DELIVERIES: Columns = ["EVENT", "STATE", Column("ATTEMPTS", drop=1), "TRIED", Column("TROUBLE", wraps=20)]
 
 
 @click.group(
@@ -31,9 +43,11 @@ def webhook() -> None:
     "add",
     examples=[
         "freshline webhook add https://hooks.example/freshline",
-        "freshline webhook add https://hooks.example/x --name failures --type 'workflow.run.failed' --asset 'sales.*'",
-        "freshline webhook add https://hooks.example/x --secret-env HOOK_SECRET --after 0",
-        "freshline webhook add https://lineage.example/api/v1/lineage --kind openlineage --secret-env LINEAGE_KEY",
+        "freshline webhook add https://hooks.example/x --name failures \\",
+        "    --type 'workflow.run.failed' --asset 'sales.*'",
+        "freshline webhook add https://hooks.example/x --secret-env SECRET --after 0",
+        "freshline webhook add https://lineage.example/api/v1/lineage \\",
+        "    --kind openlineage --secret-env LINEAGE_KEY",
     ],
 )
 @click.argument("url")
@@ -90,8 +104,7 @@ def list_(app: App, *, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif found:
-        columns = ["NAME", "STATE", "DELIVERED", "WAITING", "DEAD", "LAST DELIVERY", "URL", "TROUBLE"]
-        output.show(output.table(columns, [_cells(one) for one in found]))
+        output.show(Table.of(WEBHOOKS, [_cells(one) for one in found]))
     else:
         output.say("there are none; `freshline webhook add URL` makes one")
 
@@ -112,7 +125,7 @@ def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
             [one["eventId"], one["state"], str(one["attempts"]), moment(one["triedAt"]), one["trouble"]]
             for one in found
         ]
-        output.show(output.table(["EVENT", "STATE", "ATTEMPTS", "TRIED", "TROUBLE"], rows))
+        output.show(Table.of(DELIVERIES, rows))
     else:
         output.say("it took everything")
 

@@ -9,9 +9,10 @@ import click
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
-from freshline.cli.render import run as account
 from freshline.cli.render.decisions import sentence, vectors, when
 from freshline.cli.render.format import differing, short
+from freshline.cli.render.run import check_lines
+from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.json import Json
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Looking
 
 
+HANG = 10  # second lines begin below the sentence
+EVIDENCE: Columns = ["INPUT", Column("LAST READ", drop=2), Column("NOW", drop=1), ""]
 ABOUT = """{question}
 
 Every decision is stored with its reason and its evidence: the data versions of the inputs that the last success
@@ -38,53 +41,53 @@ def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
     with app.looking() as reader:
         decisions = reader.why(name, limit)
         if not decisions:
-            _tell_none(reader, name)
+            _print_none(reader, name)
         if as_json:
             output.print_json(decisions)
             return
         if decisions:
-            _tell_state(reader, name)
+            _print_state(reader, name)
     for decision in decisions:
-        tell(decision)
+        print_decision(decision)
 
 
-def tell(decision: Json) -> None:
+def print_decision(decision: Json) -> None:
     """One decision: when, the sentence, and the vectors side by side."""
     run = f"  (run {short(decision['runId'])})" if decision["runId"] else ""
-    told = (sentence(decision), output.STATE_COLOURS[decision["outcome"]])
-    output.show(Text((when(decision), "bold"), "  ", told, (run, "dim")))
+    text = (sentence(decision), output.STATE_COLOURS[decision["outcome"]])
+    output.show(Text((when(decision), "bold"), "  ", text, (run, "dim")), hang=HANG)
     if rows := vectors(decision):
-        output.show(output.table(["INPUT", "LAST READ", "NOW", ""], rows, indent=4))
+        output.show(Table.of(EVIDENCE, rows, indent=4))
 
 
-def _tell_state(reader: Looking, name: str) -> None:
+def _print_state(reader: Looking, name: str) -> None:
     status = reader.status(name)
     for one in status["assets"]:
         output.show(Text((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
         if one["version"] is not None:
-            _tell_version(reader.snapshot(one["assetId"]))
+            _print_version(reader.snapshot(one["assetId"]))
     for workflow in status["workflows"]:
-        _tell_failure(reader, workflow["slug"])
+        _print_failure(reader, workflow["slug"])
 
 
-def _tell_version(snapshot: Json) -> None:
+def _print_version(snapshot: Json) -> None:
     """What made the current version another one than that before it, and which of its checks did not pass."""
     if snapshot["changed"] and snapshot["difference"]:
         output.show(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}")
-    for line in account.check_lines(snapshot["checks"] or ()):
+    for line in check_lines(snapshot["checks"] or ()):
         output.show(line)
 
 
-def _tell_failure(reader: Looking, slug: str) -> None:
+def _print_failure(reader: Looking, slug: str) -> None:
     """The checks that the last run failed by, if it did."""
     for run in reader.runs(1, workflow=slug):
         if checks := (run["error"] or {}).get("checks"):
             output.show(f"the last run {short(run['id'])} published nothing:")
-            for line in account.check_lines(checks):
+            for line in check_lines(checks):
                 output.show(line)
 
 
-def _tell_none(reader: Looking, name: str) -> None:
+def _print_none(reader: Looking, name: str) -> None:
     found = reader.find(name)
     if found.get("assetId") and found["workflowSlug"] is None:
         output.say(

@@ -26,11 +26,15 @@ def sentence(decision: Json) -> str:
 
 
 def when(decision: Json) -> str:
-    """The time of a decision, and how often it fell again."""
+    """Return the time of a decision, and how often it was repeated."""
+    return moment(decision["at"]) + repetitions(decision)
+
+
+def repetitions(decision: Json) -> str:
+    """Return how often a decision was repeated, as ` (3x, last 12:00:00)`; empty if it was not."""
     count = decision.get("count", 1)
     last = decision.get("lastAt")
-    again = f" ({count}x, last {moment(last)})" if count > 1 and last else ""
-    return moment(decision["at"]) + again
+    return f" ({count}x, last {moment(last)})" if count > 1 and last else ""
 
 
 def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
@@ -41,7 +45,7 @@ def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def hold_words(hold: Json | None) -> str:
+def hold_text(hold: Json | None) -> str:
     """A hold of `status` in a few words."""
     if hold is None:
         return ""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.format import moment, short
+from freshline.cli.render.listing import event_summary
 from freshline.cli.render.output import coloured
-from freshline.cli.render.rows import event_words
 from freshline.cli.render.text import Text
 from freshline.model.enums import EventType, Fate, FateReason, Outcome, Reason
 from freshline.model.json import Json
@@ -43,16 +43,16 @@ _PENDING = {
 
 def headline(event: Json) -> Text:
     """The event itself."""
-    parts = [moment(event["time"]), event["type"], event["subject"], event_words(event)]
+    parts = [moment(event["time"]), event["type"], event["subject"], event_summary(event)]
     return Text.join("  ", [Text((part, "bold" if part == event["subject"] else "")) for part in parts if part])
 
 
 def cells(fate: Json) -> Sequence[str | Text]:
     """One workflow: the fate, and what that means."""
-    return [fate["workflowSlug"], coloured(fate["fate"]), fate_words(fate)]
+    return [fate["workflowSlug"], coloured(fate["fate"]), outcome_text(fate)]
 
 
-def fate_words(fate: Json) -> str:
+def outcome_text(fate: Json) -> str:
     """A fate as half a sentence."""
     return _TELLERS[Fate(fate["fate"])](fate)
 

@@ -1,30 +1,30 @@
-"""Where answers go: tables for people on a terminal, one JSON document for programs, stdout for nothing else."""
+"""Where answers go: tables and sentences for people, one JSON document for programs. Stdout is the answer alone."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 import click
 
-from freshline.cli.render.text import Table, Text
+from freshline.cli.render.table import Table
+from freshline.cli.render.text import Text
 
 STATE_COLOURS = {
     "source": "cyan",
-    "running": "bright-blue",
+    "running": "bright_blue",
     "missing": "magenta",
     "failing": "bold red",
     "waiting": "yellow",
-    "stale": "orange",
+    "stale": "dark_orange",
     "fresh": "green",
     "queued": "yellow",
     "succeeded": "green",
     "failed": "bold red",
     "canceled": "dim",
-    "run": "bright-blue",
+    "run": "bright_blue",
     "hold": "yellow",
     "skip": "dim",
     "error": "bold red",
@@ -39,53 +39,75 @@ STATE_COLOURS = {
 
 
 def print_json(document: Any, *, line: bool = False) -> None:
-    """One document on stdout; `line`: on a single line, for followers."""
+    """Print one document on stdout; `line`: on a single line, for followers."""
     click.echo(json.dumps(document, indent=None if line else 2, ensure_ascii=False, default=str))
 
 
-def coloured(word: str) -> Text:
-    """A state or an outcome in its colour."""
-    return Text((word, STATE_COLOURS.get(word, "")))
+def coloured(state: str) -> Text:
+    """Return a state or an outcome in its colour."""
+    return Text((state, STATE_COLOURS.get(state, "")))
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, title: str | None = None, indent: int = 0
-) -> Table:
-    """A plain table."""
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
-    return Table(columns, cells, title, indent)
-
-
-def show(*parts: str | Text | Table) -> None:
-    """Print tables and texts on stdout. Cells are folded to fit on a terminal; a pipe gets them whole."""
-    width = _width(sys.stdout)
+def show(*parts: str | Text | Table, hang: int = 0) -> None:
+    """Print tables and sentences on stdout. On a terminal they are made to fit; a pipe gets every line whole."""
     for part in parts:
-        for line in part.lines(width) if isinstance(part, Table) else (part,):
-            write_line(line, sys.stdout)
+        if isinstance(part, Table):
+            _write_table(part, sys.stdout)
+        else:
+            write_sentence(part, sys.stdout, hang=hang)
+
+
+def say(text: str) -> None:
+    """Print a sentence about the answer on stderr."""
+    write_sentence(text, sys.stderr)
+
+
+def write_sentence(line: str | Text, file: IO[str], *, hang: int = 0) -> None:
+    """Print text, wrapped at spaces on a terminal; see `Text.wrapped`."""
+    text = line if isinstance(line, Text) else Text(line)
+    width = terminal_width(file)
+    for one in [text] if width is None else text.wrapped(width, hang):
+        write_line(one, file)
 
 
 def write_line(line: str | Text, file: IO[str]) -> None:
-    """Print one line, however long: a terminal wraps it."""
+    """Print text as it is: data of users must not be changed by line breaks."""
     text = line if isinstance(line, Text) else Text(line)
-    painted = colourful(file)
-    click.echo(text.painted if painted else text.plain, file=file, color=painted)
+    colours = colourful(file)
+    click.echo(_painted(text) if colours else text.plain, file=file, color=colours)
 
 
 def colourful(file: IO[str]) -> bool:
-    """Whether colours are wanted there, as people usually say it: https://no-color.org and its counterpart."""
+    """Return whether to use colours: https://no-color.org, and FORCE_COLOR as its opposite."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (file.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def say(text: str) -> None:
-    """A sentence about the answer, on stderr so that stdout stays the answer."""
-    write_line(text, sys.stderr)
-
-
-def _width(file: IO[str]) -> int | None:
+def terminal_width(file: IO[str]) -> int | None:
+    """Return the width of the terminal; None if the file is not a terminal."""
     if not file.isatty():
         return None
-    from shutil import get_terminal_size  # noqa: PLC0415 - a pipe does without it
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(file.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
-    return get_terminal_size().columns
+
+def _painted(text: Text) -> str:
+    if not any(style for _, style in text.pieces):
+        return text.plain
+    from freshline.cli.render.terminal import painted  # noqa: PLC0415 - rich is imported only to draw
+
+    return painted(text)
+
+
+def _write_table(table: Table, file: IO[str]) -> None:
+    from freshline.cli.render.terminal import table_lines  # noqa: PLC0415 - rich is imported only to draw
+
+    colours = colourful(file)
+    for line in table_lines(table, terminal_width(file), colours=colours):
+        click.echo(line, file=file, color=colours)

@@ -1,65 +1,84 @@
-"""One run told in full: what it was for, how its steps went, what it made, and what the checks found."""
+"""One run in full: its inputs, the tries of its steps, its outputs, its checks and its error."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from freshline.cli.render import output, rows, run_detail
-from freshline.cli.render.format import between, moment, number, version
+from freshline.cli.render import listing, output
+from freshline.cli.render.format import between, duration, moment, number, size, version
+from freshline.cli.render.progress import standing
+from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.json import Json
 
 LONGEST_VALUE = 100
+INPUTS = ["INPUT", "VERSION", "DATA"]
+OUTPUTS = ["OUTPUT", "VERSION", "DATA", "ROWS"]
+STEPS: Columns = [
+    "STEP",
+    "TRY",
+    "STATUS",
+    "TOOK",
+    Column("ROWS IN", drop=3),
+    Column("READ", drop=4),
+    Column("ROWS OUT", drop=1),
+    Column("WRITTEN", drop=2),
+    Column("TASKS", drop=5),
+    Column("SHUFFLED", drop=6),
+    Column("SPILLED", drop=7),
+    Column("", wraps=20),
+]
 
 
-def tell_run(run: Json) -> None:
-    """The run, then its inputs, steps and outputs, then its error."""
+def print_run(run: Json) -> None:
+    """Print the run, then its inputs, steps and outputs, then its error."""
     output.show(_headline(run))
     if run["inputs"]:
         read = [[one["assetId"], str(one["version"]), version(one["dataVersion"])] for one in run["inputs"]]
-        output.show(output.table(["INPUT", "VERSION", "DATA"], read))
+        output.show(Table.of(INPUTS, read))
     if run["steps"]:
-        output.show(run_detail.steps(run))
+        output.show(Table.of(STEPS, [_step_cells(run, one) for one in run["steps"]]))
     if run["outputs"]:
-        output.show(output.table(["OUTPUT", "VERSION", "DATA", "ROWS"], map(_output, run["outputs"])))
+        output.show(Table.of(OUTPUTS, map(_output_cells, run["outputs"])))
     for made in run["outputs"]:
-        tell_checks(made["assetId"], made["checks"])
-    tell_error(run)
+        print_checks(made["assetId"], made["checks"])
+    print_error(run)
 
 
-def tell_error(run: Json) -> None:
-    """What went wrong, with the user's own lines."""
+def print_error(run: Json) -> None:
+    """Print what went wrong, with the lines of the user's own code."""
     error = run["error"]
     if not error:
         return
     where = f"step {error['step']}: " if error.get("step") else ""
     output.show(Text((f"{where}{error.get('message', '')}", "red")))
     if error.get("traceback"):
-        output.show(Text((error["traceback"].rstrip(), "dim")))
+        output.write_line(Text((error["traceback"].rstrip(), "dim")), sys.stdout)
     for line in check_lines(error.get("checks") or ()):
         output.show(line)
 
 
-def tell_checks(asset: str, checks: Sequence[Json] | None) -> None:
-    """How the checks of an asset went; nothing if it has none."""
+def print_checks(asset: str, checks: Sequence[Json] | None) -> None:
+    """Print how the checks of an asset went; nothing if it has none."""
     if not checks:
         return
-    output.show(f"{asset}: {summary(checks)}")
+    output.show(f"{asset}: {check_summary(checks)}")
     for line in check_lines(checks):
         output.show(line)
 
 
-def summary(checks: Sequence[Json]) -> str:
-    """How many checks passed, and how many did not."""
+def check_summary(checks: Sequence[Json]) -> str:
+    """Return how many checks passed, and how many did not."""
     failed = sum(not one["passed"] for one in checks)
     noun = "check" if len(checks) == 1 else "checks"
     return f"{len(checks)} {noun}, all passed" if not failed else f"{failed} of {len(checks)} {noun} did not pass"
 
 
 def check_lines(checks: Sequence[Json]) -> Iterator[Text]:
-    """The checks that did not pass, each with what was observed."""
+    """Yield the checks that did not pass, each with the value that was observed."""
     for one in checks:
         if not one["passed"]:
             found = one.get("message") or f"observed {_value(one['observed'])}"
@@ -67,18 +86,56 @@ def check_lines(checks: Sequence[Json]) -> Iterator[Text]:
             yield Text("  ", (one["severity"], style), f" {one['check']}: {found}")
 
 
+def output_text(made: Json) -> str:
+    """Return a published version as `version 3 (1,204 rows, unchanged)`."""
+    same = "" if made["changed"] else ", unchanged"
+    return f"version {made['version']} ({number(made['rows'])} rows{same})"
+
+
 def _headline(run: Json) -> Text:
     took = between(run["startedAt"], run["finishedAt"])
-    told = f", took {took}" if run["finishedAt"] and run["startedAt"] else ""
+    ended = f", took {took}" if run["finishedAt"] and run["startedAt"] else ""
     return Text(
         (f"run {run['id']}", "bold"),
         f" of {run['workflowSlug']} (version {run['workflowVersion']}) ",
         output.coloured(run["status"]),
-        f", because {rows.cause(run)}, queued {moment(run['queuedAt'])}{told}",
+        f", because {listing.cause(run)}, queued {moment(run['queuedAt'])}{ended}",
     )
 
 
-def _output(one: Json) -> list[str]:
+def _step_cells(run: Json, step: Json) -> list[str | Text]:
+    known = step["metrics"] or {}
+    took = (
+        duration(known["durationMs"] / 1000)
+        if "durationMs" in known
+        else between(step["startedAt"], step["finishedAt"])
+    )
+    return [
+        step["stepId"],
+        f"{step['attempt']}.{step['try']}",
+        output.coloured(step["status"]),
+        took,
+        number(known.get("rowsIn")),
+        size(known.get("bytesIn")),
+        number(known.get("rowsOut")),
+        size(known.get("bytesOut")),
+        number(known.get("tasks")),
+        size(known.get("shuffleWriteBytes")),
+        size(known.get("diskSpilledBytes")),
+        _step_text(run, step, known),
+    ]
+
+
+def _step_text(run: Json, step: Json, known: Json) -> str:
+    """Return the progress of a running step, the error of a failed one, else the last progress that was reported."""
+    if step["status"] == "running" and run["status"] == "running":
+        return standing(run).text
+    if step["error"]:
+        return listing.first_line(step["error"])
+    return standing({"progress": {"job": known.get("progress")}}).text
+
+
+def _output_cells(one: Json) -> list[str]:
     same = "" if one["changed"] else " (unchanged)"
     return [one["assetId"], str(one["version"]), version(one["dataVersion"]) + same, number(one["rows"])]
 

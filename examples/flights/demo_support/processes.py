@@ -1,4 +1,4 @@
-"""The processes of the demo: real `freshline` commands, started and stopped by nobody else."""
+"""The processes of the demo: real `freshline` commands, which it starts and stops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 STOP_S = 20.0
-SHOWN = 15  # lines of a log that are told when its process has died
+SHOWN = 15  # lines of a log that are printed when its process has died
 # A JVM that lives for a minute does not earn the second compiler: half the CPU for small data.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 FRESHLINE = [sys.executable, "-m", "freshline.cli.main"]
@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 def environment(project: Path) -> dict[str, str]:
-    """Our own, without settings that would lead the demo to another database, warehouse or Spark."""
+    """Return our own environment without settings that select another database, warehouse or Spark."""
     foreign = ("FRESHLINE_", "ASSET_MATERIALIZER_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     java = f"{kept.get('JDK_JAVA_OPTIONS', '')} {QUICK_JAVA}".strip()
@@ -30,7 +30,7 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def call(project: Path, *arguments: str) -> None:
-    """Run one command to its end; its answer goes where ours go."""
+    """Run one command to its end; it prints to our output."""
     sys.stdout.flush()
     command = [*FRESHLINE, *arguments]
     done = subprocess.run(command, env=environment(project), stderr=subprocess.STDOUT, timeout=120, check=False)
@@ -38,8 +38,8 @@ def call(project: Path, *arguments: str) -> None:
         raise Failed(f"`freshline {' '.join(arguments)}` ended with {done.returncode}")
 
 
-class Children:
-    """Long-running commands; on leaving the block all of them are stopped, politely first."""
+class Processes:
+    """Long-running commands. On leaving the block they get SIGTERM, and SIGKILL if they do not stop."""
 
     def __init__(self, project: Path) -> None:
         self._environment = environment(project)
@@ -47,7 +47,7 @@ class Children:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *arguments: str) -> int:
-        """Start `freshline NAME`; what it says goes to a log file. The process id."""
+        """Start `freshline NAME` with its output in a log file, and return its process id."""
         self._logs.mkdir(exist_ok=True)
         with self._log(name).open("ab") as log:
             # A session of its own: Ctrl-C comes to us, and we stop the others in order.
@@ -62,12 +62,12 @@ class Children:
         return self._running[name].pid
 
     def check(self) -> None:
-        """Refuse to go on without one of them."""
-        for name, child in self._running.items():
-            if child.poll() is not None:
+        """Fail if one of them has ended."""
+        for name, process in self._running.items():
+            if process.poll() is not None:
                 last = self._log(name).read_text(encoding="utf-8", errors="replace").splitlines()[-SHOWN:]
-                told = "\n".join(f"    {line}" for line in last)
-                raise Failed(f"the {name} ended by itself with {child.returncode}; its log ends with\n{told}")
+                lines = "\n".join(f"    {line}" for line in last)
+                raise Failed(f"the {name} ended by itself with {process.returncode}; its log ends with\n{lines}")
 
     def __enter__(self) -> Self:
         return self
@@ -75,14 +75,14 @@ class Children:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for child in self._running.values():
-            child.send_signal(signal.SIGTERM)
-        for child in self._running.values():
+        for process in self._running.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self._running.values():
             try:
-                child.wait(STOP_S)
+                process.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         self._running.clear()
 
     def _log(self, name: str) -> Path:

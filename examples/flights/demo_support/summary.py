@@ -1,4 +1,4 @@
-"""What each update led to: counted and timed from what the store has kept, with the database's clock."""
+"""The effect of each update: counted and timed from the rows of the store, by the database's clock."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
-from typing import Any
 
 from freshline.cli.render.format import duration, parse_time
+from freshline.model.json import Json
 from freshline.store.read.reader import Reader
 
-Json = dict[str, Any]
 EVERYTHING = 100_000
 
 
 @dataclass(frozen=True)
-class Wave:
-    """An update: what arrived, which sources were reported, and when the first of them was."""
+class Update:
+    """An update: its title, the sources that were reported, and the time of the first report."""
 
     title: str
     sources: tuple[str, ...]
@@ -26,10 +25,10 @@ class Wave:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an update led to. `fresh`: per refreshed workflow the seconds from the report to its publication."""
+class Effect:
+    """The effect of an update. `fresh`: per refreshed workflow the seconds from the report to its publication."""
 
-    wave: Wave
+    update: Update
     succeeded: int
     failed: int
     retried: int
@@ -42,24 +41,24 @@ class Outcome:
 
     @property
     def runs(self) -> int:
-        """All runs that the update led to."""
+        """Return the number of all runs that the update caused."""
         return self.succeeded + self.failed
 
 
-def outcomes(reader: Reader, waves: list[Wave]) -> list[Outcome]:
-    """All waves. One ends where the next one begins: the demo waits until everything is fresh."""
+def effects(reader: Reader, updates: list[Update]) -> list[Effect]:
+    """Return the effects. An update ends where the next one begins: the demo waits until everything is fresh."""
     runs = [one for one in reader.runs(EVERYTHING) if one["status"] in {"succeeded", "failed"}]
     decisions = reader.decisions(EVERYTHING)
     edges = reader.graph()["edges"]
-    ends = [*(wave.since for wave in waves[1:]), None]
+    ends = [*(update.since for update in updates[1:]), None]
     return [
-        _outcome(wave, _within(runs, "queuedAt", wave, end), _within(decisions, "at", wave, end), edges)
-        for wave, end in zip(waves, ends, strict=True)
+        _effect(update, _within(runs, "queuedAt", update, end), _within(decisions, "at", update, end), edges)
+        for update, end in zip(updates, ends, strict=True)
     ]
 
 
 def levels(graph: Json) -> dict[str, int]:
-    """How many workflows lie between an asset and the farthest source: 1 for those that read sources alone."""
+    """Return the depth of each asset below its farthest source: 1 for those that read sources alone."""
     parents = {one["assetId"]: one["consumes"] for one in graph["assets"] if not one["source"]}
 
     def level(asset: str) -> int:
@@ -68,11 +67,11 @@ def levels(graph: Json) -> dict[str, int]:
     return {asset: level(asset) for asset in parents}
 
 
-def summary_rows(found: list[Outcome]) -> Iterable[list[str]]:
-    """The table at the end, a line per update."""
+def summary_rows(found: list[Effect]) -> Iterable[list[str]]:
+    """Yield the rows of the table at the end, one per update."""
     for one in found:
         yield [
-            one.wave.title,
+            one.update.title,
             str(one.runs),
             str(one.failed or "-"),
             str(one.held.total() or "-"),
@@ -83,8 +82,8 @@ def summary_rows(found: list[Outcome]) -> Iterable[list[str]]:
         ]
 
 
-def summary_sentences(found: list[Outcome]) -> Iterable[str]:
-    """What the table says as a whole, and what it does not say."""
+def summary_sentences(found: list[Effect]) -> Iterable[str]:
+    """Yield the totals of the table, and figures that are not in it."""
     held: Counter[str] = sum((one.held for one in found), Counter())
     later = [seconds for one in found[1:] for seconds in one.fresh]
     slowest = [max(one.fresh) for one in found[1:] if one.fresh]
@@ -104,35 +103,35 @@ def _spread(seconds: list[float]) -> str:
     return f"p50 {duration(median(seconds))}, max {duration(max(seconds))}"
 
 
-def _outcome(wave: Wave, runs: list[Json], decisions: list[Json], edges: list[Json]) -> Outcome:
+def _effect(update: Update, runs: list[Json], decisions: list[Json], edges: list[Json]) -> Effect:
     caused = [one for one in runs if one["trigger"].get("reason") != "expired"]
     good = [one for one in caused if one["status"] == "succeeded"]
     ran = {one["workflowSlug"] for one in caused}
-    return Outcome(
-        wave=wave,
+    return Effect(
+        update=update,
         succeeded=len(good),
         failed=len(caused) - len(good),
         retried=sum(one["trigger"].get("reason") == "retry" for one in good),
         timed=len(runs) - len(caused),
-        avoided=len(_below(wave.sources, edges) - ran),
+        avoided=len(_below(update.sources, edges) - ran),
         identical=sum(len(one["result"]["unchanged"]) for one in good),
         held=Counter(one["reason"] for one in decisions if one["outcome"] == "hold"),
-        queued=min(((parse_time(one["queuedAt"]) - wave.since).total_seconds() for one in caused), default=None),
-        fresh=tuple({one["workflowSlug"]: _seconds(wave, one) for one in reversed(good)}.values()),
+        queued=min(((parse_time(one["queuedAt"]) - update.since).total_seconds() for one in caused), default=None),
+        fresh=tuple({one["workflowSlug"]: _seconds(update, one) for one in reversed(good)}.values()),
     )
 
 
-def _seconds(wave: Wave, run: Json) -> float:
-    return (parse_time(run["finishedAt"]) - wave.since).total_seconds()
+def _seconds(update: Update, run: Json) -> float:
+    return (parse_time(run["finishedAt"]) - update.since).total_seconds()
 
 
-def _within(entries: list[Json], field: str, wave: Wave, end: datetime | None) -> list[Json]:
+def _within(entries: list[Json], field: str, update: Update, end: datetime | None) -> list[Json]:
     times = ((one, parse_time(one[field])) for one in entries)
-    return [one for one, at in times if at >= wave.since and (end is None or at < end)]
+    return [one for one, at in times if at >= update.since and (end is None or at < end)]
 
 
 def _below(sources: Iterable[str], edges: list[Json]) -> set[str]:
-    """All workflows that a change of the sources may lead to."""
+    """Return all workflows that a change of the sources may cause to run."""
     follow = [edge for edge in edges if edge["triggers"]]
     reached = set(sources)
     while more := {edge["to"] for edge in follow if edge["from"] in reached} - reached:

@@ -1,0 +1,80 @@
+"""Errors of commands: one sentence on stderr and an exit code; a traceback only with `--debug`."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from freshline.cli.app import App
+from freshline.errors import FreshlineError
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+INTERRUPTED = 130
+
+
+@contextlib.contextmanager
+def errors_reported(ctx: click.Context) -> Iterator[None]:
+    """Print every error of the block and exit: 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        yield
+    except click.UsageError as error:
+        _print_usage_error(error)
+        ctx.exit(error.exit_code)
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        ctx.exit(INTERRUPTED)
+    except FreshlineError as error:
+        _print_traceback(ctx)
+        _print(f"Error: {error} [{error.code}]")
+        ctx.exit(error.exit_code)
+    except Exception as error:  # noqa: BLE001 - every other error is reported too
+        _print_traceback(ctx)
+        _print(_sentence(error))
+        ctx.exit(1)
+
+
+def debug_option(command: Decorated) -> Decorated:
+    """Add `--debug`: show the traceback of an error."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_remember_debug, help="Show the traceback of an error."
+    )(command)
+
+
+def _remember_debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(App).debug = True
+
+
+def _print_usage_error(error: click.UsageError) -> None:
+    """Print what click prints, but wrapped at spaces."""
+    if error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+        if help_option := error.ctx.help_option_names[-1:]:
+            click.echo(f"Try '{error.ctx.command_path} {help_option[0]}' for help.\n", err=True)
+    _print(f"Error: {error.format_message()}")
+
+
+def _print_traceback(ctx: click.Context) -> None:
+    if ctx.ensure_object(App).debug:
+        click.echo(traceback.format_exc(), err=True)
+
+
+def _print(sentence: str) -> None:
+    from freshline.cli.render.output import say  # noqa: PLC0415 - not needed unless something went wrong
+
+    say(sentence)
+
+
+def _sentence(error: Exception) -> str:
+    """Describe an error of the database, or one that is a bug in freshline."""
+    kind = type(error).__module__.partition(".")[0]
+    line = (str(error).strip().splitlines() or [""])[0]
+    if kind == "psycopg":
+        return f"Error: the database refused: {line} [database]"
+    return f"Error: unexpected {type(error).__name__}: {line}; this is a bug in freshline; --debug shows the traceback"

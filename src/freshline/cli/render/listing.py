@@ -1,0 +1,175 @@
+"""Rows of the listings: runs, events, decisions, changes and workers, as cells of a table or as one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from freshline.cli.render.decisions import repetitions, sentence
+from freshline.cli.render.format import between, moment, short, version
+from freshline.cli.render.output import coloured
+from freshline.cli.render.table import Column, Columns, Table
+from freshline.cli.render.text import Text
+from freshline.model.json import Json
+
+Cells = Sequence[str | Text]
+
+LONGEST_ERROR = 100
+LONGEST_VALUE = 40
+
+
+class Listing(NamedTuple):
+    """The columns and cells of one kind of entry."""
+
+    columns: Columns
+    cells: Callable[[Json], Cells]
+
+    def table(self, entries: Iterable[Json]) -> Table:
+        """Return the entries as a table."""
+        return Table.of(self.columns, [self.cells(one) for one in entries])
+
+    def line(self, entry: Json) -> Text:
+        """Return one entry as one line, for followers."""
+        cells = [cell if isinstance(cell, Text) else Text(cell) for cell in self.cells(entry)]
+        return Text.join("  ", [cell for cell in cells if cell.plain])
+
+
+def run_cells(one: Json) -> Cells:
+    """Return the cells of a run."""
+    status = coloured(one["status"])
+    if one["mixed"]:
+        status = Text(status, (" mixed", "yellow"))
+    tries = f"{one['attempt']}" if one["attempt"] else "-"
+    took = between(one["startedAt"], one["finishedAt"])
+    return [
+        short(one["id"]),
+        one["workflowSlug"],
+        status,
+        cause(one),
+        moment(one["queuedAt"]),
+        took,
+        tries,
+        ending(one),
+    ]
+
+
+def cause(run: Json) -> str:
+    """Return why a run exists."""
+    trigger = run["trigger"]
+    if trigger["type"] != "auto-materialize":
+        return str(trigger["type"])
+    changed = [one["assetId"] for one in trigger.get("upstream") or ()]
+    return f"{trigger.get('reason')}: {', '.join(changed[:3])}" if changed else str(trigger.get("reason"))
+
+
+def ending(run: Json) -> str:
+    """Return the error or the reason of the cancellation of a run or a step, in one line."""
+    if run["status"] == "canceled":
+        return run["cancelReason"] or ""
+    return first_line(run["error"]) if run["error"] else ""
+
+
+def first_line(error: Any) -> str:
+    """Return the first line of a stored error, shortened."""
+    text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+    line = (text.strip().splitlines() or [""])[0]
+    return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"
+
+
+def event_cells(one: Json) -> Cells:
+    """Return the cells of an event."""
+    position = "-" if one["position"] is None else str(one["position"])
+    return [position, moment(one["time"]), one["type"], one["subject"], event_summary(one)]
+
+
+def event_summary(event: Json) -> str:
+    """Return the part of an event's data that people look for."""
+    data = event["data"]
+    parts = []
+    if event["type"] == "asset.produced":
+        parts.append(version(data.get("dataVersion")) + ("" if data.get("changed", True) else " (unchanged)"))
+    if data.get("reason"):
+        parts.append(str(data["reason"]))
+    if data.get("runId"):
+        parts.append(f"run {short(data['runId'])}")
+    return ", ".join(parts)
+
+
+def decision_cells(one: Json) -> Cells:
+    """Return the cells of a decision."""
+    text = sentence(one) + repetitions(one)
+    run = short(one["runId"])
+    return [moment(one["at"]), one["workflowSlug"], coloured(one["outcome"]), one["reason"], text, run]
+
+
+def worker_cells(one: Json) -> Cells:
+    """Return the cells of a process."""
+    state = "stopped" if one["stoppedAt"] else "live" if one["live"] else "silent"
+    runs = ", ".join(short(run) for run in one["runs"]) or "-"
+    where = f"{one['host']}:{one['pid']}"
+    styled = Text((state, {"live": "green", "silent": "red"}.get(state, "dim")))
+    seen = moment(one["seenAt"])
+    return [short(one["id"]), one["kind"], where, styled, one["project"] or "-", moment(one["startedAt"]), seen, runs]
+
+
+def change_cells(one: Json) -> Cells:
+    """Return the cells of a change: when, who, what, and which values differ."""
+    return [moment(one["at"]), one["who"], one["what"], one["subject"], _difference(one["before"], one["after"])]
+
+
+def _difference(before: Json | None, after: Json | None) -> str:
+    old, new = before or {}, after or {}
+    changed = [name for name in new if old.get(name) != new[name]]
+    if before is None:
+        return "; ".join(f"{name}: {_value(new[name])}" for name in changed)
+    return "; ".join(f"{name}: {_value(old.get(name))} -> {_value(new[name])}" for name in changed)
+
+
+def _value(value: Any) -> str:
+    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+RUNS = Listing(
+    [
+        "RUN",
+        "WORKFLOW",
+        "STATUS",
+        Column("BECAUSE", wraps=20),
+        Column("QUEUED", drop=2),
+        Column("TOOK", drop=1),
+        Column("TRY", drop=3),
+        Column("ERROR", wraps=20),
+    ],
+    run_cells,
+)
+EVENTS = Listing(
+    [Column("POSITION", drop=1), "TIME", "TYPE", "SUBJECT", Column("DETAILS", wraps=24)],
+    event_cells,
+)
+DECISIONS = Listing(
+    [
+        "TIME",
+        "WORKFLOW",
+        Column("OUTCOME", drop=1),
+        Column("REASON", drop=3),
+        Column("DECISION", wraps=40),
+        Column("RUN", drop=2),
+    ],
+    decision_cells,
+)
+AUDIT = Listing(["TIME", Column("WHO", drop=1), "WHAT", "SUBJECT", Column("CHANGE", wraps=30)], change_cells)
+WORKERS = Listing(
+    [
+        Column("ID", drop=3),
+        "KIND",
+        "WHERE",
+        "STATE",
+        Column("PROJECT", drop=2),
+        Column("STARTED", drop=4),
+        Column("SEEN", drop=1),
+        Column("RUNS", wraps=8),
+    ],
+    worker_cells,
+)
