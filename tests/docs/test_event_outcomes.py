@@ -30,8 +30,8 @@ def lab(database_url: str) -> Iterator[Lab]:
 
 def test_every_fate_and_every_reason_is_told() -> None:
     """All of them, in the order of the code, each reason under a fate."""
-    assert [code(row[0]) for row in PAGE.table("Fates")] == list(Fate)
-    rows = PAGE.table("Reasons of fates")
+    assert [code(row[0]) for row in PAGE.table("Outcomes")] == list(Fate)
+    rows = PAGE.table("Reasons of outcomes")
     assert [code(row[0]) for row in rows] == list(FateReason)
     assert {row[1] for row in rows} == {"included", "ignored", "pending"}
 
@@ -46,7 +46,7 @@ def test_the_fields_are_those_of_the_answer(lab: Lab) -> None:
 
 def test_the_events_that_concern_somebody_are_told() -> None:
     """The two columns of the table."""
-    (head,) = [line for line in PAGE.section("Fates").splitlines() if line.startswith("| fate")]
+    (head,) = [line for line in PAGE.section("Outcomes").splitlines() if line.startswith("| fate")]
     assert codes(head) == [EventType.ASSET_PRODUCED, EventType.ASSET_EXPIRED]
 
 
