@@ -1,6 +1,7 @@
-"""`python -m bench NAME --json`: measurements against plain baselines. `python -m bench` lists them.
+"""Command line of the benchmarks: `python -m bench NAME --json`. Without a name it lists them.
 
-The last line of a benchmark is one JSON object. `python -m bench all` runs every one and writes the page's results.
+With `--json` the last line is one JSON object. `python -m bench all` runs every benchmark and updates
+docs/performance.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from bench.measure import Options, say, show
+from bench.measure import Options, echo, show
 
 NAMES = {
     "latency": "bench.latency",
@@ -31,20 +32,20 @@ NAMES = {
     "wave": "bench.wave",
     "startup": "bench.startup",
 }
-EXTRA = {"endurance": "bench.endurance"}  # not of `all`: it takes as long as its history is large
-PEERS = "peers"  # not of `all`: it downloads what it compares with
+EXTRA = {"endurance": "bench.endurance"}  # not in `all`: its duration grows with the history
+PEERS = "peers"  # not in `all`: it downloads the other systems
 
 
 def main(arguments: list[str]) -> int:
     """Run one benchmark, all of them, or list them."""
     options = _parse(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, as on Ctrl-C
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends started processes, as Ctrl-C does
     if options.name is None:
         for name, module in (NAMES | EXTRA).items():
-            say(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")
-        say(f"{PEERS:12} {(importlib.import_module('bench.peers.comparison').__doc__ or '').splitlines()[0]}")
+            echo(f"{name:12} {(importlib.import_module(module).__doc__ or '').splitlines()[0]}")
+        echo(f"{PEERS:12} {(importlib.import_module('bench.peers.comparison').__doc__ or '').splitlines()[0]}")
         return 0
-    # Baselines run in this process: what a transaction logs for a developer is not what is measured.
+    # Baselines run in this process: debug logs of transactions must not be measured.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     if options.name == PEERS:
         return _compare(options)
@@ -58,25 +59,25 @@ def main(arguments: list[str]) -> int:
 
 def _measure(options: argparse.Namespace) -> None:
     module = importlib.import_module((NAMES | EXTRA)[options.name])
-    say(f"{options.name}: {(module.__doc__ or '').splitlines()[0]}")
+    echo(f"{options.name}: {(module.__doc__ or '').splitlines()[0]}")
     chosen = Options(quick=options.quick, pairs=options.pairs, rows=options.rows, events=options.events)
     began = time.perf_counter()
     result = module.run(chosen).as_json(chosen, time.perf_counter() - began)
     for line in show(result):
-        say(line)
+        echo(line)
     if options.json:
-        say(json.dumps(result))
+        echo(json.dumps(result))
 
 
 def _compare(options: argparse.Namespace) -> int:
     from bench.peers import comparison, table  # noqa: PLC0415 - needed for this alone
 
-    say(f"{PEERS}: {(comparison.__doc__ or '').splitlines()[0]}")
+    echo(f"{PEERS}: {(comparison.__doc__ or '').splitlines()[0]}")
     found = comparison.compare(Options(quick=options.quick), options.cache or comparison.CACHE, options.only)
     for line in (*table.show(found), *comparison.write(found)):
-        say(line)
+        echo(line)
     if options.json:
-        say(json.dumps(found))
+        echo(json.dumps(found))
     return 0
 
 

@@ -1,7 +1,7 @@
-"""A Spark session without Freshline, in a process of its own: `python -m bench.bare` reads queries and writes Parquet.
+"""A Spark session without Freshline in its own process: `python -m bench.bare` reads queries and writes Parquet.
 
-One line in is `DIRECTORY HOW QUERY`, one line out `took SECONDS`; whatever else is printed is Java's. `HOW` is `own`:
-as Spark writes by itself; or `raw`: with the options of Freshline's steps.
+An input line is `DIRECTORY HOW QUERY`, its answer `took SECONDS`; Java prints the other lines. `HOW` is `own` (Spark's
+own write options) or `raw` (the write options of Freshline's steps).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOOK = "took "
 
 
 class Bare:
-    """The process. `plain`: with Spark's own settings, as a script has them; else as Freshline's sessions have them."""
+    """The process. `plain`: with Spark's default settings, as in a script; else with those of Freshline's sessions."""
 
     def __init__(self, home: Path, *, plain: bool = False) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ class Bare:
             )
 
     def write(self, query: str, *, raw: bool = False) -> float:
-        """The seconds of one query written to a new directory, which is removed then. `raw`: as steps write."""
+        """Return the seconds to write one query to a new directory, which is then removed. `raw`: as steps write."""
         directory = self._home / f"out-{next(self._numbers)}"
         into, out = self._pipe(self._process.stdin), self._pipe(self._process.stdout)
         into.write(f"{directory} {'raw' if raw else 'own'} {query}\n")
@@ -63,7 +63,7 @@ class Bare:
 
 
 def serve(home: Path, *, plain: bool) -> None:
-    """Answer until there are no more queries."""
+    """Answer queries until the input ends."""
     spark = _plain() if plain else _tuned(home)
     for line in sys.stdin:
         directory, how, query = line.rstrip("\n").split(" ", 2)

@@ -1,7 +1,7 @@
-"""The plain baseline: the rows that the measured side wrote, written again with `executemany` into a twin database.
+"""The baseline of store benchmarks: the same rows, written with `executemany` into a second database.
 
-The twin is a copy of the same template, so that keys, constraints and indexes are the same. Nothing is decided,
-claimed, locked or told; rows are bound as text, and 500 of each table go into one transaction.
+The second database is a copy of the same template, so keys, constraints and indexes are the same. The baseline does not
+decide, claim, lock or notify. It binds rows as text and writes 500 of each table in one transaction.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import psycopg
 from psycopg import sql
 
 BATCH = 500
-# In an order that foreign keys allow, with the column that tells when a row was written.
+# In an order that satisfies the foreign keys, with the column of the time of writing.
 WRITTEN = {"snapshots": "produced_at", "heads": "produced_at", "events": "time", "runs": "queued_at", "decisions": "at"}
-# So that a run is never in a later batch than a decision that names it: each has at least one.
+# A run is never in a later batch than a decision that references it: each run has at least one.
 ORDER = {"runs": "id", "decisions": "run_id, id"}
 KEYS = {
     "heads": ("asset_id", "partition_key"),
     "considerations": ("workflow_id", "partition_key"),
     "workflow_partitions": ("workflow_id", "partition_key"),
 }
-# A consideration is there and gone again within a wave: one for each decision.
+# Considerations are inserted and deleted within a wave: one for each decision.
 CONSIDERED = """
 SELECT DISTINCT ON (workflow_id, partition_key) workflow_id::text, partition_key, at::text AS not_before, '0' AS class,
        at::text AS noted_at
@@ -42,7 +42,7 @@ class Rows:
 
     @property
     def statement(self) -> sql.Composed:
-        """The insert; rows that the other side updated are updated here."""
+        """Return the INSERT; rows that the measured side updated are updated here too."""
         names = sql.SQL(", ").join(map(sql.Identifier, self.columns))
         values = sql.SQL(", ").join(sql.Placeholder() * len(self.columns))
         insert = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(sql.Identifier(self.table), names, values)
@@ -57,7 +57,7 @@ class Rows:
 
 
 def now(url: str) -> str:
-    """The server's clock: what is written from now on is written by the measured side."""
+    """Return the server's time: rows written after it belong to the measured side."""
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT clock_timestamp()::text").fetchone()
     assert row is not None
@@ -65,7 +65,7 @@ def now(url: str) -> str:
 
 
 def written(url: str, since: str) -> list[Rows]:
-    """All rows that a database got since then: events, heads with their snapshots, considerations, runs, decisions."""
+    """Return all rows written since then: events, heads with their snapshots, considerations, runs, decisions."""
     with psycopg.connect(url) as connection:
         considered = connection.execute(CONSIDERED, [since])
         columns = tuple(column.name for column in considered.description or ())
@@ -76,7 +76,7 @@ def written(url: str, since: str) -> list[Rows]:
 
 
 def select(connection: psycopg.Connection[Any], table: str, where: str, *parameters: Any) -> Rows:
-    """Rows of a table as texts."""
+    """Return rows of a table as texts."""
     query = "SELECT column_name FROM information_schema.columns WHERE table_name = %s ORDER BY ordinal_position"
     columns = tuple(row[0] for row in connection.execute(query, [table]).fetchall())
     texts = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in columns)
@@ -85,7 +85,7 @@ def select(connection: psycopg.Connection[Any], table: str, where: str, *paramet
 
 
 def write(url: str, tables: Sequence[Rows], batch: int = BATCH) -> float:
-    """Write them, and how long that took."""
+    """Write the rows, and return the seconds it took."""
     statements = [one.statement for one in tables]
     longest = max((len(one.rows) for one in tables), default=0)
     with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
@@ -100,5 +100,5 @@ def write(url: str, tables: Sequence[Rows], batch: int = BATCH) -> float:
 
 
 def counts(tables: Sequence[Rows]) -> Mapping[str, int]:
-    """How many rows of each table."""
+    """Return the number of rows per table."""
     return {one.table: len(one.rows) for one in tables}

@@ -1,4 +1,4 @@
-"""What one event costs in a catalogue of 100,000 assets, against one of 1,000: an event costs its consumers."""
+"""Cost of one event with 100,000 assets, against 1,000: it depends on the consumers, not on the size."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bench.server import Server, opened, started
 
 GOAL = 1.3
 WARM = 10
-SIZES = ((1_000, 200), (10_000, 600), (100_000, 2_000))  # in earnest, and quickly
+SIZES = ((1_000, 200), (10_000, 600), (100_000, 2_000))  # normal, and quick
 SHAPES: dict[str, Callable[[int], graph.Layout]] = {"components": graph.components, "layers": graph.layers}
 MIDDLE = f"l{graph.LAYERS // 2:02}-"
 
 
 def run(options: Options) -> Result:
-    """For both shapes: events in turns in a small, a middle and a large catalogue."""
+    """Measure events in turns in a small, a medium and a large catalogue, for two shapes of graph."""
     sizes = [options.size(*pair) for pair in SIZES]
     found: dict[str, list[list[float]]] = {}
     with started() as server:
@@ -32,13 +32,13 @@ def run(options: Options) -> Result:
         figures |= {"assets": sizes, "server": server.settings}
     pairs = {shape: Pairs(large, small) for shape, (small, *_, large) in found.items()}
     claims = [Claim(shape, one.ratio, GOAL) for shape, one in pairs.items()]
-    claims.sort(key=lambda claim: -claim.value)  # the worse one is the ratio
+    claims.sort(key=lambda claim: -claim.value)  # the worse claim is the ratio
     worst = pairs[claims[0].what]
     return Result("catalogue", claims, worst.measured, worst.baseline, "s", figures)
 
 
 def _compare(server: Server, layouts: Sequence[graph.Layout], events: int) -> list[list[float]]:
-    """The times of each."""
+    """Return the times for each size."""
     times: list[list[float]] = [[] for _ in layouts]
     with ExitStack() as stack:
         sides = []
@@ -57,12 +57,12 @@ def _compare(server: Server, layouts: Sequence[graph.Layout], events: int) -> li
 
 
 def places(layout: graph.Layout) -> Sequence[str]:
-    """Where events happen: at sources, or where there are layers at what is made in the middle one."""
+    """Return the assets to change: sources, or in a layered graph the assets of the middle layer."""
     return [slug for slug in layout.consumes if slug.startswith(MIDDLE)] or layout.sources
 
 
 def event(player: Player, where: Sequence[str], number: int) -> float:
-    """A change of one asset until it is decided; afterwards, untimed, what it queued is done without any change."""
+    """Time the change of one asset until it is decided. The queued runs are then executed untimed, without a change."""
     asset, version = where[number * 7 % len(where)], f"e{number}"
     if asset.startswith(MIDDLE):
         player.store.operations.request_run(asset)

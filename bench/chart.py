@@ -1,4 +1,4 @@
-"""A chart of results as SVG: how much of each goal is used, with a line where the goal is."""
+"""SVG chart of the results: each claim as a share of its goal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 NAME = "docs/img/performance.svg"
 WIDTH, ROW, TOP, LEFT, RIGHT = 860, 30, 64, 330, 150
 LABEL = 44  # characters
-MOST = 1.5  # goals; a longer bar is cut, its figure is told
+MOST = 1.5  # goals; a longer bar is cut, its figure is shown
 STYLE = """
     .paper { fill: #ffffff; stroke: #d0d7de; }
     .met { fill: #1a7f37; }
@@ -36,7 +36,7 @@ def write(document: Mapping[str, Any], path: Path) -> None:
 
 
 def draw(document: Mapping[str, Any]) -> Iterator[str]:
-    """The picture, line by line."""
+    """Yield the lines of the SVG."""
     bars = [(result["name"], claim) for result in document["results"] for claim in result["claims"] if claim["limit"]]
     height = TOP + ROW * len(bars) + 16
     goal = LEFT + _width(1.0)
@@ -45,8 +45,8 @@ def draw(document: Mapping[str, Any]) -> Iterator[str]:
         ' role="img" aria-labelledby="title desc" font-family="system-ui, sans-serif" font-size="14">'
     )
     yield '  <title id="title">How much of each goal is used</title>'
-    told = "; ".join(f"{name}, {_told(claim)}" for name, claim in bars)
-    yield f'  <desc id="desc">Shorter is better; the dashed line is the goal. {escape(told)}.</desc>'
+    description = "; ".join(f"{name}, {_description(claim)}" for name, claim in bars)
+    yield f'  <desc id="desc">Shorter is better; the dashed line is the goal. {escape(description)}.</desc>'
     yield f"  <style>{STYLE}  </style>"
     yield f'  <rect class="paper" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="10"/>'
     yield f'  <text class="note" x="{goal + 6}" y="40">the goal; shorter is better ({document["at"][:10]})</text>'
@@ -66,7 +66,7 @@ def _bar(name: str, claim: Mapping[str, Any], top: int) -> Iterator[str]:
 
 
 def share(claim: Mapping[str, Any]) -> float:
-    """1 is the goal, less is better."""
+    """Return the share of the goal that is used: 1 is the goal, less is better."""
     value, limit = float(claim["value"]), float(claim["limit"])
     return limit / max(value, 1e-9) if claim["atLeast"] else value / limit
 
@@ -80,6 +80,6 @@ def _label(name: str, claim: Mapping[str, Any]) -> str:
     return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
 
 
-def _told(claim: Mapping[str, Any]) -> str:
+def _description(claim: Mapping[str, Any]) -> str:
     limit = f"at {'least' if claim['atLeast'] else 'most'} {claim['limit']:g}{claim['unit']}"
     return f"{claim['what']}: {claim['value']:.3g}{claim['unit']}, goal {limit}"

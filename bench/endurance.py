@@ -1,4 +1,4 @@
-"""What one event costs after two months of history, against none; and how fast what is too old is forgotten."""
+"""Cost of one event after two months of history, against none; and the rate at which old history is deleted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ GOAL = 1.3
 ASSETS = 1_000
 WARM = 10
 BATCH = 1_000
-DAYS = 60  # of history, twice what is kept
+DAYS = 60  # of history: twice the retention
 KEEP_DAYS = 30
-FORGETTING_S = 60.0  # a rate is known by then, however much there is to forget
-# What so many rounds leave behind in which every asset changed: a run, its step, two decisions and four events for each
-# that is made, a snapshot and its event for each source. All is read, so the last round is what is current.
+PRUNING_S = 60.0  # long enough for a stable rate
+# The rows of this number of rounds in which every asset changed: for each produced asset a run, its step, two decisions
+# and four events; for each source a snapshot and its event. Every version is consumed, so the last round is current.
 HISTORY = """
 SET session_replication_role = replica;
 CREATE TEMPORARY TABLE past AS
@@ -68,7 +68,7 @@ SIZE = "SELECT pg_database_size(current_database()) / 1024 / 1024"
 
 
 def run(options: Options) -> Result:
-    """Events in turns in an installation with history and in one without; then what is too old is forgotten."""
+    """Measure events in turns with and without history, then the deletion of old history."""
     layout, pairs = graph.components(ASSETS), Pairs()
     events_a_round = len(layout.sources) + 4 * len(layout.consumes)
     rounds = max(1, (options.events or options.size(1_000_000, 20_000)) // events_a_round)
@@ -84,7 +84,7 @@ def run(options: Options) -> Result:
             pair = event(old, places(layout), number), event(new, places(layout), number)
             if number >= WARM:
                 pairs.add(*pair)
-        figures = _forgetting(stores[0], urls[0])
+        figures = _pruning(stores[0], urls[0])
         figures["event_ms"] = [1000 * percentile(side, 0.5) for side in (pairs.measured, pairs.baseline)]
     return Result("endurance", [Claim("ratio", pairs.ratio, GOAL)], pairs.measured, pairs.baseline, "s", figures)
 
@@ -98,8 +98,8 @@ def _remember(url: str, rounds: int) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def _forgetting(store: Store, url: str) -> dict[str, Any]:
-    """How many rows a second each of the two transactions forgets, until nothing is left or a rate is known."""
+def _pruning(store: Store, url: str) -> dict[str, Any]:
+    """Return the rows per second that each of the two transactions deletes, until none is left or a rate is known."""
     figures: dict[str, Any] = {"events": _asked(url, COUNT), "megabytes": _asked(url, SIZE)}
     figures["snapshots_forgotten_per_s"] = _rate(_forgotten_snapshots(store))
     figures["rows_pruned_per_s"] = _rate(_pruned_rows(store))
@@ -126,7 +126,7 @@ def _rate(batches: Iterator[int]) -> float:
     began, rows = time.perf_counter(), 0
     for batch in batches:
         rows += batch
-        if time.perf_counter() - began > FORGETTING_S:
+        if time.perf_counter() - began > PRUNING_S:
             break
     return rows / (time.perf_counter() - began)
 

@@ -1,4 +1,4 @@
-"""One source with many consumers: from its report to the last queued run, against the same rows written plainly."""
+"""One source with many consumers: from its report to the last queued run, against plain inserts of the same rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.server import Server, listening, materializers, opened, started
 
 GOAL = 4.0
 QUEUED = "SELECT count(*) = %s FROM runs WHERE status = 'queued'"
-WARM = 2  # further sources with as many consumers each are too many; these have one
+WARM = 2  # further sources, with one consumer each
 
 
 def run(options: Options) -> Result:
-    """A materializer that is warm, and an idle system."""
+    """Measure with a warm materializer on an idle system."""
     consumers = options.size(10_000, 200)
     pairs = Pairs()
     with started() as server:
@@ -38,11 +38,11 @@ def run(options: Options) -> Result:
 
 
 def _wave(server: Server, template: str, layout: graph.Layout, consumers: int) -> tuple[float, list[Rows]]:
-    with server.copy(template) as url, materializers(server, url), opened(url) as store, listening(url) as ear:
+    with server.copy(template) as url, materializers(server, url), opened(url) as store, listening(url) as listener:
         store.operations.report("warm", version="v2")
-        ear.until("runs", QUEUED, WARM)
+        listener.until("runs", QUEUED, WARM)
         since = baseline.now(url)
         began = time.perf_counter()
         store.operations.report(layout.sources[0], version="v2")
-        ended = ear.until("runs", QUEUED, WARM + consumers)
+        ended = listener.until("runs", QUEUED, WARM + consumers)
         return ended - began, baseline.written(url, since)

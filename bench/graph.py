@@ -1,7 +1,6 @@
-"""Graphs of any size, stored as `apply` and a first round of runs would leave them, with a few set-based statements.
+"""Graphs of any size, stored by a few set-based statements as `apply` and a first round of runs would store them.
 
-`apply` itself is for what people write; to store 100,000 definitions through it would take longer than the measurement.
-A test compares both.
+Storing 100,000 definitions through `apply` would take longer than the measurement. A test compares both.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ SELECT w.id, '', (SELECT jsonb_object_agg(one, jsonb_build_object('sequence', 1,
   FROM workflows w JOIN planned p USING (slug);
 UPDATE installation SET epoch = epoch + 1, epoch_at = now()
 """
-# Not the others: a system of this size never saw them empty, and a new one never had them analysed.
+# Analyze only these: a running system never has statistics of the other tables while they are empty.
 FILLED = (
     "assets",
     "edges",
@@ -74,25 +73,25 @@ AUTO = {"onUpstreamUpdate": True}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Who reads what: each workflow is named like the asset that it makes."""
+    """Which workflow reads which assets. Each workflow has the name of the asset that it makes."""
 
     sources: Sequence[str]
     consumes: Mapping[str, Sequence[str]]
 
     @property
     def assets(self) -> int:
-        """Sources and what is made of them."""
+        """Return sources and produced assets."""
         return len(self.sources) + len(self.consumes)
 
 
 def fan(sources: int, consumers: int = 1) -> Layout:
-    """Sources with so many consumers each."""
+    """Return sources with the given number of consumers each."""
     names = [f"s{number:06}" for number in range(sources)]
     return Layout(names, {f"{name}-c{one:05}": (name,) for name in names for one in range(consumers)})
 
 
 def components(assets: int) -> Layout:
-    """Trees of 20 that know nothing of each other: a source, three that read it, and so on."""
+    """Return unconnected trees of 20 assets: a source, three workflows that read it, and so on."""
     names = [f"t{number:05}" for number in range(max(1, assets // COMPONENT))]
     consumes: dict[str, Sequence[str]] = {}
     for name in names:
@@ -103,14 +102,14 @@ def components(assets: int) -> Layout:
 
 
 def layers(assets: int) -> Layout:
-    """Ten layers of equal width, the first of sources; everybody reads three of the layer above, at random."""
+    """Return ten layers of equal width, the first of sources; each asset reads three of the layer above."""
     width = max(PARENTS, assets // LAYERS)
     sources = [f"l00-{number:05}" for number in range(width)]
     return Layout(sources, _below(sources, width, range(1, LAYERS)))
 
 
 def cone(workflows: int) -> Layout:
-    """Ten layers of workflows below one source, which the whole first layer reads: one report reaches all."""
+    """Return ten layers of workflows below one source; the first layer reads it, so one report reaches all."""
     width = max(PARENTS, workflows // LAYERS)
     first = [f"l00-{number:05}" for number in range(width)]
     return Layout(["source"], {**dict.fromkeys(first, ("source",)), **_below(first, width, range(1, LAYERS))})
@@ -140,7 +139,7 @@ def store(url: str, layout: Layout, code: str = CODE) -> None:
 
 
 def _constants() -> dict[str, Any]:
-    """The parts of a compiled policy that are the same for all."""
+    """Return the parts of a compiled policy that are the same for all workflows."""
     whole = sample_policy("asset", ("input",)).as_json()
     (input_,), (output,) = whole.pop("inputs"), whole.pop("outputs")
     parts = {"policy": whole, "input": input_, "output": output, "kind": KIND, "auto": AUTO}
@@ -148,7 +147,7 @@ def _constants() -> dict[str, Any]:
 
 
 def sample_policy(slug: str, inputs: Sequence[str]) -> Policy:
-    """The policy of a workflow whose only word is `onUpstreamUpdate`."""
+    """Return the policy of a workflow that sets only `onUpstreamUpdate`."""
     from freshline.definitions.policy import compile_policy  # noqa: PLC0415 - pydantic, needed once
     from freshline.definitions.schema.workflow import Workflow  # noqa: PLC0415
 
@@ -156,7 +155,7 @@ def sample_policy(slug: str, inputs: Sequence[str]) -> Policy:
 
 
 def definition(slug: str, inputs: Sequence[str]) -> dict[str, Any]:
-    """The same as people would write it."""
+    """Return the same workflow as a user would write it."""
     made = {"assetId": slug, "autoMaterialize": AUTO}
     step = {"id": "work", "job": KIND, "consumes": [{"assetId": one} for one in inputs], "produces": [made]}
     return {"slug": slug, "steps": [step]}

@@ -1,6 +1,6 @@
-"""From queued to published: a `python` step on a warm worker, against the same transactions with plain rows.
+"""From queued to published: a `python` step on a warm worker, against plain writes in the same transactions.
 
-The baseline writes what the run wrote in the same four transactions: claimed, step begun, step finished, published.
+The baseline writes the run's rows in the same four transactions: claim, begin step, finish step, publish.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LATEST = "SELECT id::text FROM runs ORDER BY queued_at DESC LIMIT 1"
 
 
 def run(options: Options) -> Result:
-    """Runs in turns: by a real worker and its runner, as plain rows, and by calling the store alone."""
+    """Measure runs in turns: by a real worker and its runner, as plain writes, and by calls of the store."""
     pairs, alone = Pairs(), []
     with started() as server:
         url = server.database()
@@ -49,19 +49,19 @@ def run(options: Options) -> Result:
             server.copy(url) as third,
             worker(project),
             opened(url, silent=True) as store,
-            listening(url) as ear,
+            listening(url) as listener,
             opened(third, silent=True) as own,
             psycopg.connect(twin, autocommit=True) as connection,
         ):
             player = Player(own, "bench", Code(project.root).current())
             for number in range(WARM + options.size(100, 5)):
-                measured = queued_to_published(store, ear, SLUG)
-                plain = _plain(connection, _rows(url, ear.asks(LATEST)))
+                measured = queued_to_published(store, listener, SLUG)
+                plain = _plain(connection, _rows(url, listener.value(LATEST)))
                 without = _alone(own, player)
                 if number >= WARM:
                     pairs.add(measured, plain)
                     alone.append(without)
-            parts = phases(ear, len(alone))
+            parts = phases(listener, len(alone))
         figures = {
             "median_ms": [1000 * percentile(side, 0.5) for side in (pairs.measured, pairs.baseline)],
             "parts_ms": parts,
@@ -73,7 +73,7 @@ def run(options: Options) -> Result:
 
 
 def _alone(store: Store, player: Player) -> float:
-    """The store's own transactions without any process: what is left is the price of worker and runner."""
+    """Measure the store's transactions without processes; the difference is the cost of worker and runner."""
     store.operations.request_run(SLUG)
     began = time.perf_counter()
     run = player.claim()
@@ -86,7 +86,7 @@ def _alone(store: Store, player: Player) -> float:
 
 
 def _rows(url: str, run_id: str) -> dict[str, Rows]:
-    """Everything that the run left."""
+    """Return all rows that the run wrote."""
     found = {
         "runs": "id = %s",
         "run_steps": "run_id = %s",
@@ -100,7 +100,7 @@ def _rows(url: str, run_id: str) -> dict[str, Rows]:
 
 
 def _plain(connection: psycopg.Connection[Any], rows: Mapping[str, Rows]) -> float:
-    """The run's rows in the run's transactions; the queued run is there before the clock starts."""
+    """Write the run's rows in the run's transactions; the queued run exists before the clock starts."""
     run, step = _first(rows["runs"]), _first(rows["run_steps"])
     ended = {"started_at": None, "finished_at": None, "worker_id": None, "result": None, "progress": None}
     _insert(connection, "runs", {**run, **ended, "status": "queued", "attempt": "0"})

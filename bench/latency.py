@@ -1,6 +1,6 @@
-"""From the report of a source to its consumer's queued run on an idle system, against the same transactions alone.
+"""From the report of a source to the queued run of its consumer on an idle system, against the transactions alone.
 
-The measured side is a client, a materializer process and their doorbells; the baseline calls `report`, `absorb` and
+The measured side is a client, a materializer process and notifications; the baseline calls `report`, `absorb` and
 `reconcile` one after another on one connection.
 """
 
@@ -11,7 +11,7 @@ import time
 from bench import graph
 from bench.measure import Claim, Options, Pairs, Result, percentile
 from bench.play import Player
-from bench.server import Ear, listening, materializers, opened, started
+from bench.server import Listener, listening, materializers, opened, started
 from freshline.store.store import Store
 
 P50, P99 = 3.0, 10.0
@@ -21,7 +21,7 @@ QUEUED = "SELECT count(*) = 1 FROM runs WHERE status = 'queued'"
 
 
 def run(options: Options) -> Result:
-    """Both sides take turns, report by report; after each one the run is executed and the system is idle again."""
+    """Measure both sides in turns; after each report the run is executed, so that the system is idle again."""
     samples = options.size(300, 10)
     pairs = Pairs()
     with started() as server:
@@ -33,13 +33,13 @@ def run(options: Options) -> Result:
             server.copy(template) as twin,
             materializers(server, url),
             opened(url) as store,
-            listening(url) as ear,
+            listening(url) as listener,
             opened(twin, silent=True) as alone,
         ):
             worker, player = (Player(one, graph.PROJECT, graph.CODE) for one in (store, alone))
             for number in range(WARM + samples):
                 source = layout.sources[number % SOURCES]
-                pair = _measured(store, ear, worker, source, number), _baseline(player, source, number)
+                pair = _measured(store, listener, worker, source, number), _baseline(player, source, number)
                 if number >= WARM:
                     pairs.add(*pair)
         figures = {
@@ -51,13 +51,13 @@ def run(options: Options) -> Result:
     return Result("latency", claims, pairs.measured, pairs.baseline, "s", figures)
 
 
-def _measured(store: Store, ear: Ear, worker: Player, source: str, number: int) -> float:
+def _measured(store: Store, listener: Listener, worker: Player, source: str, number: int) -> float:
     began = time.perf_counter()
     store.operations.report(source, version=f"e{number}")
-    ended = ear.until("runs", QUEUED)
+    ended = listener.until("runs", QUEUED)
     worker.drain("v1")
     store.database.ring("events")
-    ear.idle()
+    listener.idle()
     return ended - began
 
 

@@ -1,4 +1,4 @@
-"""Many events at once for real materializers: from the commit of the reports until the last decision is written."""
+"""Many events at once for real materializers: from the commit of the reports to the last decision."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from freshline.store.runs import publish
 from freshline.store.store import Store
 
 WARM = 20  # sources that are reported before the clock starts
-CHUNK = 10_000  # of one transaction: nobody may begin with the first while the last are written
+CHUNK = 10_000  # rows per transaction: large, so that processing does not start before all are written
 RUNS = "SELECT count(*) FROM decisions WHERE outcome = 'run' AND at >= %s"
 WORKFLOWS = "SELECT count(DISTINCT workflow_id) FROM decisions WHERE outcome = 'run' AND at >= %s"
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one round of events took, and what it wrote."""
+    """Duration of one round of events, and the rows it wrote."""
 
     seconds: float
     rows: Sequence[Rows]
@@ -30,30 +30,35 @@ class Load:
 
 
 def decide_all(server: Server, template: str, sources: Sequence[str], *, count: int = 1) -> Load:
-    """Report all sources at once on a copy of the template; `count` materializers absorb and decide."""
-    with server.copy(template) as url, materializers(server, url, count), opened(url) as store, listening(url) as ear:
+    """Report all sources at once on a copy of the template; `count` materializers consume the inbox and decide."""
+    with (
+        server.copy(template) as url,
+        materializers(server, url, count),
+        opened(url) as store,
+        listening(url) as listener,
+    ):
         report_all(store, sources[:WARM], "warm")
         store.database.ring("events")
-        ear.until("runs", IDLE)
+        listener.until("runs", IDLE)
         since = baseline.now(url)
         report_all(store, sources[WARM:], "v2")
         began = time.perf_counter()
         store.database.ring("events")
-        ended = ear.until("runs", IDLE)
+        ended = listener.until("runs", IDLE)
         rows = [one for one in baseline.written(url, since) if one.table not in {"snapshots", "heads"}]
-        runs, workflows = int(ear.asks(RUNS, since)), int(ear.asks(WORKFLOWS, since))
+        runs, workflows = int(listener.value(RUNS, since)), int(listener.value(WORKFLOWS, since))
         assert workflows == len(sources) - WARM, f"{len(sources) - WARM} events led to runs of {workflows} workflows"
         return Load(ended - began, _without_reports(rows), runs - workflows)
 
 
 def write_again(server: Server, template: str, rows: Sequence[Rows]) -> float:
-    """The same rows, plain, on a copy of the same template."""
+    """Write the same rows plainly on a copy of the same template, and return the seconds."""
     with server.copy(template) as url:
         return baseline.write(url, rows)
 
 
 def report_all(store: Store, assets: Sequence[str], version: str) -> None:
-    """What so many reports write, in a few transactions and without their doorbells."""
+    """Write the rows of all reports in a few transactions, without notifications."""
     for first in range(0, len(assets), CHUNK):
         _report(store, assets[first : first + CHUNK], version)
 
@@ -81,7 +86,7 @@ def _report(store: Store, assets: Sequence[str], version: str) -> None:
 
 
 def _without_reports(rows: Sequence[Rows]) -> list[Rows]:
-    """The reports were written before the clock started, so the baseline does not write their events either."""
+    """Drop the events of reports: they are written before the clock starts, so the baseline must not write them."""
     return [
         Rows(one.table, one.columns, [row for row in one.rows if "asset.produced" not in row])
         if one.table == "events"

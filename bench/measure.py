@@ -1,6 +1,6 @@
-"""What a benchmark measures and says: pairs of times, their medians and spread, and claims about them.
+"""Results of benchmarks: pairs of times, their medians and spread, and claims about them.
 
-Nothing here knows a figure: a ratio exists only where both sides were measured in the same run.
+No figure is constant: a ratio exists only where both sides were measured in the same run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How large a measurement is. `quick`: tiny, to see that it works; its figures mean nothing."""
+    """Size of a measurement. `quick`: tiny, to check that the benchmark works; its figures mean nothing."""
 
     quick: bool = False
     pairs: int | None = None
@@ -27,17 +27,17 @@ class Options:
     events: int | None = None
 
     def size(self, full: int, quick: int) -> int:
-        """One of two sizes."""
+        """Return the size for this measurement."""
         return quick if self.quick else full
 
     def rounds(self, full: int = 5, quick: int = 2) -> int:
-        """How many pairs are measured."""
+        """Return the number of pairs to measure."""
         return self.pairs or self.size(full, quick)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One figure beside its limit: at most that, or at least that. Without a limit it is only told."""
+    """One figure with its limit: at most, or at least. Without a limit it is only shown."""
 
     what: str
     value: float
@@ -47,51 +47,51 @@ class Claim:
 
     @property
     def met(self) -> bool | None:
-        """Whether it holds; None: there is no goal."""
+        """Return whether the limit holds; None without a limit."""
         if self.limit is None:
             return None
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     @property
     def goal(self) -> str | None:
-        """In words."""
+        """Return the goal as text."""
         if self.limit is None:
             return None
         return f"{self.what} {'>=' if self.at_least else '<='} {self.limit:g}{self.unit}"
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         told = {"what": self.what, "value": round(self.value, DIGITS), "limit": self.limit, "atLeast": self.at_least}
         return {**told, "unit": self.unit, "met": self.met}
 
 
 @dataclass(slots=True)
 class Pairs:
-    """Times of the measured side and of its baseline, taken in turns."""
+    """Times of the measured side and of its baseline, measured in turns."""
 
     measured: list[float] = field(default_factory=list)
     baseline: list[float] = field(default_factory=list)
 
     def add(self, measured: float, baseline: float) -> None:
-        """One pair."""
+        """Add one pair."""
         self.measured.append(measured)
         self.baseline.append(baseline)
 
     @property
     def ratio(self) -> float:
-        """The median of the pairs' ratios: what slows the machine down for a while slows both sides of a pair."""
+        """Return the median of the pairs' ratios: a slow phase of the machine slows both sides of a pair."""
         if not self.measured or len(self.measured) != len(self.baseline):
             raise ValueError("a ratio needs pairs")
         return statistics.median(a / b for a, b in zip(self.measured, self.baseline, strict=True))
 
     def at(self, share: float) -> float:
-        """The ratio of two percentiles, each over all samples of its side."""
+        """Return the ratio of two percentiles, each over all samples of its side."""
         return percentile(self.measured, share) / percentile(self.baseline, share)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a benchmark found. The first claim is its ratio."""
+    """Result of a benchmark. The first claim is its ratio."""
 
     name: str
     claims: Sequence[Claim]
@@ -102,12 +102,12 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        """Whether all goals are met; None: there are none."""
+        """Return whether all goals are met; None without goals."""
         known = [claim.met for claim in self.claims if claim.met is not None]
         return all(known) if known else None
 
     def as_json(self, options: Options, seconds: float) -> dict[str, Any]:
-        """The line that a benchmark ends with."""
+        """Return the last line of a benchmark."""
         return {
             "name": self.name,
             "ratio": round(self.claims[0].value, DIGITS),
@@ -124,7 +124,7 @@ class Result:
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """How many, the median, and how far they lie apart."""
+    """Return the number of samples, the median, and the range."""
     return {
         "samples": len(values),
         "median": round(statistics.median(values), DIGITS),
@@ -134,7 +134,7 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """The smallest value that this share of all values does not exceed."""
+    """Return the smallest value that this share of all values does not exceed."""
     ordered = sorted(values)
     if not ordered:
         raise ValueError("there is nothing to take a percentile of")
@@ -142,14 +142,14 @@ def percentile(values: Iterable[float], share: float) -> float:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Return how long a call takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def show(result: dict[str, Any]) -> Iterator[str]:
-    """A result as lines for people."""
+    """Yield a result as lines of text."""
     for side in ("measured", "baseline"):
         one = result[side]
         yield (
@@ -166,17 +166,17 @@ def show(result: dict[str, Any]) -> Iterator[str]:
         yield f"  {name}: {json.dumps(value)}"
 
 
-def say(text: str) -> None:
-    """Progress, for who watches."""
+def echo(text: str) -> None:
+    """Print a line of progress."""
     print(text, flush=True)
 
 
 @contextmanager
 def phase(text: str) -> Iterator[None]:
-    """Say how long a part of the preparation took."""
+    """Print how long a part of the preparation took."""
     began = time.perf_counter()
     yield
-    say(f"  {text}: {time.perf_counter() - began:.1f} s")
+    echo(f"  {text}: {time.perf_counter() - began:.1f} s")
 
 
 def _rounded(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Puts the last results between two markers of docs/performance.md."""
+"""Writes the last results between two markers of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ END = "<!-- end of results -->"
 
 
 def write(document: Mapping[str, Any], path: Path) -> None:
-    """Replace what stands between the markers."""
+    """Replace the text between the markers."""
     put(path, BEGIN, END, lines(document))
 
 
 def put(path: Path, begin: str, end: str, block: Iterable[str]) -> None:
-    """Replace what stands between two markers of a page."""
+    """Replace the text between two markers of a page."""
     before, found, rest = path.read_text(encoding="utf-8").partition(begin)
     _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"{path} has lost its markers; it needs the lines {begin} and {end}")
+        raise ValueError(f"{path} has no markers; it needs the lines {begin} and {end}")
     path.write_text("\n".join([f"{before}{begin}", "", *block, "", f"{end}{after}"]), encoding="utf-8")
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """The table, the chart, and where it was measured."""
+    """Yield the table, the chart, and the machine."""
     machine = document["machine"]
     yield (
         f"Measured on {document['at'][:10]}: {machine['cores']} cores ({machine['architecture']}),"

@@ -1,4 +1,4 @@
-"""Plays a materializer and a worker by calling the store: the same transactions one after another on one connection."""
+"""Materializer and worker as calls of the store: the same transactions one after another on one connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bench.server import Ear
+from bench.server import Listener
 from freshline.definitions.schema.workflow import Workflow
 from freshline.definitions.steps import produced
 from freshline.model.run import ClaimedRun, StagedOutput
@@ -16,7 +16,7 @@ from freshline.store.runs.runs import Claimant
 from freshline.store.store import Store
 
 ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
-# Of the runs that were measured, not of those that warmed up: where the time went, by the database's clock.
+# Where the time went in the measured runs (not the warm-up), by the database's clock.
 PHASES = """
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM r.started_at - r.queued_at)),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM s.started_at - r.started_at)),
@@ -29,7 +29,7 @@ RESULT = "SELECT status || coalesce(': ' || (error ->> 'message'), '') FROM runs
 
 
 class Player:
-    """One connection, no other process, no doorbell."""
+    """Executes the transactions on one connection, without other processes and notifications."""
 
     def __init__(self, store: Store, project: str, code: str) -> None:
         self.store = store
@@ -37,25 +37,25 @@ class Player:
         self._claimant = Claimant(new_id(), project, code, spark=True)
 
     def decide(self) -> None:
-        """Absorb one batch and decide one, as after a single event."""
+        """Consume one batch of the inbox and decide one, as after a single event."""
         self.store.evaluation.consume_inbox(self.store.settings.batch)
         self._reconciler.run_once()
 
     def settle(self) -> None:
-        """Until nothing is unabsorbed or due."""
+        """Decide until the inbox is empty and nothing is due."""
         while self.store.evaluation.consume_inbox(self.store.settings.batch) or self._reconciler.run_once():
             pass
 
     def claim(self) -> ClaimedRun | None:
-        """The next run."""
+        """Claim the next run."""
         return self.store.runs.claim(self._claimant)
 
     def finish(self, run: ClaimedRun, version: str) -> None:
-        """Its outputs are published with this version."""
+        """Publish the outputs of a run with this version."""
         self.store.runs.publish(run, outputs(run, version))
 
     def drain(self, version: str) -> int:
-        """Execute whatever is queued; how many runs that were."""
+        """Execute all queued runs, and return their number."""
         count = 0
         while (run := self.claim()) is not None:
             self.finish(run, version)
@@ -64,23 +64,25 @@ class Player:
 
 
 def outputs(run: ClaimedRun, version: str) -> list[StagedOutput]:
-    """What a `python` step returns: a version for each output, and no table."""
+    """Return what a `python` step returns: a version for each output, and no table."""
     declared = produced(Workflow.model_validate(run.definition))
     return [StagedOutput(asset_id, step_id, version) for asset_id, (step_id, _) in declared.items()]
 
 
-def queued_to_published(silent: Store, ear: Ear, slug: str, parameters: Mapping[str, Any] | None = None) -> float:
-    """Seconds from the commit that queues a run to the moment at which its worker tells that it is published."""
+def queued_to_published(
+    silent: Store, listener: Listener, slug: str, parameters: Mapping[str, Any] | None = None
+) -> float:
+    """Return the seconds from the commit that queues a run to the worker's report of its publication."""
     run_id = silent.operations.request_run(slug, parameters)
     began = time.perf_counter()
-    ear.ring("runs")
-    ended = ear.until("events", ENDED, run_id)
-    status = ear.asks(RESULT, run_id)
+    listener.notify("runs")
+    ended = listener.until("events", ENDED, run_id)
+    status = listener.value(RESULT, run_id)
     assert status == "succeeded", f"the run of {slug} {status}"
     return ended - began
 
 
-def phases(ear: Ear, runs: int) -> dict[str, float]:
-    """Median milliseconds of the parts of the last runs."""
+def phases(listener: Listener, runs: int) -> dict[str, float]:
+    """Return the median milliseconds of the parts of the last runs."""
     names = ("queued_to_claimed", "claimed_to_step", "step", "step_to_published")
-    return dict(zip(names, ear.row(PHASES, runs), strict=True))
+    return dict(zip(names, listener.row(PHASES, runs), strict=True))

@@ -1,4 +1,4 @@
-"""What benchmarks start: an embedded PostgreSQL that syncs its writes, copies of prepared databases, real processes."""
+"""Servers and processes of benchmarks: a durable PostgreSQL, copies of databases, `freshline` processes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from freshline.store.db import migrate
 from freshline.store.db.database import CHANNEL, Database
 from freshline.store.store import Store
 
-PROGRAM = str(Path(sys.executable).with_name("freshline"))  # as users call it
+PROGRAM = str(Path(sys.executable).with_name("freshline"))  # the installed program
 T = TypeVar("T")
 POLL_S = 0.005
 LISTEN_S = 0.25
 TIMEOUT_S = 300.0
-# Not by `now()`, which is from before the statement looks, and what became due in between would be passed over.
+# Not `now()`: it is the start of the transaction, so rows that became due since then would be missed.
 IDLE = """
 SELECT NOT EXISTS (SELECT FROM inbox)
    AND NOT EXISTS (SELECT FROM considerations WHERE not_before <= freshline_now())
@@ -38,7 +38,7 @@ SELECT NOT EXISTS (SELECT FROM inbox)
 
 
 class Server:
-    """A PostgreSQL server of one benchmark. A filled database is copied for every round, so that all begin equal."""
+    """A PostgreSQL server of one benchmark. A filled database is copied for every round, so that all start equal."""
 
     def __init__(self, url: str, home: Path) -> None:
         self.url = url
@@ -47,13 +47,13 @@ class Server:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What makes writes safe, and slow: benchmarks run with the server's defaults."""
+        """Return the settings that make writes durable: benchmarks run with the server's defaults."""
         names = ("fsync", "synchronous_commit", "full_page_writes", "server_version")
         with psycopg.connect(self.url) as connection:
             return {name: str(connection.execute(f"SHOW {name}").fetchone()[0]) for name in names}  # type: ignore[index]
 
     def database(self, template: str | None = None) -> str:
-        """The URL of a new database: migrated, or a copy of the one that `template` names."""
+        """Return the URL of a new database: migrated, or a copy of `template`."""
         name = f"bench_{next(self._numbers)}"
         if template is None:
             self._administer("CREATE DATABASE {}", name)
@@ -64,18 +64,18 @@ class Server:
         return make_conninfo(self.url, dbname=name)
 
     def empty(self) -> str:
-        """The URL of a new database with nothing in it: for somebody else's tables."""
+        """Return the URL of a new empty database, for the tables of another system."""
         name = f"bench_{next(self._numbers)}"
         self._administer("CREATE DATABASE {}", name)
         return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is connected."""
+        """Remove a database, closing its connections."""
         self._administer("DROP DATABASE {} WITH (FORCE)", str(psycopg.conninfo.conninfo_to_dict(url)["dbname"]))
 
     @contextmanager
     def copy(self, template: str) -> Iterator[str]:
-        """A copy for one round."""
+        """Yield a copy for one round."""
         url = self.database(template)
         try:
             yield url
@@ -89,7 +89,7 @@ class Server:
 
 @contextmanager
 def started() -> Iterator[Server]:
-    """A server in a temporary place, which is gone afterwards."""
+    """Yield a server in a temporary directory, which is removed afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="freshline-bench-") as home,
         EmbeddedServer(Path(home, "server")) as url,
@@ -100,15 +100,15 @@ def started() -> Iterator[Server]:
 
 
 class Silent(Database):
-    """Connections whose transactions ring no doorbell: those of a baseline, where nobody listens."""
+    """A database whose transactions send no notification: for baselines, which have no listener."""
 
     def ring(self, *bells: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @contextmanager
 def opened(url: str, *, silent: bool = False) -> Iterator[Store]:
-    """The store of a database. `silent`: on one connection, and without doorbells."""
+    """Yield the store of a database. `silent`: on one connection, without notifications."""
     database = Silent(url, size=1) if silent else Database(url)
     database.open()
     try:
@@ -117,66 +117,66 @@ def opened(url: str, *, silent: bool = False) -> Iterator[Store]:
         database.close()
 
 
-class Ear:
-    """Waits for a condition without asking all the time: it looks again when a doorbell rings."""
+class Listener:
+    """Waits for a condition without constant polling: it reads again on each notification."""
 
     def __init__(self, url: str) -> None:
-        self._bells = psycopg.connect(url, autocommit=True)
-        self._bells.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-        self._eyes = psycopg.connect(url, autocommit=True)
+        self._notifications = psycopg.connect(url, autocommit=True)
+        self._notifications.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+        self._connection = psycopg.connect(url, autocommit=True)
 
     def close(self) -> None:
         """Stop listening."""
-        self._bells.close()
-        self._eyes.close()
+        self._notifications.close()
+        self._connection.close()
 
-    def asks(self, query: str, *parameters: Any) -> Any:
-        """The first value of a query's first row, if there is one."""
-        row = self._eyes.execute(query.encode(), parameters).fetchone()
+    def value(self, query: str, *parameters: Any) -> Any:
+        """Return the first value of a query's first row, or None."""
+        row = self._connection.execute(query.encode(), parameters).fetchone()
         return row[0] if row else None
 
     def row(self, query: str, *parameters: Any) -> tuple[Any, ...]:
-        """The only row of a query."""
-        (row,) = self._eyes.execute(query.encode(), parameters).fetchall()
+        """Return the only row of a query."""
+        (row,) = self._connection.execute(query.encode(), parameters).fetchall()
         return tuple(row)
 
-    def ring(self, bell: str) -> None:
-        """Wake the processes that wait for this bell."""
-        self._eyes.execute("SELECT pg_notify(%s, %s)", [CHANNEL, bell])
+    def notify(self, topic: str) -> None:
+        """Notify the processes that wait for this topic."""
+        self._connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, topic])
 
-    def until(self, bell: str, query: str, *parameters: Any) -> float:
-        """The moment at which the query's first value is true, looked at when `bell` rings, or now and then."""
+    def until(self, topic: str, query: str, *parameters: Any) -> float:
+        """Return the time at which the query's first value is true; read it on each notification, or after a while."""
         deadline = time.perf_counter() + TIMEOUT_S
-        while not self.asks(query, *parameters):
+        while not self.value(query, *parameters):
             if time.perf_counter() > deadline:
-                raise AssertionError(f"it did not come true within {TIMEOUT_S:g} s: {query} {parameters}")
-            self._hear(bell)
+                raise AssertionError(f"the condition did not become true within {TIMEOUT_S:g} s: {query} {parameters}")
+            self._wait_for(topic)
         return time.perf_counter()
 
     def idle(self) -> None:
-        """Return once nothing is unabsorbed or due."""
+        """Return once the inbox is empty and nothing is due."""
         deadline = time.perf_counter() + TIMEOUT_S
-        while not self.asks(IDLE):
-            assert time.perf_counter() < deadline, "it does not settle"
+        while not self.value(IDLE):
+            assert time.perf_counter() < deadline, "the system does not become idle"
             time.sleep(POLL_S)
 
-    def _hear(self, bell: str) -> None:
-        """Return at the next ring of this bell, or after a while."""
+    def _wait_for(self, topic: str) -> None:
+        """Return at the next notification of this topic, or after a while."""
         until = time.perf_counter() + LISTEN_S
         while (left := until - time.perf_counter()) > 0:
-            heard = [one.payload for one in self._bells.notifies(timeout=left, stop_after=1)]
-            if bell in heard:
+            heard = [one.payload for one in self._notifications.notifies(timeout=left, stop_after=1)]
+            if topic in heard:
                 return
 
 
 @contextmanager
-def listening(url: str) -> Iterator[Ear]:
-    """An ear that is closed again."""
-    ear = Ear(url)
+def listening(url: str) -> Iterator[Listener]:
+    """Yield a listener, and close it."""
+    listener = Listener(url)
     try:
-        yield ear
+        yield listener
     finally:
-        ear.close()
+        listener.close()
 
 
 class Project:
@@ -186,13 +186,13 @@ class Project:
         self.root = root
         (root / "workflows").mkdir(parents=True, exist_ok=True)
         (root / "freshline.toml").write_text('name = "bench"\n')
-        # As it is where Freshline is installed: its bytecode is kept, and nobody has set anything.
+        # As in an installation: bytecode is kept, and no setting is made.
         foreign = ("FRESHLINE_", "ASSET_", "PYTHONDONTWRITEBYTECODE")
         ours = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         self.environ = {**ours, "FRESHLINE_PROJECT": str(root), "FRESHLINE_DATABASE_URL": url}
 
     def call(self, *command: str) -> str:
-        """Run a command to its end; what it printed."""
+        """Run a command to its end, and return its output."""
         words = [PROGRAM, *command]
         done = subprocess.run(words, env=self.environ, cwd=self.root, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
@@ -200,7 +200,7 @@ class Project:
 
     @contextmanager
     def running(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A process that is ended by SIGTERM; its log stays in the project."""
+        """Yield a process, and end it with SIGTERM; its log stays in the project."""
         words = [PROGRAM, *command]
         with (self.root / f"{command[0]}.log").open("ab") as log:
             process = subprocess.Popen(words, env=self.environ, cwd=self.root, stdout=log, stderr=log)
@@ -221,20 +221,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def materializers(server: Server, url: str, count: int = 1) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that have told that they are there, which they do with the graph loaded."""
+    """Yield processes that have registered, which they do with the graph loaded."""
     with ExitStack() as stack:
         project = Project(Path(tempfile.mkdtemp(dir=server.home)), url)
         processes = [stack.enter_context(project.running("materializer")) for _ in range(count)]
-        ear = stack.enter_context(listening(url))
+        listener = stack.enter_context(listening(url))
         there = "SELECT count(*) = %s FROM workers WHERE kind = 'materializer' AND stopped_at IS NULL"
-        _wait(lambda: ear.asks(there, count), "the materializers")
-        ear.idle()
+        _wait(lambda: listener.value(there, count), "the materializers")
+        listener.idle()
         yield processes
 
 
 @contextmanager
 def worker(project: Project, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A `freshline worker`. Whoever measures lets it do a few runs before."""
+    """Yield a `freshline worker`. Callers warm it with a few runs before they measure."""
     with project.running("worker", *arguments) as process:
         yield process
 

@@ -11,10 +11,10 @@ from bench.sparkling import sides
 
 GOAL = 1.15
 ROWS = 20_000_000
-SESSIONS = 2  # of each side: Java compiles the same code in one process better than in another
-PAIRS = 8  # in all sessions: one write differs from the next by a fifth on a machine that others use too
+SESSIONS = 2  # per side: the JVM compiles the same code differently in each process
+PAIRS = 8  # over all sessions: writes vary by a fifth on a shared machine
 WARM = 2  # the first writes of a JVM are slower than the rest
-TOLD = 3  # pairs with checks, and with a step's options on either side: they have no goal, and are told
+EXTRA = 3  # pairs with checks, and with a step's options on both sides: shown without a goal
 QUERY = (
     "SELECT id, CAST(id % 1000 AS INT) AS k, (id + :salt) * 0.5D AS v, concat('n', id % 10000) AS name"
     " FROM range(0, {rows}, 1, 8)"
@@ -23,11 +23,11 @@ CHECKS = [{"notNull": ["id", "name"]}, {"range": {"column": "k", "min": 0, "max"
 
 
 def run(options: Options) -> Result:
-    """In turns: Spark's own write, and ours; some of ours with two checks, some against a write like ours."""
+    """Measure Spark's own write and ours in turns; some with two checks, some against a write with our options."""
     rows = options.rows or options.size(ROWS, 20_000)
     plain, checked, raw = Pairs(), Pairs(), Pairs()
     sessions = options.size(SESSIONS, 1)
-    rounds = -(-options.rounds(PAIRS) // sessions)  # as many in each: rounded up
+    rounds = -(-options.rounds(PAIRS) // sessions)  # the same number in each, rounded up
     for session in range(sessions):
         more = {} if session else {"checked": CHECKS}
         with sides(QUERY.format(rows=rows), {"large": (), **more}, warm=options.size(WARM, 1)) as both:
@@ -35,7 +35,7 @@ def run(options: Options) -> Result:
                 bare = _settled(partial(both.plain, number))
                 measured = _settled(partial(both.freshline, "large", number))
                 plain.add(measured, bare)
-                if more and number <= TOLD:
+                if more and number <= EXTRA:
                     raw.add(measured, _settled(partial(both.plain, number, raw=True)))
                     checked.add(_settled(partial(both.freshline, "checked", number)), bare)
             settings = both.settings
@@ -49,6 +49,6 @@ def run(options: Options) -> Result:
 
 
 def _settled(work: Callable[[], float]) -> float:
-    """Measured when what the one before has written is on the disk: nobody pays for another one's pages."""
+    """Measure after the pages of the previous write are on the disk, so that no write pays for another."""
     os.sync()
     return work()

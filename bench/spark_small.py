@@ -15,7 +15,7 @@ from typing import Any
 
 import pyspark
 
-from bench.measure import Claim, Options, Pairs, Result, say, seconds
+from bench.measure import Claim, Options, Pairs, Result, echo, seconds
 from bench.play import phases
 from bench.sparkling import sides
 
@@ -32,15 +32,15 @@ QUERY = (
 
 
 def run(options: Options) -> Result:
-    """Jobs in turns, and after some of them a new process."""
+    """Measure jobs in turns, and after some of them a new process."""
     pairs, submitted = Pairs(), list[float]()
     with sides(QUERY, {"small": ()}, warm=options.size(15, 2)) as both:
         for number in range(1, options.size(40, 3) + 1):
             pairs.add(both.freshline("small", number), both.plain(number))
             if number % options.size(8, 3) == 0:
                 submitted.append(_submit(number))
-        figures: dict[str, Any] = {"parts_ms": phases(both.ear, len(pairs.measured)), "server": both.settings}
-    say(f"  spark-submit for each run: {[round(one, 1) for one in submitted]} s")
+        figures: dict[str, Any] = {"parts_ms": phases(both.listener, len(pairs.measured)), "server": both.settings}
+    echo(f"  spark-submit for each run: {[round(one, 1) for one in submitted]} s")
     more = statistics.median(a - b for a, b in zip(pairs.measured, pairs.baseline, strict=True))
     claims = [
         Claim("queued to published, against a bare warm session", pairs.ratio, GOAL),
@@ -57,7 +57,7 @@ def run(options: Options) -> Result:
 
 
 def _submit(number: int) -> float:
-    """One process from its start to its end: Spark's own settings, one query, one table."""
+    """Measure one process from start to end: Spark's default settings, one query, one table."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     with tempfile.TemporaryDirectory(prefix="freshline-bench-") as home:
         script = Path(home) / "script.py"

@@ -1,4 +1,4 @@
-"""A project with Spark steps, its warm worker, and a bare session beside it: what both Spark benchmarks start."""
+"""A project with Spark steps and a warm worker, and a bare Spark session: used by both Spark benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from bench.bare import Bare
 from bench.measure import phase
 from bench.play import queued_to_published
-from bench.server import Ear, Project, listening, opened, started, worker
+from bench.server import Listener, Project, listening, opened, started, worker
 from freshline.store.store import Store
 
 DEFINITION = """
@@ -29,23 +29,23 @@ class Sides:
     """Both sides, open and warm."""
 
     store: Store
-    ear: Ear
+    listener: Listener
     bare: Bare
     settings: Mapping[str, str]
     query: str
 
     def freshline(self, slug: str, salt: int) -> float:
-        """Seconds from queued to published."""
-        return queued_to_published(self.store, self.ear, slug, {"salt": salt})
+        """Return the seconds from queued to published."""
+        return queued_to_published(self.store, self.listener, slug, {"salt": salt})
 
     def plain(self, salt: int, *, raw: bool = False) -> float:
-        """Seconds of the same query written by a bare session. `raw`: with the options of steps."""
+        """Return the seconds of the same query, written by a bare session. `raw`: with the options of steps."""
         return self.bare.write(self.query.replace(":salt", str(salt)), raw=raw)
 
 
 @contextmanager
 def sides(query: str, workflows: Mapping[str, Sequence[Any]], *, warm: int) -> Iterator[Sides]:
-    """Workflows of one query with these checks. `:salt` makes the rows of each run new, so that all are published."""
+    """Yield both sides for one query with these checks. `:salt` makes the rows of each run new."""
     with started() as server:
         url = server.database()
         project = Project(server.home / "sparkling", url)
@@ -57,9 +57,9 @@ def sides(query: str, workflows: Mapping[str, Sequence[Any]], *, warm: int) -> I
             worker(project),
             Bare(server.home / "bare") as bare,
             opened(url, silent=True) as store,
-            listening(url) as ear,
+            listening(url) as listener,
         ):
-            both = Sides(store, ear, bare, server.settings, query)
+            both = Sides(store, listener, bare, server.settings, query)
             with phase("two sessions, started and warm"):
                 for number in range(warm):
                     both.plain(-number)

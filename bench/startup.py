@@ -1,4 +1,4 @@
-"""How long the command line, a worker and its Spark take until they are of use, against bare ones."""
+"""Start-up time of the command line, a worker and its Spark session, against bare ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.measure import Claim, Options, Pairs, Result, seconds
 from bench.server import Project, Server, listening, started
 
 GOAL_MS = 300.0
-FIRST = 3  # starts of a worker, and of its Spark in turns with a bare one
+FIRST = 3  # starts of a worker, and of its Spark session in turns with a bare one
 WORKFLOWS = """
 slug: {name}
 steps:
@@ -28,7 +28,7 @@ ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"
 
 
 def run(options: Options) -> Result:
-    """`--help` and `status` in turns with `python -c pass`; then processes from their start to the end of a run."""
+    """Measure `--help` and `status` in turns with `python -c pass`; then processes from start to the end of a run."""
     pairs, statuses = Pairs(), Pairs()
     with started() as server:
         project = _project(server, spark=not options.quick)
@@ -38,7 +38,7 @@ def run(options: Options) -> Result:
             help_ = 1000 * seconds(lambda: project.call("--help"))
             nothing = 1000 * seconds(lambda: subprocess.run(bare, check=True, cwd=project.root, env=project.environ))
             status = 1000 * seconds(lambda: project.call("status"))
-            if number >= 0:  # the first one fills the caches of the file system
+            if number >= 0:  # the first one fills the file system's cache
                 pairs.add(help_, nothing)
                 statuses.add(status, nothing)
         first = [_first_run(project, "plain") for _ in range(options.size(FIRST, 1))]
@@ -67,7 +67,7 @@ def _project(server: Server, *, spark: bool) -> Project:
 
 
 def _bare_session(home: Path) -> float:
-    """Seconds from the start of a process with Spark's own settings to its first result."""
+    """Return the seconds from the start of a process with Spark's default settings to its first result."""
     began = time.perf_counter()
     with Bare(home, plain=True) as session:
         session.write("SELECT 1 AS one")
@@ -75,12 +75,12 @@ def _bare_session(home: Path) -> float:
 
 
 def _first_run(project: Project, slug: str) -> float:
-    """Seconds from the start of a worker to the end of its first run."""
+    """Return the seconds from the start of a worker to the end of its first run."""
     url = project.environ["FRESHLINE_DATABASE_URL"]
     run_id = project.call("run", slug, "--json")
-    with listening(url) as ear:
-        newest = ear.asks("SELECT id FROM runs ORDER BY queued_at DESC LIMIT 1")
+    with listening(url) as listener:
+        newest = listener.value("SELECT id FROM runs ORDER BY queued_at DESC LIMIT 1")
         assert str(newest) in run_id
         began = time.perf_counter()
         with project.running("worker"):
-            return ear.until("events", ENDED, newest) - began
+            return listener.until("events", ENDED, newest) - began

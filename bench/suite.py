@@ -1,4 +1,4 @@
-"""All benchmarks one after another, each in a process of its own; the results go to a file, the page and its chart."""
+"""All benchmarks, each in its own process; the results go to a file, the page and its chart."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from bench import chart, page
-from bench.measure import say
+from bench.measure import echo
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_all(names: Sequence[str], *, quick: bool, root: Path | None = ROOT) -> int:
-    """0: all goals are met. What fails to run counts as not met, and the others still run.
+    """Run all benchmarks; return 0 if all goals are met. One that fails counts as not met; the others still run.
 
-    `root`: the project whose results, page and chart are written; None: they are only told.
+    `root`: the project whose results, page and chart are written; None: they are only printed.
     """
     began = time.perf_counter()
     results = [found for name in names if (found := _run(name, quick=quick)) is not None]
     minutes = (time.perf_counter() - began) / 60
     missed = [one["name"] for one in results if one["met"] is False]
     failed = [name for name in names if name not in {one["name"] for one in results}]
-    say(f"{len(results)} benchmarks in {minutes:.1f} min; missed: {_list(missed)}; failed: {_list(failed)}")
+    echo(f"{len(results)} benchmarks in {minutes:.1f} min; missed: {_list(missed)}; failed: {_list(failed)}")
     if root is not None and failed:
-        say("results and page stay as they are: this was not a whole run")
+        echo("results and page are unchanged: this was not a complete run")
     elif root is not None:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         _write({"at": at, "machine": machine(), "results": results}, root)
@@ -39,7 +39,7 @@ def run_all(names: Sequence[str], *, quick: bool, root: Path | None = ROOT) -> i
 
 
 def machine() -> dict[str, Any]:
-    """Where it was measured: ratios travel, times do not."""
+    """Return the machine: ratios are comparable between machines, times are not."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "system": platform.system(),
@@ -58,9 +58,9 @@ def _run(name: str, *, quick: bool) -> dict[str, Any] | None:
             if line.startswith("{"):
                 last = line
             else:
-                say(line.rstrip("\n"))
+                echo(line.rstrip("\n"))
     if process.returncode or not last:
-        say(f"  {name} failed with status {process.returncode}")
+        echo(f"  {name} failed with status {process.returncode}")
         return None
     found: dict[str, Any] = json.loads(last)
     return found
@@ -72,7 +72,7 @@ def _write(document: dict[str, Any], root: Path) -> None:
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     chart.write(document, root / chart.NAME)
     page.write(document, root / page.NAME)
-    say(f"wrote {path.relative_to(root)}, {chart.NAME} and {page.NAME}")
+    echo(f"wrote {path.relative_to(root)}, {chart.NAME} and {page.NAME}")
 
 
 def _list(names: Sequence[str]) -> str:

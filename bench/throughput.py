@@ -1,4 +1,4 @@
-"""Events absorbed and decided per second by one materializer, against the same rows written plainly."""
+"""Events per second through one materializer, up to the decision, against plain inserts of the same rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GOAL = 0.25
 
 
 def run(options: Options) -> Result:
-    """Every source has one consumer, so an event is a decision and a run."""
+    """Measure sources with one consumer each, so that an event is one decision and one run."""
     events = options.size(10_000, 200)
     pairs = Pairs()
     with started() as server:

@@ -22,11 +22,11 @@ SELECT (SELECT count(*) FROM heads WHERE data_version = 'v1') = 0
 """
 READY = "SELECT count(*) > 0 FROM workers WHERE kind = 'worker' AND stopped_at IS NULL"
 RUNS = "SELECT count(*) FROM runs WHERE status = 'succeeded'"
-POLL = "(none)"  # looked at now and then: bells ring thousands of times in a wave
+POLL = "(none)"  # polled rarely: a wave sends thousands of notifications
 
 
 def run(options: Options) -> Result:
-    """Whole waves in turns, each on a copy of the same graph."""
+    """Measure whole waves in turns, each on a copy of the same graph."""
     layout = graph.cone(options.size(1_000, 30))
     pairs = Pairs()
     ran = []
@@ -58,13 +58,13 @@ def _measured(server: Server, template: str) -> tuple[float, int]:
             materializers(server, url),
             worker(project, "--slots", "2"),
             opened(url) as store,
-            listening(url) as ear,
+            listening(url) as listener,
         ):
-            ear.until(POLL, READY)
+            listener.until(POLL, READY)
             began = time.perf_counter()
             store.operations.report("source", version="v2")
-            ended = ear.until(POLL, FRESH)
-            return ended - began, int(ear.asks(RUNS))
+            ended = listener.until(POLL, FRESH)
+            return ended - began, int(listener.value(RUNS))
 
 
 def _baseline(server: Server, template: str, code: str) -> float:

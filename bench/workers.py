@@ -1,4 +1,4 @@
-"""Two and four materializers against one: to share the work must not cost speed, and nothing is done twice."""
+"""Two and four materializers against one: sharing must not cost speed, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNTS = (1, 2, 4)
 
 
 def run(options: Options) -> Result:
-    """The load of `throughput`, in turns by one, two and four processes."""
+    """Measure the load of `throughput` in turns with one, two and four processes."""
     events = options.size(5_000, 200)
     speeds: dict[int, list[float]] = {count: [] for count in COUNTS}
     doubles = 0

@@ -1,7 +1,7 @@
-"""Writes the generated pages of docs/ anew and checks the links inside README.md and docs/.
+"""Writes the generated pages of docs/ and checks the links of all pages.
 
-Links to other sites are not followed: what a page here points to must be true without a network.
-With `--check` nothing is written, and a page that is not current is an error.
+Links to other sites are not followed: the check needs no network.
+With `--check` nothing is written, and an outdated page is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 
 
 def run_states() -> str:
-    """The life of a run as a chart and a table, from the table that the code uses."""
+    """Return the run states as a chart and a table, from the transitions that the code uses."""
     arrows = [(a, b, why) for a, following in TRANSITIONS.items() for b, why in following.items()]
     ends = [status for status, following in TRANSITIONS.items() if not following]
     chart = [f"    {a} --> {b}: {why}" for a, b, why in arrows] + [f"    {status} --> [*]" for status in ends]
@@ -56,12 +56,12 @@ def run_states() -> str:
 
 
 def openapi() -> str:
-    """The document of the HTTP API."""
+    """Return the OpenAPI document."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
 def events() -> str:
-    """The JSON Schema of all events."""
+    """Return the JSON Schema of all events."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -128,7 +128,7 @@ gaps. More fields may be added to `data`; a field that is here keeps its meaning
 
 
 def events_page() -> str:
-    """Every event with its fields and an example."""
+    """Return the page of events, each with its fields and an example."""
     return INTRODUCTION + "".join(_event(type_, fact) for type_, fact in FACTS.items())
 
 
@@ -143,7 +143,7 @@ def _event(type_: EventType, fact: type[Fact]) -> str:
 
 
 def _example(type_: EventType, fact: type[Fact]) -> dict[str, Any]:
-    """One with the fields that it always has."""
+    """Return an example with the required fields."""
     needed = [str(field.alias) for field in fact.model_fields.values() if field.is_required()]
     data = {name: REASONS[type_] if name == "reason" else VALUES[name] for name in needed}
     place = {"source": "/freshline/6f9d2a3e-5b1c-4c7e-9a51-0d2f3b4c5d6e", "time": datetime(2026, 1, 5, 9, tzinfo=UTC)}
@@ -165,7 +165,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def outdated() -> list[str]:
-    """Generated pages that differ from what the code says."""
+    """Return the generated pages that differ from the code."""
     return [
         f"{name} is not current; run `make docs`"
         for name, generate in GENERATED.items()
@@ -174,7 +174,7 @@ def outdated() -> list[str]:
 
 
 def broken_links(root: Path = ROOT) -> list[str]:
-    """Links to files or headings that are not there, with file and line."""
+    """Return links to missing files or headings, with file and line."""
     pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted(root.glob("tests/*.md"))]
     return [problem for page in pages for problem in _problems(page, root)]
 
@@ -199,7 +199,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _anchor(heading: str) -> str:
-    """As GitHub makes them: lower case, punctuation dropped, blanks as hyphens."""
+    """Return the anchor as GitHub makes it: lower case, without punctuation, blanks as hyphens."""
     plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
     return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
 
@@ -215,7 +215,7 @@ def main(arguments: list[str]) -> int:
     problems = outdated() + broken_links()
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{len(problems)} problems in README.md and docs")
+    print(f"{len(problems)} problems in the pages")
     return 1 if problems else 0
 
 

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Makes .venv with the locked dependencies, and sees to Java 17 or newer. Needs Python 3.11+ and nothing else.
+# Creates .venv with the locked packages, and installs Java 17 or newer if it is missing. Needs only Python 3.11+.
 # `setup.sh docs` adds the packages that build the documentation.
-# Packages come from wherever pip or uv are configured to look; this script names no host.
+# Packages come from the index that pip or uv is configured with; this script names no host.
 set -eu
 cd "$(dirname "$0")/.."
 
-say() { printf 'setup: %s\n' "$*" >&2; }
-fail() { say "$*"; exit 1; }
+log() { printf 'setup: %s\n' "$*" >&2; }
+fail() { log "$*"; exit 1; }
 
-# --- system packages: only as root or with a sudo that does not ask
+# --- system packages: only as root, or with sudo without a password
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
@@ -18,10 +18,10 @@ may_install() {
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
 }
 
-# try_install PACKAGE...: the first one that the package manager knows
+# try_install PACKAGE...: install the first package that the package manager has
 try_install() {
     for package in "$@"; do
-        say "installing $package"
+        log "installing $package"
         if command -v apt-get >/dev/null; then
             as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$package" >&2 && return
         elif command -v dnf >/dev/null; then
@@ -34,7 +34,7 @@ try_install() {
 }
 
 refresh_packages() {
-    if command -v apt-get >/dev/null; then as_root apt-get update -q >&2 || say "apt-get update failed; trying with what it knows"; fi
+    if command -v apt-get >/dev/null; then as_root apt-get update -q >&2 || log "apt-get update failed; continuing with the current package lists"; fi
 }
 
 # --- Python
@@ -52,10 +52,10 @@ find_python() {
 
 make_venv() {
     python=$(find_python)
-    say "making .venv with $("$python" --version)"
+    log "making .venv with $("$python" --version)"
     if command -v uv >/dev/null; then uv venv --quiet --seed --clear --python "$python" .venv; return; fi
     "$python" -m venv --clear .venv >&2 && return
-    # Debian and Ubuntu keep the venv module in a package of its own.
+    # Debian and Ubuntu have the venv module in a separate package.
     may_install && refresh_packages && try_install python3-venv && "$python" -m venv --clear .venv >&2 && return
     rm -rf .venv
     fail "'$python -m venv .venv' failed; install the package python3-venv (Debian, Ubuntu), or uv"
@@ -63,7 +63,7 @@ make_venv() {
 
 # --- packages
 
-# pip_setting NAME: what pip is configured with, the environment before the files
+# pip_setting NAME: a setting of pip; the environment overrides the files
 pip_setting() {
     .venv/bin/python -m pip config list 2>/dev/null | awk -F= -v name="$1" '
         { key = $1; value = substr($0, length(key) + 2); gsub(/^\047|\047$/, "", value) }
@@ -73,10 +73,10 @@ pip_setting() {
         END { print env != "" ? env : install != "" ? install : global }'
 }
 
-# pip lists with spaces and, in files, with line ends
+# pip separates values by spaces and, in files, by line ends
 words() { printf '%s' "$1" | sed 's/\\n/ /g' | tr '\n' ' ' | tr -s ' ' | sed 's/^ //; s/ $//'; }
 
-# uv does not read pip's configuration: hand it on where uv has none of its own.
+# uv does not read pip's configuration: pass it on unless uv has its own.
 adopt_pip_configuration() {
     if env | grep -qE '^UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|CONFIG_FILE|NO_INDEX)='; then return; fi
     if [ -e "${XDG_CONFIG_HOME:-$HOME/.config}/uv/uv.toml" ] || [ -e /etc/uv/uv.toml ]; then return; fi
@@ -86,7 +86,7 @@ adopt_pip_configuration() {
     hosts=$(words "$(pip_setting trusted-host)")
     certificate=$(pip_setting cert)
     if [ -n "$index" ]; then export UV_INDEX_URL="$index"; fi
-    # pip looks at all indexes alike; what is installed is fixed by its hash anyway.
+    # pip treats all indexes alike; hashes fix what is installed.
     if [ -n "$extra" ]; then export UV_EXTRA_INDEX_URL="$extra" UV_INDEX_STRATEGY=unsafe-best-match; fi
     if [ -n "$links" ]; then UV_FIND_LINKS=$(echo "$links" | tr ' ' ','); export UV_FIND_LINKS; fi
     if [ -n "$hosts" ]; then export UV_INSECURE_HOST="$hosts"; fi
@@ -96,7 +96,7 @@ adopt_pip_configuration() {
 find_uv() {
     if command -v uv >/dev/null; then command -v uv; return; fi
     if [ ! -x .venv/bin/uv ]; then
-        say "installing uv"
+        log "installing uv"
         .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >&2
         .venv/bin/python -m pip install --quiet --disable-pip-version-check uv >&2
     fi
@@ -106,8 +106,8 @@ find_uv() {
 install_packages() {
     uv=$(find_uv)
     adopt_pip_configuration
-    say "installing the locked packages (the first time takes a minute or two)"
-    # Compiled once, and not by every process that starts: some environments keep Python from writing bytecode.
+    log "installing the locked packages (the first time takes a minute or two)"
+    # Compile once: some environments keep Python from writing bytecode, so every process would compile again.
     "$uv" pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes -r requirements/dev.lock
     "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
     .venv/bin/python -m compileall -q src
@@ -116,7 +116,7 @@ install_packages() {
 install_docs_packages() {
     uv=$(find_uv)
     adopt_pip_configuration
-    say "installing the locked packages of the documentation"
+    log "installing the locked packages of the documentation"
     "$uv" pip install --quiet --python .venv/bin/python --require-hashes -r requirements/docs.lock
 }
 
@@ -136,12 +136,12 @@ good_java() {
 
 install_java() {
     if command -v brew >/dev/null; then
-        say "installing openjdk@17"
+        log "installing openjdk@17"
         brew install --quiet openjdk@17 >&2 || return 1
-        # Homebrew leaves it off the PATH.
+        # Homebrew does not put it on the PATH.
         JAVA_HOME=$(brew --prefix openjdk@17)
         export JAVA_HOME
-        say "add this to your shell's profile: export JAVA_HOME=$JAVA_HOME"
+        log "add this to your shell's profile: export JAVA_HOME=$JAVA_HOME"
         return
     fi
     may_install || return 1
@@ -155,23 +155,23 @@ install_java() {
 ensure_java() {
     if good_java; then return; fi
     if install_java && good_java; then return; fi
-    say "Spark needs Java 17 or newer (found: ${major:-none}), and it could not be installed from here. Install it with one of"
-    say "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless"
-    say "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless"
-    say "  Alpine:          sudo apk add openjdk17-jre-headless"
-    say "  macOS:           brew install openjdk@17, then export JAVA_HOME=\$(brew --prefix openjdk@17)"
+    log "Spark needs Java 17 or newer (found: ${major:-none}), and it could not be installed automatically. Install it with one of"
+    log "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless"
+    log "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless"
+    log "  Alpine:          sudo apk add openjdk17-jre-headless"
+    log "  macOS:           brew install openjdk@17, then export JAVA_HOME=\$(brew --prefix openjdk@17)"
     fail "or set JAVA_HOME to one that you have; then run this again"
 }
 
-if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_venv; fi
-# Spark's JVM starts in about half the time with it, and works without it.
+# With this archive Spark's JVM starts in about half the time; it works without it.
 prepare_spark() {
-    say "preparing Spark's start (once; about half a minute)"
-    .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || say "that did not work; Spark starts as ever"
+    log "preparing the start of Spark (once; about half a minute)"
+    .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || log "the preparation failed; Spark starts without it"
 }
 
+if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_venv; fi
 if [ "${1:-}" = docs ]; then install_docs_packages; exit; fi
 install_packages
 ensure_java
 prepare_spark
-say "ready"
+log "ready"

@@ -38,7 +38,7 @@ ACTIVE = "SELECT count(*) FROM asset_active"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How it is set up: `AIRFLOW__…` words, and how often it looks."""
+    """Configuration: `AIRFLOW__…` variables, and the polling interval."""
 
     words: str
     interval: float
@@ -61,7 +61,7 @@ BEST = Settings(
 def running(
     server: Server, home: Path, layout: Layout, environment: Path, settings: Settings = BEST
 ) -> Iterator[System]:
-    """The whole of it, ready: every DAG is parsed and every asset active."""
+    """Yield a running installation in which every DAG is parsed and every asset active."""
     (home / "dags").mkdir(parents=True)
     (home / "dags" / "graph.py").write_bytes((DEFINITIONS / "airflow_assets.py").read_bytes())
     (home / "graph.json").write_text(system.as_json(layout), encoding="utf-8")
@@ -89,7 +89,7 @@ def running(
 
 
 class Client:
-    """Speaks to the REST API, on a connection for each request: the server hangs up on those that rest."""
+    """Client of the REST API. It uses one connection per request: the server closes idle ones."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -97,7 +97,7 @@ class Client:
         self._assets: dict[str, int] = {}
 
     def connect(self) -> bool:
-        """Get a token; False: the server does not listen yet."""
+        """Get a token; return False while the server does not listen."""
         try:
             token = json.loads(self._ask("GET", "/auth/token"))["access_token"]
         except ConnectionError:
@@ -106,11 +106,11 @@ class Client:
         return True
 
     def learn(self, connection: psycopg.Connection[tuple[str, int]]) -> None:
-        """The ids of assets, which the API wants."""
+        """Read the ids of assets, which the API requires."""
         self._assets = dict(connection.execute("SELECT name, id FROM asset").fetchall())
 
     def report(self, source: str) -> None:
-        """An event of an asset."""
+        """Report an event of an asset."""
         self._ask("POST", "/api/v2/assets/events", json.dumps({"asset_id": self._assets[source]}))
 
     def _ask(self, method: str, path: str, body: str | None = None) -> str:
@@ -124,7 +124,7 @@ class Client:
 
 
 def _environ(home: Path, url: str, port: int) -> dict[str, str]:
-    """What every installation has to say: where, which database, which executor, and who may call."""
+    """Return the variables of every installation: paths, database, executor and authentication."""
     address = url.replace("postgresql://", "postgresql+psycopg2://", 1)
     return process.plain(
         AIRFLOW_HOME=str(home),

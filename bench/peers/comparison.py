@@ -1,7 +1,7 @@
-"""Dagster and Airflow beside Freshline: the same graph, the same PostgreSQL, one after another (needs downloads).
+"""Dagster and Airflow against Freshline: the same graph and PostgreSQL, one after another (needs downloads).
 
-Each peer has its best documented settings, and beside them its defaults. They are installed into environments of
-their own; one that cannot be is left out, and that is said.
+Each peer is measured with its best documented settings and with its defaults. Peers are installed into their own
+environments. A peer that cannot be installed is left out, and the output names it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from bench.measure import DIGITS, Claim, Options, phase, say
+from bench.measure import DIGITS, Claim, Options, echo, phase
 from bench.peers import airflow_peer, dagster_peer, environment, ours, table
 from bench.peers.environment import Unavailable
 from bench.peers.process import Ended
@@ -30,7 +30,7 @@ from bench.server import Server, started
 from bench.suite import ROOT, machine
 
 CACHE = ROOT / ".freshline" / "peers"
-LIMIT_S = 1_500.0  # no part begins later; each wait inside a part has a limit of its own
+LIMIT_S = 1_500.0  # no part starts after this; each wait inside a part has its own limit
 SMALL, LARGE = 100, 1_000
 SYSTEMS = {"Freshline", "Dagster", "Airflow"}
 CLAIM = "report to run created, against the fastest peer"
@@ -40,7 +40,7 @@ Measure = Callable[[System], dict[str, Any]]
 
 @dataclass(eq=False, slots=True)
 class Column:
-    """One system with one way to set it up, and what was found."""
+    """One system with one configuration, and its results."""
 
     system: str
     version: str
@@ -48,13 +48,13 @@ class Column:
     found: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {"system": self.system, "version": self.version, "settings": self.settings, **self.found}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A system that is started once with a graph of this size, and what is measured of it then."""
+    """One start of a system with a graph of a given size, and its measurements."""
 
     column: Column
     start: Start
@@ -65,7 +65,7 @@ class Part:
         return f"{self.column.system}, {self.column.settings}, {self.assets} assets"
 
     def run(self, server: Server) -> str | None:
-        """None, or a sentence that says why it was not measured: a problem with one part ends only that part."""
+        """Measure one part; return None, or why it was not measured. A failure ends only this part."""
         home = Path(tempfile.mkdtemp(dir=server.home)) / "home"
         try:
             with phase(str(self)), self.start(server, home, chains(self.assets)) as system:
@@ -77,7 +77,7 @@ class Part:
 
 
 def compare(options: Options, cache: Path, only: Sequence[str] = ()) -> dict[str, Any]:
-    """The whole comparison. `only`: these peers and no others."""
+    """Run the comparison. `only`: these peers alone."""
     began = time.perf_counter()
     homes, notes = environments(cache, only or tuple(PEERS))
     theirs = [PEERS[name](home, quick=options.quick) for name, home in homes.items()]
@@ -101,38 +101,38 @@ def compare(options: Options, cache: Path, only: Sequence[str] = ()) -> dict[str
 
 
 def in_turns(groups: Sequence[Sequence[Part]]) -> Iterator[Part]:
-    """The first part of each peer, then the second: what is left out when the time is up is the least important."""
+    """Yield the first part of each peer, then the second: when the time is up, the least important part is missing."""
     for parts in zip_longest(*groups):
         yield from (part for part in parts if part is not None)
 
 
 def _measure(parts: Sequence[Part], server: Server) -> Iterator[str]:
-    """Sentences about what was not measured."""
+    """Measure, and return a sentence for each part that was not measured."""
     deadline = time.monotonic() + LIMIT_S
     for part in parts:
         if time.monotonic() > deadline:
             yield f"Not measured, as the time was up: {part}."
         elif problem := part.run(server):
-            say(f"  {problem}")
+            echo(f"  {problem}")
             yield problem
 
 
 def environments(cache: Path, names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
-    """Those that can be made, and a sentence for each that cannot."""
+    """Return the environments that can be created, and a sentence for each that cannot."""
     homes, missing = {}, []
     for name in names:
         try:
             homes[name] = environment.environment(name, cache)
         except Unavailable as problem:
-            say(f"  {problem}")
+            echo(f"  {problem}")
             missing.append(f"{problem}.")
     return homes, missing
 
 
 def sides(columns: Sequence[Column]) -> dict[str, Any]:
-    """Report to run created, 100 assets: Freshline against the fastest of the others, as other benchmarks tell it.
+    """Return both sides from report to created run with 100 assets: Freshline, and the fastest other system.
 
-    The ratio is None where there is no other.
+    The ratio is None without another system.
     """
     found = [(one.system == "Freshline", one.found["idle"]["created"]) for one in columns if "idle" in one.found]
     mine, others = ([times for ours, times in found if ours is side] for side in (True, False))
@@ -155,7 +155,7 @@ def _freshline(*, quick: bool) -> list[Part]:
 
 def _dagster(home: Path, *, quick: bool) -> list[Part]:
     version = environment.version("dagster", "dagster")
-    samples, rounds = (1, 1) if quick else (4, 1)  # each takes long
+    samples, rounds = (1, 1) if quick else (4, 1)  # each takes minutes
     best, own, default = (
         (Column("Dagster", version, one.words), partial(dagster_peer.running, environment=home, settings=one))
         for one in (dagster_peer.BEST, dagster_peer.REQUESTED, dagster_peer.DEFAULT)
@@ -193,7 +193,7 @@ PEERS: dict[str, Callable[..., list[Part]]] = {"dagster": _dagster, "airflow": _
 
 
 def write(document: dict[str, Any], root: Path = ROOT) -> Iterator[str]:
-    """The page, unless the figures mean nothing or a system is missing."""
+    """Write the page, unless this is a quick run or a system is missing."""
     systems = {column["system"] for column in document["columns"] if "idle" in column}
     if document["quick"] or not systems >= SYSTEMS:
         yield f"{table.NAME} stays as it is: this was not a whole comparison"

@@ -37,9 +37,9 @@ TICKED = "SELECT count(*) FROM job_ticks WHERE status IN ('SUCCESS', 'SKIPPED')"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How it is set up. `interval`: how often it looks in fact; `handled`: when an update counts as dealt with.
+    """Configuration. `interval`: the effective polling interval; `handled`: when an update counts as handled.
 
-    `first`: so many evaluations look at everything, and are waited for.
+    `first`: the number of initial full evaluations to wait for.
     """
 
     words: str
@@ -59,7 +59,7 @@ REQUESTED = Settings("best, own condition", "1", 5.0, "DefaultRunCoordinator", "
 def running(
     server: Server, home: Path, layout: Layout, environment: Path, settings: Settings = BEST
 ) -> Iterator[System]:
-    """The whole of it, ready: every asset is known to be made, and the daemon has looked."""
+    """Yield a running installation in which every asset is materialized and the first evaluation is done."""
     home.mkdir(parents=True)
     url, notes, program = server.empty(), home / "notes", environment / "bin"
     (home / "dagster.yaml").write_text(configuration(url, settings.coordinator), encoding="utf-8")
@@ -88,7 +88,7 @@ def running(
 
 
 def configuration(url: str, coordinator: str) -> str:
-    """The text of dagster.yaml; JSON is YAML."""
+    """Return the text of dagster.yaml; JSON is YAML."""
     words: dict[str, Any] = {"storage": {"postgres": {"postgres_url": url}}, "telemetry": {"enabled": False}}
     if coordinator:
         words["run_coordinator"] = {"module": "dagster.core.run_coordinator", "class": coordinator}
@@ -96,12 +96,12 @@ def configuration(url: str, coordinator: str) -> str:
 
 
 def ticks(found: System) -> dict[str, Any]:
-    """How long its evaluations took by its own account: those that asked for runs, and those that found nothing."""
+    """Return the durations of its evaluations as it reports them: with and without requested runs."""
     return summary(found.connection.execute(TICKS).fetchall()[BEST.first :])
 
 
 def summary(rows: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """From the status and body of ticks, as Dagster stores them."""
+    """Summarize the status and body of ticks as Dagster stores them."""
     lengths: dict[str, list[float]] = {"SUCCESS": [], "SKIPPED": []}
     for status, body in rows:
         tick = json.loads(body)

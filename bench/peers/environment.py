@@ -1,4 +1,4 @@
-"""Virtual environments of the peers, with pinned packages, apart from ours: made once, and kept in a cache folder."""
+"""Virtual environments of the peers, with pinned packages. They are created once and kept in a cache directory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bench.measure import phase
 
 PINS = Path(__file__).with_name("requirements")
 TIMEOUT_S = 900
-MADE = "made"  # a file that is written last: without it the environment is half made, and is made anew
+MADE = "made"  # written last: an environment without this file is incomplete and is created again
 
 
 class Unavailable(Exception):
-    """A peer cannot be measured here; the text is a whole sentence."""
+    """A peer cannot be measured on this machine; the text is a full sentence."""
 
 
 def environment(name: str, cache: Path) -> Path:
-    """The folder of a peer's environment, made if it is not there with these very pins."""
+    """Return the directory of a peer's environment; create it unless it exists with the same pins."""
     pins = PINS / f"{name}.txt"
     key = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:8]
     home = cache.resolve() / f"{name}-{key}"
@@ -32,14 +32,14 @@ def environment(name: str, cache: Path) -> Path:
 
 
 def version(name: str, package: str) -> str:
-    """The pinned version of a package."""
+    """Return the pinned version of a package."""
     lines = (PINS / f"{name}.txt").read_text(encoding="utf-8").split()
     (found,) = (line.partition("==")[2] for line in lines if line.startswith(f"{package}=="))
     return found
 
 
 def commands(home: Path, pins: Path, uv: str | None) -> list[list[str]]:
-    """What makes an environment: with uv where it is, else with what Python brings."""
+    """Return the commands that create an environment: with uv if it is installed, else with venv and pip."""
     if uv:
         return [
             [uv, "venv", "--quiet", "--python", sys.executable, str(home)],
@@ -65,7 +65,7 @@ def _make(name: str, home: Path, pins: Path) -> None:
 
 
 def _run(command: Sequence[str]) -> str | None:
-    """None, or in a few words what went wrong."""
+    """Run a command; return None, or a short reason for its failure."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Freshline with its default settings: a materializer, a worker with two slots, and the graph with everything fresh."""
+"""Freshline with default settings: a materializer, a worker with two slots, and a graph of fresh assets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READY = "SELECT count(*) FROM workers WHERE kind = 'worker' AND stopped_at IS NU
 
 @contextmanager
 def running(server: Server, home: Path, layout: Layout) -> Iterator[System]:
-    """The whole of it, ready."""
+    """Yield a running installation."""
     root = home / "project"
     root.mkdir(parents=True)
     shutil.copy(DEFINITIONS / "job.py", root)
@@ -51,5 +51,5 @@ def running(server: Server, home: Path, layout: Layout) -> Iterator[System]:
 
 
 def report(store: Store, source: str) -> None:
-    """A new version each time."""
+    """Report a new version each time."""
     store.operations.report(source, version=new_id())

@@ -1,4 +1,4 @@
-"""Processes of the peers: each leads a group of its own, and is ended by its id together with whatever it started."""
+"""Processes of the peers. Each has its own process group and is ended by id, with all of its children."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_S = 15
 
 @contextmanager
 def running(command: Sequence[str | Path], environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process with a pipe for its input and one for its output; its errors go to the log."""
+    """Yield a process with pipes for input and output; its errors go to the log."""
     words = [str(word) for word in command]
     with log.open("ab") as errors:
         process = subprocess.Popen(
@@ -24,7 +24,7 @@ def running(command: Sequence[str | Path], environ: Mapping[str, str], log: Path
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            start_new_session=True,  # Ctrl-C reaches us alone, and we end them in order
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends them in order
         )
     try:
         yield process
@@ -34,7 +34,7 @@ def running(command: Sequence[str | Path], environ: Mapping[str, str], log: Path
 
 @contextmanager
 def service(command: Sequence[str | Path], environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that says what it has to say into its log."""
+    """Yield a process whose output goes to its log."""
     words = [str(word) for word in command]
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -47,7 +47,7 @@ def service(command: Sequence[str | Path], environ: Mapping[str, str], log: Path
 
 
 def end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Politely, then not. What it started and left behind is in its group."""
+    """End the process group with SIGTERM, then with SIGKILL."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
@@ -65,11 +65,11 @@ def end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 class Ended(Exception):
-    """A process that should be there is not; the text says what it said last."""
+    """A process ended unexpectedly; the text has its last output."""
 
 
 def alive(process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Whoever waits for a process asks this too, so as not to wait for one that is gone."""
+    """Raise if a process ended, so that nothing waits for it."""
     if process.poll() is None:
         return True
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
@@ -77,6 +77,6 @@ def alive(process: subprocess.Popen[bytes], log: Path) -> bool:
 
 
 def plain(**ours: str) -> dict[str, str]:
-    """The environment without what configures Freshline, its checkout or a peer of somebody else."""
+    """Return the environment without the variables of Freshline, this checkout and the peers."""
     foreign = ("FRESHLINE_", "ASSET_", "AIRFLOW", "DAGSTER", "PYTHON", "VIRTUAL_ENV")
     return {**{key: value for key, value in os.environ.items() if not key.startswith(foreign)}, **ours}

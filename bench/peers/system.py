@@ -1,4 +1,4 @@
-"""The graph that all systems get, and the measurements, which know a system by three queries and a way to report."""
+"""The graph of all systems, and the measurements: they need three queries and a way to report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BURST = 3
 
 
 def chains(assets: int) -> Layout:
-    """Sources with three layers below each, and one source with a slow consumer: so many assets in all."""
+    """Return sources with three layers below each, and one with a slow consumer."""
     consumes: dict[str, Sequence[str]] = {SLOW: (SLOW_SOURCE,)}
     names = [f"c{number:03}" for number in range((assets - 2) // (LAYERS + 1))]
     for name in names:
@@ -33,13 +33,13 @@ def chains(assets: int) -> Layout:
 
 
 def as_json(layout: Layout) -> str:
-    """What the peers' definitions read."""
+    """Return the JSON that the peers' definitions read."""
     return json.dumps({"sources": list(layout.sources), "consumes": {k: list(v) for k, v in layout.consumes.items()}})
 
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """How many runs there are, how many of them are not at an end, and how often an asset was made."""
+    """Queries for the number of runs, of active runs, and of materializations of an asset."""
 
     runs: str
     active: str
@@ -48,7 +48,7 @@ class Queries:
 
 @dataclass(slots=True)
 class System:
-    """One that is running. `interval`: how seldom it looks; `calm`: how long nothing happens before all is over."""
+    """A running system. `interval`: its longest polling interval; `calm`: the quiet seconds that make it idle."""
 
     queries: Queries
     connection: psycopg.Connection[Any]
@@ -59,34 +59,34 @@ class System:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def runs(self) -> int:
-        """So far."""
+        """Return the count so far."""
         return self.count(self.queries.runs)
 
     def active(self) -> int:
-        """Now."""
+        """Return the current count."""
         return self.count(self.queries.active)
 
     def results(self, asset: str) -> int:
-        """So far."""
+        """Return the count so far."""
         return self.count(self.queries.results, asset)
 
     def count(self, query: str, *parameters: str) -> int:
-        """The only number of a query."""
+        """Return the only number of a query."""
         row = self.connection.execute(query.encode(), parameters or None).fetchone()
         return int(row[0]) if row else 0
 
 
 def ready(condition: Callable[[], object], what: str) -> None:
-    """Wait until a system has started, and leave the machine to it meanwhile."""
+    """Wait until a system has started, polling rarely so as not to slow it."""
     until(condition, what, START_S, every=START_POLL_S)
 
 
 class TooSlow(Exception):
-    """It did not happen in time; the text is a whole sentence."""
+    """A condition did not become true in time; the text is a full sentence."""
 
 
 def until(condition: Callable[[], object], what: str, timeout: float = TIMEOUT_S, every: float = POLL_S) -> float:
-    """The moment at which it is true. What is measured is looked at equally often in all systems."""
+    """Return the time at which the condition is true. All systems are polled equally often."""
     deadline = time.perf_counter() + timeout
     while not condition():
         if time.perf_counter() > deadline:
@@ -96,9 +96,9 @@ def until(condition: Callable[[], object], what: str, timeout: float = TIMEOUT_S
 
 
 def idle(system: System, samples: int, warm: int = 1) -> dict[str, Any]:
-    """From the report of a source to a run, to the first result and to that of the last layer; one chain at a time.
+    """Measure from the report of a source to a run, to the first and to the last layer's result; one chain at a time.
 
-    Reports are spread evenly over the system's interval: who looks every five seconds is not asked at the best moment.
+    Reports are spread evenly over the system's polling interval, so that no phase is preferred.
     """
     times: dict[str, list[float]] = {"created": [], "first": [], "last": []}
     for number in range(warm + samples):
@@ -130,7 +130,7 @@ def _wait_for_phase(interval: float, share: float) -> None:
 
 
 def during(system: System, rounds: int) -> dict[str, Any]:
-    """What becomes of one update, and of several, that are reported while their consumer runs."""
+    """Measure the outcome of one update, and of several, that are reported while their consumer runs."""
     one = [_interrupt(system, 1) for _ in range(rounds)]
     return {"one": tally(one), "burst": tally([_interrupt(system, BURST)])}
 
@@ -148,7 +148,7 @@ def _interrupt(system: System, updates: int) -> Interrupted:
 
 
 def _calm(system: System, before: int) -> None:
-    """Until for a while no run is active and no job is in the middle of its work."""
+    """Wait until no run and no job has been active for a while."""
     quiet = time.monotonic()
     deadline = quiet + system.calm + TIMEOUT_S
     while time.monotonic() - quiet < system.calm:
@@ -161,7 +161,7 @@ def _calm(system: System, before: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One time that the slow job did its work. `end` None: it is at it, or was cut off."""
+    """One execution of the slow job. `end` None: it still runs, or was interrupted."""
 
     begin: float
     end: float | None
@@ -169,32 +169,32 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """When the last update was reported, and all executions from the one that it interrupted."""
+    """The time of the last report, and all executions from the one during which it happened."""
 
     reported: float
     executions: tuple[Execution, ...]
 
     @property
     def lost(self) -> bool:
-        """Nothing began after the update, so nothing has read it."""
+        """Return whether no execution began after the update, so that none has read it."""
         return all(one.begin < self.reported for one in self.executions)
 
     @property
     def overlapped(self) -> bool:
-        """Two executions of one asset at the same time."""
+        """Return whether two executions of one asset overlapped."""
         pairs = zip(self.executions, self.executions[1:], strict=False)
         return any(one.end is None or after.begin < one.end for one, after in pairs)
 
 
 def executions(notes: Path) -> list[Execution]:
-    """What the slow job has noted, by the time of the beginning."""
+    """Return the executions that the slow job wrote, ordered by start."""
     if not notes.exists():
         return []
     return sorted(parsed(notes.read_text(encoding="utf-8")), key=lambda one: one.begin)
 
 
 def parsed(text: str) -> Iterator[Execution]:
-    """Lines `begin TIME PROCESS` and `end TIME PROCESS`."""
+    """Parse lines `begin TIME PROCESS` and `end TIME PROCESS`."""
     begun: dict[str, float] = {}
     for line in text.splitlines():
         word, moment, process = line.split()
@@ -206,7 +206,7 @@ def parsed(text: str) -> Iterator[Execution]:
 
 
 def tally(rounds: Sequence[Interrupted]) -> dict[str, Any]:
-    """In numbers: a right answer is none lost, one run more each, and never two at once."""
+    """Return the counts. Correct is: none lost, one further run each, never two at once."""
     return {
         "rounds": len(rounds),
         "lost": sum(one.lost for one in rounds),

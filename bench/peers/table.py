@@ -1,4 +1,4 @@
-"""The comparison as lines: for a terminal, and between two markers of docs/comparison.md."""
+"""The comparison as text, for a terminal and for docs/comparison.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Column = Mapping[str, Any]
 
 
 def rows(columns: Sequence[Column]) -> Iterator[tuple[str, list[str]]]:
-    """Each measurement and what each system has there."""
+    """Yield each measurement with the cell of each system."""
     for what, path in (
         ("report to run created, 100 assets", ("idle", "created")),
         ("report to first result, 100 assets", ("idle", "first")),
@@ -31,7 +31,7 @@ def rows(columns: Sequence[Column]) -> Iterator[tuple[str, list[str]]]:
 
 
 def show(document: Mapping[str, Any]) -> Iterator[str]:
-    """For a terminal: below each measurement a line for each system that has it."""
+    """Yield lines for a terminal: each measurement, and below it a line per system."""
     columns = document["columns"]
     width = max((len(title(column)) for column in columns), default=0)
     for what, cells in rows(columns):
@@ -43,12 +43,12 @@ def show(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def write(document: Mapping[str, Any], path: Path) -> None:
-    """Put the results into the page."""
+    """Write the results into the page."""
     page.put(path, BEGIN, END, lines(document))
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """When, where and with which versions, and the table."""
+    """Yield the date, the machine, the versions and the table."""
     machine, columns = document["machine"], document["columns"]
     yield (
         f"Measured on {document['at'][:10]} by `python -m bench peers` in {document['seconds'] / 60:.0f} minutes:"
@@ -67,7 +67,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def title(column: Column) -> str:
-    """A system, its version and how it was set up."""
+    """Return a system with its version and configuration."""
     return f"{column['system']} {column['version']}, {column['settings']}"
 
 
@@ -89,7 +89,7 @@ def _short(seconds: float) -> str:
 
 
 def _interrupted(value: Mapping[str, Any] | None) -> str:
-    """Lost or not, how many runs followed in each round, and whether two were at it at once."""
+    """Return whether an update was lost, the runs after it per round, and whether two overlapped."""
     if value is None:
         return NOTHING
     lost = f"**lost** {value['lost']} of {value['rounds']} times" if value["lost"] else "not lost"

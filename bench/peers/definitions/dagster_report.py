@@ -1,6 +1,6 @@
 """Reports assets to Dagster: one name a line on the standard input, answered by `ok` once it is stored.
 
-A process that stays, as a service that reports would: what is measured is not the start of Python.
+It is a long-running process, like a service that reports, so the start of Python is not measured.
 """
 
 import sys
@@ -9,7 +9,7 @@ import dagster as dg
 
 
 def main() -> None:
-    """Until the input ends."""
+    """Report until the input ends."""
     instance = dg.DagsterInstance.get()
     print("ready", flush=True)
     for line in sys.stdin:

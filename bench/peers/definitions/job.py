@@ -1,6 +1,6 @@
-"""The work of every asset, the same for all systems: nothing, except that `slow` takes its time and notes when.
+"""The work of every asset, the same for all systems: nothing, except that `slow` sleeps and writes its times.
 
-It knows nothing of the system that calls it, so that all are measured by the same lines.
+It does not depend on the system that calls it.
 """
 
 import os
