@@ -180,7 +180,7 @@ def test_the_load_on_the_page_works(freshline: Freshline, load: Path) -> None:
 
 def test_every_field_is_on_the_page() -> None:
     """The two tables name the fields of the two blocks."""
-    shown = {code(row[0]) for title in ("Make up a load",) for row in PAGE.table(title)}
+    shown = {code(row[0]) for title in ("Generate a load",) for row in PAGE.table(title)}
     for model in (SourceLoad, WorkflowLoad):
         fields = {name.removesuffix("Ms") for name in (field.alias or "" for field in model.model_fields.values())}
         assert fields <= shown | set(codes(PAGE.text))
