@@ -60,7 +60,8 @@ SELECT freshline_id(), at, nextval('event_positions'), 'workflow.run.' || e.type
        jsonb_build_object('runId', run_id, 'workflowSlug', asset_id, 'status', e.type)
   FROM past, (VALUES ('queued'), ('started'), ('succeeded')) e (type) WHERE run_id IS NOT NULL;
 UPDATE heads SET sequence = %(rounds)s + 1, last_sequence = %(rounds)s + 1, produced_at = now() - interval '1 hour';
-UPDATE workflow_partitions p SET vector = (SELECT jsonb_object_agg(key, value || %(read)s) FROM jsonb_each(p.vector));
+UPDATE workflow_partitions p
+   SET consumed_versions = (SELECT jsonb_object_agg(key, value || %(read)s) FROM jsonb_each(p.consumed_versions));
 SET session_replication_role = origin
 """
 COUNT = "SELECT count(*) FROM events"

@@ -50,7 +50,8 @@ INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed,
 SELECT id, '', 1, 'v1', true, producer_id, now(), freshline_id() FROM assets;
 INSERT INTO heads (asset_id, partition_key, sequence, last_sequence, data_version, produced_at)
 SELECT id, '', 1, 1, 'v1', now() FROM assets;
-INSERT INTO workflow_partitions (workflow_id, partition_key, vector, job_fingerprint, succeeded_at, success_cause)
+INSERT INTO workflow_partitions (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at,
+                                 success_cause)
 SELECT w.id, '', (SELECT jsonb_object_agg(one, jsonb_build_object('sequence', 1, 'dataVersion', 'v1'))
                     FROM unnest(p.inputs) one), %(job)s, now(), 'missing'
   FROM workflows w JOIN planned p USING (slug);

@@ -19,7 +19,7 @@ DONE = """
 WITH ended AS (
     UPDATE runs SET status = 'succeeded', finished_at = now() WHERE status = 'queued' RETURNING workflow_id, pins
 )
-UPDATE workflow_partitions p SET vector = e.pins, succeeded_at = now()
+UPDATE workflow_partitions p SET consumed_versions = e.pins, succeeded_at = now()
   FROM ended e WHERE p.workflow_id = e.workflow_id
 """
 

@@ -143,7 +143,9 @@ class Rows:
     def partition(self, slug: str, vector: Mapping[str, str] | None = None, **columns: Any) -> None:
         """What the last success of a workflow read, and how its failures stand."""
         read = {asset: {"sequence": 1, "dataVersion": version} for asset, version in (vector or {}).items()}
-        success = {} if vector is None else {"vector": read, "job_fingerprint": "j1", "succeeded_at": ago(30)}
+        success = (
+            {} if vector is None else {"consumed_versions": read, "job_fingerprint": "j1", "succeeded_at": ago(30)}
+        )
         values = {"workflow_id": self.ids[slug], "partition_key": "", **success, **columns}
         self.insert("workflow_partitions", **values)
 
@@ -163,7 +165,7 @@ class Rows:
 
     def consideration(self, slug: str, *, due: float = 0, **columns: Any) -> None:
         """A note to look at a workflow, `due` seconds from now."""
-        values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": 0}
+        values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": "event"}
         waiting = {"priority": 100} if "blocker_id" in columns else {}
         self.insert("considerations", **{**values, "noted_at": ago(0), **waiting, **columns})
 

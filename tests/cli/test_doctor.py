@@ -67,7 +67,7 @@ def test_what_is_wrong_is_told_and_what_to_do(applied: Freshline, execute: Calla
 
 def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callable[..., None]) -> None:
     """--fix repairs what it can and still ends with 1, and says what is left."""
-    execute("DELETE FROM considerations", "DROP INDEX runs_lanes")
+    execute("DELETE FROM considerations", "DROP INDEX runs_concurrency_slots")
     found = applied.json("doctor", "--fix", code=1)
     assert found["repaired"] == ["forgotten"]
     (left,) = [check for check in found["checks"] if check["count"]]
@@ -76,7 +76,7 @@ def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callab
         "severity": "error",
         "meaning": left["meaning"],
         "count": 1,
-        "found": ["the unique index runs_lanes on runs is missing, invalid or another one"],
+        "found": ["the unique index runs_concurrency_slots on runs is missing, invalid or another one"],
         "remedy": left["remedy"],
         "fixable": False,
     }

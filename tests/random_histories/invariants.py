@@ -52,7 +52,7 @@ AT_THE_END = {
 }
 QUEUED = """
 SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.version = w.version AS current,
-       p.vector, p.started_at, p.failed_at, p.failures, p.breaker_at,
+       p.consumed_versions, p.started_at, p.failed_at, p.failures, p.breaker_at,
        (SELECT jsonb_object_agg(e.asset_id, jsonb_build_object('sequence', h.sequence, 'dataVersion', h.data_version))
           FROM edges e JOIN heads h ON h.asset_id = e.asset_id WHERE e.workflow_id = w.id
            AND NOT EXISTS (SELECT FROM assets a WHERE a.id = e.asset_id AND a.producer_id = w.id)) AS heads,
@@ -64,11 +64,11 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
                                         WHERE a.producer_id = w.id AND t.expired_at IS NOT NULL)
            WHEN 'upstream-update' THEN EXISTS (
                SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers AND
-                 (r.pins -> e.asset_id ->> 'dataVersion') IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion'))
+                 (r.pins -> e.asset_id ->> 'dataVersion') IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
            ELSE true END AS needed,
        w.policy ->> 'when' = 'all' AND r.trigger ->> 'reason' = 'upstream-update' AND EXISTS (
            SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers
-              AND (r.pins -> e.asset_id ->> 'sequence')::bigint <= (p.vector -> e.asset_id ->> 'sequence')::bigint
+              AND (r.pins -> e.asset_id ->> 'sequence')::bigint <= (p.consumed_versions -> e.asset_id ->> 'sequence')::bigint
            ) AS incomplete
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
@@ -86,11 +86,11 @@ WHEN_SETTLED = {
     "not computed from the current versions (no lost update)": f"""
         SELECT w.slug {HEALTHY} AND w.policy ->> 'when' = 'any' AND EXISTS (
                SELECT FROM edges e JOIN heads h ON h.asset_id = e.asset_id WHERE e.workflow_id = w.id AND e.triggers
-                  AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion'))""",
+                  AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))""",
     "behind its last complete round (no lost update, docs/semantics.md#R1.4)": f"""
         SELECT w.slug {HEALTHY} AND w.policy ->> 'when' = 'all' AND (
-               SELECT bool_and(h.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0))
-                      AND bool_or(h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion'))
+               SELECT bool_and(h.sequence > coalesce((p.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0))
+                      AND bool_or(h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
                  FROM edges e JOIN heads h ON h.asset_id = e.asset_id WHERE e.workflow_id = w.id AND e.triggers)""",
     "never produced (no lost update)": f"""
         SELECT w.slug {HEALTHY} AND (w.policy ->> 'on_missing')::boolean AND EXISTS (

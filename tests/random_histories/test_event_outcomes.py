@@ -64,7 +64,7 @@ def check(ledger: Ledger, snapshot: Json, fate: Json) -> None:
         assert (fate["fate"], fate["runId"]) == ("superseded", None)
     else:
         # Taken back to what the last success had read, or one side of a round that is not complete, or beside old data.
-        vector = lab.state(ledger.slug)["vector"]
+        vector = lab.state(ledger.slug)["consumed_versions"]
         same = vector[ledger.asset_id]["dataVersion"] == snapshot["data_version"]
         assert (fate["fate"], fate["reason"]) in ({("ignored", "up-to-date")} if same else HELD)
 
@@ -92,7 +92,7 @@ def check_all(lab: Lab) -> Counter[str]:
     edges = lab.rows(
         "SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id"
         " JOIN workflow_partitions p ON p.workflow_id = w.id"
-        " WHERE e.triggers AND w.automatic AND w.version = 1 AND w.retired_at IS NULL AND p.vector IS NOT NULL"
+        " WHERE e.triggers AND w.automatic AND w.version = 1 AND w.retired_at IS NULL AND p.consumed_versions IS NOT NULL"
         " ORDER BY 1, 2"
     )
     met: Counter[str] = Counter()

@@ -26,7 +26,7 @@ def test_identical_content_stops_the_wave(lab: Lab) -> None:
     head = lab.head("b")
     assert (head["sequence"], head["data_version"]) == (2, "same")
     assert lab.one("SELECT changed FROM snapshots WHERE asset_id = 'b' AND sequence = 2") is False
-    assert lab.state("b")["avoided"] == 1
+    assert lab.state("b")["runs_avoided"] == 1
     looks = lab.one("SELECT sum(count) FROM decisions d JOIN workflows w ON w.id = workflow_id WHERE slug = 'c'")
     assert looks == decisions, "c was not even looked at (docs/semantics.md#R9.3)"
 

@@ -289,7 +289,7 @@ def test_a_wait_for_ancestors_survives_a_restart(lab: Lab) -> None:
     lab.settle()
     stuck = lab.start_of("c")
     lab.advance(minutes=30)
-    lab.rows("UPDATE considerations SET looks = 0, not_before = %s RETURNING 1", lab.now)
+    lab.rows("UPDATE considerations SET evaluations = 0, not_before = %s RETURNING 1", lab.now)
     lab.settle()
     assert lab.reason("d") == "waiting-for-upstream"
     lab.advance(minutes=30)

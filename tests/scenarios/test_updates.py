@@ -58,7 +58,7 @@ def test_an_update_before_the_start_is_read_by_the_queued_run(lab: Lab) -> None:
     assert second["eventId"] in run["trigger"]["eventIds"]
     assert run["trigger"]["upstream"][0]["to"] == "2"
     assert lab.work() == ["b"]
-    assert lab.state("b")["vector"]["a"]["dataVersion"] == "2"
+    assert lab.state("b")["consumed_versions"]["a"]["dataVersion"] == "2"
 
 
 def test_an_update_that_nobody_saw_before_the_start_gets_a_follow_up(lab: Lab) -> None:

@@ -19,8 +19,8 @@ DECISIONS = """
 SELECT w.slug, d.outcome, d.reason, d.at FROM decisions d JOIN workflows w ON w.id = d.workflow_id ORDER BY d.at, d.id
 """
 PARTITIONS = """
-SELECT w.slug, p.vector, p.succeeded_at, p.started_at, coalesce(p.mixed, false) AS mixed,
-       coalesce(p.cause_repeats, 0) AS cause_repeats, coalesce(p.avoided, 0) AS avoided,
+SELECT w.slug, p.consumed_versions, p.succeeded_at, p.started_at, coalesce(p.mixed, false) AS mixed,
+       coalesce(p.cause_repeats, 0) AS cause_repeats, coalesce(p.runs_avoided, 0) AS avoided,
        coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at, p.probed
   FROM workflows w LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
 """
@@ -88,8 +88,8 @@ def _stored_run(row: dict[str, Any]) -> Facts:
 
 
 def _stored_partition(row: dict[str, Any]) -> Facts:
-    vector = {one: (read["sequence"], read["dataVersion"]) for one, read in (row["vector"] or {}).items()}
-    return {key: value for key, value in row.items() if key != "slug"} | {"vector": vector}
+    read = {one: (pin["sequence"], pin["dataVersion"]) for one, pin in (row["consumed_versions"] or {}).items()}
+    return {key: value for key, value in row.items() if key != "slug"} | {"consumed_versions": read}
 
 
 def remembered(simulator: Simulator, said: Said) -> Facts:
@@ -127,7 +127,7 @@ def _run(run: Run) -> Facts:
 def _partition(simulator: Simulator, member: Member) -> Facts:
     one = simulator.partitions[member.id]
     return {
-        "vector": _versions(one.consumed_versions.items()),
+        "consumed_versions": _versions(one.consumed_versions.items()),
         "succeeded_at": one.succeeded_at,
         "started_at": one.started_at,
         "mixed": one.mixed,

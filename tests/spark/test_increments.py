@@ -81,7 +81,7 @@ def test_a_step_reads_what_an_earlier_one_has_added(mill: Mill) -> None:
     assert mill.rows("doubled") == doubled(1, 2, 3)
     assert versions(mill, "doubled") == [0, 1, 2], "each run has added its rows"
     assert mill.snapshot("doubled")["inputs"].keys() == {"source", "numbers"}
-    assert mill.lab.state("pipe")["vector"].keys() == {"source"}
+    assert mill.lab.state("pipe")["consumed_versions"].keys() == {"source"}
 
 
 def test_a_table_that_an_earlier_step_writes_anew_replaces_what_was_added_to(mill: Mill) -> None:

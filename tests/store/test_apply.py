@@ -155,4 +155,4 @@ def test_an_edited_input_is_an_edge_of_the_new_version(lab: Lab) -> None:
     assert lab.reason("b") == "input-missing"
     lab.report("x", "1")
     assert lab.work() == ["b"]
-    assert lab.state("b")["vector"] == {"x": {"sequence": 1, "dataVersion": "1"}}
+    assert lab.state("b")["consumed_versions"] == {"x": {"sequence": 1, "dataVersion": "1"}}

@@ -126,11 +126,11 @@ def tidy(lab: Lab) -> None:
     lab.store.events.stamp_positions(10_000)
 
 
-UPDATE_A = """UPDATE workflow_partitions SET vector = jsonb_set(vector, '{a,sequence}', '9')
+UPDATE_A = """UPDATE workflow_partitions SET consumed_versions = jsonb_set(consumed_versions, '{a,sequence}', '9')
               WHERE workflow_id = (SELECT id FROM workflows WHERE slug = 'b')"""
 ZOMBIE = "INSERT INTO assets (id, producer_id, step_id) SELECT 'zombie', id, 'work' FROM workflows WHERE slug = 'old'"
 NOTE = """INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
-          SELECT id, '', '2040-01-01', 0, '2026-01-05 09:00Z' FROM workflows WHERE slug = 'old'"""
+          SELECT id, '', '2040-01-01', 'event', '2026-01-05 09:00Z' FROM workflows WHERE slug = 'old'"""
 
 PLANTS = {
     "forgotten": Plant(
@@ -295,7 +295,7 @@ def goes_on(lab: Lab) -> None:
     lab.report("a", "3")
     tidy(lab)
     assert wrong(examine(lab.store, 20)) == {}
-    assert lab.state("d")["vector"]["b"]["dataVersion"] == lab.head("b")["data_version"]
+    assert lab.state("d")["consumed_versions"]["b"]["dataVersion"] == lab.head("b")["data_version"]
 
 
 def test_what_is_not_ours_to_repair_stays(lab: Lab) -> None:

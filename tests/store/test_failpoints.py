@@ -121,8 +121,8 @@ def converges(scene: Scene) -> None:
         lab.store.runs.rescue(10)
         lab.work()
     assert lab.active() == []
-    assert lab.state("b")["vector"]["a"]["dataVersion"] == "final"
-    assert lab.state("c")["vector"]["b"]["dataVersion"] == lab.head("b")["data_version"]
+    assert lab.state("b")["consumed_versions"]["a"]["dataVersion"] == "final"
+    assert lab.state("c")["consumed_versions"]["b"]["dataVersion"] == lab.head("b")["data_version"]
     assert lab.forgotten() == 0
     # A manual run keeps the pins of its request (docs/semantics.md#R6.5): if it comes late, its outputs are made again.
     doubled = lab.rows(

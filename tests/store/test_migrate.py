@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -47,7 +48,8 @@ def older_server() -> Iterator[str]:
 def _add_version(url: str, version: int, *, breaking: bool) -> None:
     with psycopg.connect(url) as conn:
         conn.execute(
-            "INSERT INTO freshline_migrations (version, name, breaking) VALUES (%s, 'later', %s)", [version, breaking]
+            "INSERT INTO freshline_migrations (version, name, breaking, checksum) VALUES (%s, 'later', %s, 'x')",
+            [version, breaking],
         )
 
 
@@ -170,9 +172,9 @@ def test_an_older_server_gets_the_same_schema(older_server: str) -> None:
     assert dump(older_server) == given.sub("", DUMP.read_text(encoding="utf-8"))
 
 
-PRE = Migration(2, "0002_colour_pre", breaking=False, sql="ALTER TABLE installation ADD COLUMN colour text")
-POST = Migration(3, "0003_colour_post", breaking=True, sql="ALTER TABLE installation DROP COLUMN created_at")
-LATER = Migration(4, "0004_shape", breaking=False, sql="ALTER TABLE installation ADD COLUMN shape text")
+PRE = Migration(LATEST + 1, "9001_colour_pre", breaking=False, sql="ALTER TABLE installation ADD COLUMN colour text")
+POST = Migration(LATEST + 2, "9002_colour_post", breaking=True, sql="ALTER TABLE installation DROP COLUMN created_at")
+LATER = Migration(LATEST + 3, "9003_shape", breaking=False, sql="ALTER TABLE installation ADD COLUMN shape text")
 
 
 def test_the_last_step_waits_for_the_older_version(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +191,7 @@ def test_the_last_step_waits_for_the_older_version(database_url: str, monkeypatc
     assert migrate.upgrade(database_url, finish=True) == [POST.name]
     migrate.require(migrate.status(database_url))
     monkeypatch.setattr(migrate, "known", lambda: old)
-    with pytest.raises(SchemaError, match="version 3 of the database is newer than this Freshline"):
+    with pytest.raises(SchemaError, match=f"version {POST.version} of the database is newer than this Freshline"):
         migrate.require(migrate.status(database_url))
 
 
@@ -211,3 +213,70 @@ def test_what_takes_away_is_breaking() -> None:
     """A last step that is not marked is refused."""
     with pytest.raises(SchemaError, match="does not begin with `-- breaking`"):
         migrate._parse("0009_colour_post.sql", "DROP TABLE x")
+
+
+def test_a_changed_file_is_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration that was edited after it was applied stops upgrades and processes, and the error names both sums."""
+    first, *rest = migrate.known()
+    edited = replace(first, sql=first.sql + "-- edited\n")
+    monkeypatch.setattr(migrate, "known", lambda: (edited, *rest))
+    changed = migrate.Changed(first.name, first.checksum, edited.checksum)
+    assert migrate.status(database_url).changed == (changed,)
+    sentence = (
+        f"{first.name} was changed .* expected checksum {first.checksum[:16]}, found {edited.checksum[:16]}; .* again"
+    )
+    with pytest.raises(SchemaError, match=sentence):
+        migrate.upgrade(database_url)
+    with pytest.raises(SchemaError, match=sentence):
+        _check(database_url)
+
+
+def test_each_applied_migration_has_its_checksum(database_url: str) -> None:
+    """The sum of the file that was applied is stored with it."""
+    with psycopg.connect(database_url) as conn:
+        stored = dict(conn.execute("SELECT version, checksum FROM freshline_migrations").fetchall())
+    assert stored == {one.version: one.checksum for one in migrate.known()}
+
+
+def test_the_first_migration_is_that_of_0_1() -> None:
+    """Installations of 0.1 recorded no checksum, so the second migration carries that of the first."""
+    first, second = migrate.known()[:2]
+    assert first.checksum in second.sql
+
+
+def test_the_classes_of_0_1_become_names(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers become names in the same order: an event goes before a timer, and a timer before a sweep."""
+    everything = migrate.known()
+    monkeypatch.setattr(migrate, "known", lambda: everything[:1])
+    migrate.upgrade(empty_database_url)
+    with psycopg.connect(empty_database_url) as conn:
+        conn.execute("INSERT INTO projects VALUES ('p', 'c', now())")
+        conn.execute(
+            """INSERT INTO workflows
+                      (slug, project, version, automatic, policy, job_fingerprint, created_at, applied_at)
+               SELECT 'w' || n, 'p', 1, true, '{}', 'f', now(), now() FROM generate_series(0, 2) n"""
+        )
+        conn.execute(
+            """INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
+               SELECT id, '', now(), right(slug, 1)::smallint, now() FROM workflows"""
+        )
+    monkeypatch.setattr(migrate, "known", lambda: everything)
+    migrate.upgrade(empty_database_url)
+    with psycopg.connect(empty_database_url) as conn:
+        ordered = conn.execute(
+            "SELECT slug, class::text FROM considerations c JOIN workflows w ON w.id = c.workflow_id ORDER BY c.class"
+        ).fetchall()
+    assert ordered == [("w0", "event"), ("w1", "timer"), ("w2", "sweep")]
+
+
+def test_every_check_is_named(database_url: str) -> None:
+    """No constraint has a name that only counts, and no implication is written as a comparison of truth values."""
+    with psycopg.connect(database_url) as conn:
+        checks = conn.execute(
+            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'c' AND conrelid <> 0"
+        ).fetchall()
+    assert [name for name, _ in checks if re.search(r"_check\d+$", name)] == []
+    with psycopg.connect(database_url) as conn:
+        tables = conn.execute("SELECT relname || '_check' FROM pg_class WHERE relkind IN ('r', 'p')").fetchall()
+    assert {name for name, _ in checks} & {name for (name,) in tables} == set()
+    assert [name for name, text in checks if re.search(r"\) <= \(", text)] == []

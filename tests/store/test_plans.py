@@ -32,7 +32,7 @@ INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed,
 SELECT id, '', n, 'v' || n, true, now(), freshline_id() FROM assets, generate_series(1, 3) n;
 INSERT INTO heads (asset_id, partition_key, sequence, last_sequence, data_version, produced_at)
 SELECT id, '', 3, 3, 'v3', now() FROM assets;
-INSERT INTO workflow_partitions (workflow_id, partition_key, vector, job_fingerprint)
+INSERT INTO workflow_partitions (workflow_id, partition_key, consumed_versions, job_fingerprint)
 SELECT id, '', '{}', 'f' FROM workflows;
 INSERT INTO runs (id, workflow_id, partition_key, version, project, code_hash, needs_spark, status, trigger,
                   trigger_type, cause, priority, urgency, pins, queued_at, finished_at, attempt, worker_id, started_at,
@@ -52,7 +52,8 @@ SELECT freshline_id(), id, '', 1, 'skip', 'up-to-date', 'd', '{}', now(), now() 
 INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
 SELECT id, '', 'expiry', now() + interval '1 day', 'ttl' FROM assets WHERE producer_id IS NOT NULL;
 INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at, hold)
-SELECT id, '', now() + interval '1 hour', id %% 3, now(), 'in-flight' FROM workflows;
+SELECT id, '', now() + interval '1 hour', (enum_range(NULL::consideration_class))[1 + id %% 3], now(), 'in-flight'
+  FROM workflows;
 INSERT INTO events (id, time, position, type, subject, data)
 SELECT freshline_id(), w.at, nextval('event_positions'), 'asset.produced', id, '{}'
   FROM assets, (VALUES (now()), (%(week)s)) w (at);

@@ -67,7 +67,7 @@ def test_everything_of_a_run_appears_at_once(lab: Lab) -> None:
         for kind, hours in (("expiry", 1), ("overdue", 2))
     }
     state = lab.state("w")
-    assert state["vector"] == {"a": {"sequence": 1, "dataVersion": "1"}}
+    assert state["consumed_versions"] == {"a": {"sequence": 1, "dataVersion": "1"}}
     assert (state["succeeded_at"], state["job_fingerprint"]) == (lab.now, run.job_fingerprint)
     row = lab.runs("w")[0]
     assert (row["status"], row["finished_at"], row["lease_until"]) == ("succeeded", lab.now, None)

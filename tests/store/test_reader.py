@@ -307,7 +307,7 @@ class TestState:
         rows.snapshot("raw", "r2", 2)
         rows.consideration("make-clean", due=60, hold="debouncing")
         assert states(reader)["clean"] == "waiting"
-        rows.update("UPDATE workflow_partitions SET failures = 2, eligible_at = now() WHERE vector ? 'raw'")
+        rows.update("UPDATE workflow_partitions SET failures = 2, eligible_at = now() WHERE consumed_versions ? 'raw'")
         assert states(reader)["clean"] == "failing"
         rows.update("DELETE FROM heads WHERE asset_id = 'clean'")
         assert states(reader)["clean"] == "missing"

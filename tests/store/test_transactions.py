@@ -102,7 +102,7 @@ def stage(database_url: str) -> Iterator[Stage]:
         stage.close()
         assert lab.forgotten() == 0
         lab.work()
-        assert lab.state("b")["vector"]["a"]["dataVersion"] == lab.head("a")["data_version"]
+        assert lab.state("b")["consumed_versions"]["a"]["dataVersion"] == lab.head("a")["data_version"]
 
 
 def noted(stage: Stage) -> None:

@@ -276,7 +276,7 @@ CASES = {
     "add_webhook": Case(add_hook, lambda s: s.count("webhooks") == 1, positioned),
     "remove_webhook": Case(
         remove_hook,
-        lambda s: s.count("webhooks") == 0 and s.count("deliveries") == 0,
+        lambda s: s.count("webhooks") == 0 and s.count("webhook_deliveries") == 0,
         died,
     ),
     "pause_webhook": Case(
@@ -291,7 +291,7 @@ CASES = {
     ),
     "redeliver_webhook": Case(
         lambda s: s.lab.store.webhooks.redeliver("hook"),
-        lambda s: s.count("deliveries WHERE dead_at IS NULL AND attempts = 0") == 1,
+        lambda s: s.count("webhook_deliveries WHERE dead_at IS NULL AND attempts = 0") == 1,
         died,
     ),
     "claim_webhook": Case(
@@ -301,7 +301,9 @@ CASES = {
     ),
     "record_deliveries": Case(
         record,
-        lambda s: s.count("webhooks w JOIN deliveries d ON d.webhook_id = w.id AND d.position = w.position") == 1,
+        lambda s: (
+            s.count("webhooks w JOIN webhook_deliveries d ON d.webhook_id = w.id AND d.position = w.position") == 1
+        ),
         claimed,
     ),
     "absorb": Case(

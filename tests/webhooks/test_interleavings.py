@@ -113,7 +113,7 @@ class Post:
             )
         if "remove" in names:
             assert self.lab.one("SELECT count(*) FROM webhooks") == 0, f"{trace}"
-            assert self.lab.one("SELECT count(*) FROM deliveries") == 0, f"{trace}"
+            assert self.lab.one("SELECT count(*) FROM webhook_deliveries") == 0, f"{trace}"
             return
         self._deliver_the_rest()
         wanted = self.events if "redeliver" in names else self.events - {self.dead}

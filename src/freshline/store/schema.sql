@@ -1,3 +1,9 @@
+CREATE TYPE public.consideration_class AS ENUM (
+    'event',
+    'timer',
+    'sweep'
+);
+
 CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longest_ms bigint) RETURNS interval
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -50,10 +56,10 @@ CREATE TABLE public.snapshots (
     report_sequence bigint,
     gone_at timestamp with time zone,
     removed_at timestamp with time zone,
-    CONSTRAINT snapshots_check CHECK (((run_id IS NULL) = (attempt IS NULL))),
-    CONSTRAINT snapshots_check1 CHECK (((table_version IS NULL) = (base_version IS NULL))),
-    CONSTRAINT snapshots_check2 CHECK ((base_version <= table_version)),
-    CONSTRAINT snapshots_check3 CHECK (((removed_at IS NULL) OR (gone_at IS NOT NULL))),
+    CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
+    CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
+    CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
+    CONSTRAINT snapshots_removed_at_needs_gone_at CHECK (((removed_at IS NULL) OR (gone_at IS NOT NULL))),
     CONSTRAINT snapshots_sequence_check CHECK ((sequence > 0))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
@@ -79,8 +85,8 @@ CREATE TABLE public.api_tokens (
     expires_at timestamp with time zone NOT NULL,
     revoked_at timestamp with time zone,
     used_at timestamp with time zone,
-    CONSTRAINT api_tokens_check CHECK ((expires_at > created_at)),
     CONSTRAINT api_tokens_digest_check CHECK ((length(digest) = 32)),
+    CONSTRAINT api_tokens_expires_after_creation CHECK ((expires_at > created_at)),
     CONSTRAINT api_tokens_name_check CHECK ((name <> ''::text)),
     CONSTRAINT api_tokens_scope_check CHECK ((scope = ANY (ARRAY['read'::text, 'operate'::text, 'admin'::text])))
 );
@@ -91,8 +97,8 @@ CREATE TABLE public.assets (
     step_id text,
     declaration jsonb DEFAULT '{}'::jsonb NOT NULL,
     source_project text,
-    CONSTRAINT assets_check CHECK (((producer_id IS NULL) = (step_id IS NULL))),
-    CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text))
+    CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text)),
+    CONSTRAINT assets_step_iff_producer CHECK (((producer_id IS NULL) = (step_id IS NULL)))
 );
 
 CREATE TABLE public.audit (
@@ -116,18 +122,17 @@ CREATE TABLE public.considerations (
     workflow_id bigint NOT NULL,
     partition_key text NOT NULL,
     not_before timestamp with time zone NOT NULL,
-    class smallint NOT NULL,
+    class public.consideration_class NOT NULL,
     noted_at timestamp with time zone NOT NULL,
     hold text,
     blocker_id bigint,
     blocks_until timestamp with time zone,
     priority integer,
-    looks integer DEFAULT 0 NOT NULL,
-    CONSTRAINT considerations_check CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
-    CONSTRAINT considerations_check1 CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
-    CONSTRAINT considerations_check2 CHECK (((blocker_id IS NULL) = (priority IS NULL))),
-    CONSTRAINT considerations_class_check CHECK ((class = ANY (ARRAY[0, 1, 2]))),
-    CONSTRAINT considerations_looks_check CHECK ((looks >= 0))
+    evaluations integer DEFAULT 0 NOT NULL,
+    CONSTRAINT considerations_blocker_needs_hold CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
+    CONSTRAINT considerations_blocks_until_needs_hold CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
+    CONSTRAINT considerations_evaluations_check CHECK ((evaluations >= 0)),
+    CONSTRAINT considerations_priority_iff_blocker CHECK (((blocker_id IS NULL) = (priority IS NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='500');
 
@@ -144,25 +149,12 @@ CREATE TABLE public.decisions (
     last_at timestamp with time zone NOT NULL,
     count integer DEFAULT 1 NOT NULL,
     run_id uuid,
-    CONSTRAINT decisions_check CHECK (((outcome = 'run'::text) <= (run_id IS NOT NULL))),
-    CONSTRAINT decisions_check1 CHECK ((last_at >= at)),
     CONSTRAINT decisions_count_check CHECK ((count > 0)),
-    CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text])))
+    CONSTRAINT decisions_last_at_not_before_at CHECK ((last_at >= at)),
+    CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text]))),
+    CONSTRAINT decisions_run_has_run_id CHECK (((NOT (outcome = 'run'::text)) OR (run_id IS NOT NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
-
-CREATE TABLE public.deliveries (
-    webhook_id uuid NOT NULL,
-    "position" bigint NOT NULL,
-    event_id uuid NOT NULL,
-    since timestamp with time zone NOT NULL,
-    attempts integer NOT NULL,
-    tried_at timestamp with time zone NOT NULL,
-    eligible_at timestamp with time zone NOT NULL,
-    dead_at timestamp with time zone,
-    trouble text NOT NULL,
-    CONSTRAINT deliveries_attempts_check CHECK ((attempts >= 0))
-);
 
 CREATE TABLE public.edges (
     asset_id text NOT NULL,
@@ -203,6 +195,7 @@ CREATE TABLE public.freshline_migrations (
     name text NOT NULL,
     breaking boolean NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    checksum text,
     CONSTRAINT freshline_migrations_version_check CHECK ((version > 0))
 );
 
@@ -215,7 +208,7 @@ CREATE TABLE public.heads (
     table_version bigint,
     produced_at timestamp with time zone NOT NULL,
     report_sequence bigint,
-    CONSTRAINT heads_check CHECK ((last_sequence >= sequence))
+    CONSTRAINT heads_last_sequence_not_before_sequence CHECK ((last_sequence >= sequence))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 
@@ -226,9 +219,9 @@ CREATE TABLE public.inbox (
     workflow_id bigint,
     partition_key text NOT NULL,
     at timestamp with time zone NOT NULL,
-    CONSTRAINT inbox_check CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text])) = (asset_id IS NOT NULL))),
-    CONSTRAINT inbox_check1 CHECK (((kind = ANY (ARRAY['ended'::text, 'touched'::text])) = (workflow_id IS NOT NULL))),
-    CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text])))
+    CONSTRAINT inbox_asset_iff_kind_about_asset CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text])) = (asset_id IS NOT NULL))),
+    CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text]))),
+    CONSTRAINT inbox_workflow_iff_kind_about_workflow CHECK (((kind = ANY (ARRAY['ended'::text, 'touched'::text])) = (workflow_id IS NOT NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
@@ -280,9 +273,9 @@ CREATE TABLE public.run_steps (
     metrics jsonb,
     error jsonb,
     session uuid,
-    CONSTRAINT run_steps_check CHECK (((status = 'running'::text) = (finished_at IS NULL))),
-    CONSTRAINT run_steps_check1 CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),
-    CONSTRAINT run_steps_check2 CHECK (((status = 'failed'::text) = (error IS NOT NULL))),
+    CONSTRAINT run_steps_error_iff_failed CHECK (((status = 'failed'::text) = (error IS NOT NULL))),
+    CONSTRAINT run_steps_finished_at_iff_ended CHECK (((status = 'running'::text) = (finished_at IS NULL))),
+    CONSTRAINT run_steps_outputs_iff_succeeded CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),
     CONSTRAINT run_steps_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text]))),
     CONSTRAINT run_steps_try_check CHECK ((try > 0))
 )
@@ -304,7 +297,7 @@ CREATE TABLE public.runs (
     urgency double precision NOT NULL,
     pool text DEFAULT ''::text NOT NULL,
     slot integer,
-    lane integer,
+    concurrency_slot integer,
     mixed boolean DEFAULT false NOT NULL,
     pins jsonb NOT NULL,
     parameters jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -323,14 +316,14 @@ CREATE TABLE public.runs (
     result jsonb,
     progress jsonb,
     CONSTRAINT runs_attempt_check CHECK ((attempt >= 0)),
-    CONSTRAINT runs_check CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
-    CONSTRAINT runs_check1 CHECK (((status = 'running'::text) <= ((worker_id IS NOT NULL) AND (started_at IS NOT NULL) AND (attempt > 0)))),
-    CONSTRAINT runs_check2 CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
-    CONSTRAINT runs_check3 CHECK ((((status = 'running'::text) AND (pool <> ''::text)) <= (slot IS NOT NULL))),
-    CONSTRAINT runs_check4 CHECK (((status = 'failed'::text) <= (error IS NOT NULL))),
-    CONSTRAINT runs_check5 CHECK (((status = 'succeeded'::text) <= (error IS NULL))),
-    CONSTRAINT runs_check6 CHECK (((trigger ->> 'type'::text) = trigger_type)),
+    CONSTRAINT runs_failed_has_error CHECK (((NOT (status = 'failed'::text)) OR (error IS NOT NULL))),
+    CONSTRAINT runs_finished_at_iff_ended CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
+    CONSTRAINT runs_lease_iff_running CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
+    CONSTRAINT runs_running_has_worker CHECK (((NOT (status = 'running'::text)) OR ((worker_id IS NOT NULL) AND (started_at IS NOT NULL) AND (attempt > 0)))),
+    CONSTRAINT runs_running_in_pool_has_slot CHECK (((NOT ((status = 'running'::text) AND (pool <> ''::text))) OR (slot IS NOT NULL))),
     CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text]))),
+    CONSTRAINT runs_succeeded_has_no_error CHECK (((NOT (status = 'succeeded'::text)) OR (error IS NULL))),
+    CONSTRAINT runs_trigger_has_trigger_type CHECK (((trigger ->> 'type'::text) = trigger_type)),
     CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
@@ -354,14 +347,27 @@ CREATE TABLE public.timers (
     expired_at timestamp with time zone,
     expired_reason text,
     event_id uuid,
-    CONSTRAINT timers_check CHECK (((due_at IS NULL) = (reason IS NULL))),
-    CONSTRAINT timers_check1 CHECK (((expired_at IS NULL) = (expired_reason IS NULL))),
-    CONSTRAINT timers_check2 CHECK (((due_at IS NOT NULL) OR (expired_at IS NOT NULL))),
+    CONSTRAINT timers_due_or_expired CHECK (((due_at IS NOT NULL) OR (expired_at IS NOT NULL))),
     CONSTRAINT timers_expired_reason_check CHECK ((expired_reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text]))),
+    CONSTRAINT timers_expired_reason_iff_expired_at CHECK (((expired_at IS NULL) = (expired_reason IS NULL))),
     CONSTRAINT timers_kind_check CHECK ((kind = ANY (ARRAY['expiry'::text, 'overdue'::text]))),
-    CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text])))
+    CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text]))),
+    CONSTRAINT timers_reason_iff_due_at CHECK (((due_at IS NULL) = (reason IS NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
+
+CREATE TABLE public.webhook_deliveries (
+    webhook_id uuid NOT NULL,
+    "position" bigint NOT NULL,
+    event_id uuid NOT NULL,
+    since timestamp with time zone NOT NULL,
+    attempts integer NOT NULL,
+    tried_at timestamp with time zone NOT NULL,
+    eligible_at timestamp with time zone NOT NULL,
+    dead_at timestamp with time zone,
+    trouble text NOT NULL,
+    CONSTRAINT webhook_deliveries_attempts_check CHECK ((attempts >= 0))
+);
 
 CREATE TABLE public.webhooks (
     id uuid NOT NULL,
@@ -384,13 +390,13 @@ CREATE TABLE public.webhooks (
     delivered_at timestamp with time zone,
     trouble text,
     CONSTRAINT webhooks_assets_check CHECK ((cardinality(assets) > 0)),
-    CONSTRAINT webhooks_check CHECK (((kind <> 'cloudevents'::text) OR ((length(secret) >= 24) AND (length(secret) <= 64)))),
-    CONSTRAINT webhooks_check1 CHECK (((lease_until IS NULL) OR (claimed_at IS NOT NULL))),
-    CONSTRAINT webhooks_check2 CHECK (((failures > 0) = (trouble IS NOT NULL))),
     CONSTRAINT webhooks_failures_check CHECK ((failures >= 0)),
     CONSTRAINT webhooks_kind_check CHECK ((kind = ANY (ARRAY['cloudevents'::text, 'openlineage'::text]))),
+    CONSTRAINT webhooks_lease_needs_claimed_at CHECK (((lease_until IS NULL) OR (claimed_at IS NOT NULL))),
     CONSTRAINT webhooks_name_check CHECK ((name <> ''::text)),
     CONSTRAINT webhooks_position_check CHECK (("position" >= 0)),
+    CONSTRAINT webhooks_secret_length CHECK (((kind <> 'cloudevents'::text) OR ((length(secret) >= 24) AND (length(secret) <= 64)))),
+    CONSTRAINT webhooks_trouble_iff_failures CHECK (((failures > 0) = (trouble IS NOT NULL))),
     CONSTRAINT webhooks_types_check CHECK ((cardinality(types) > 0))
 );
 
@@ -411,7 +417,7 @@ CREATE TABLE public.workers (
 CREATE TABLE public.workflow_partitions (
     workflow_id bigint NOT NULL,
     partition_key text NOT NULL,
-    vector jsonb,
+    consumed_versions jsonb,
     job_fingerprint text,
     succeeded_at timestamp with time zone,
     success_cause text,
@@ -422,13 +428,13 @@ CREATE TABLE public.workflow_partitions (
     failed_at timestamp with time zone,
     eligible_at timestamp with time zone,
     breaker_at timestamp with time zone,
-    probed jsonb,
+    probed_versions jsonb,
     canceled jsonb,
-    avoided bigint DEFAULT 0 NOT NULL,
-    CONSTRAINT workflow_partitions_check CHECK (((vector IS NULL) = (job_fingerprint IS NULL))),
-    CONSTRAINT workflow_partitions_check1 CHECK (((failures = 0) <= (eligible_at IS NULL))),
-    CONSTRAINT workflow_partitions_check2 CHECK (((breaker_at IS NOT NULL) <= (failures > 0))),
-    CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0))
+    runs_avoided bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT workflow_partitions_breaker_needs_failures CHECK (((NOT (breaker_at IS NOT NULL)) OR (failures > 0))),
+    CONSTRAINT workflow_partitions_cooldown_needs_failures CHECK (((NOT (failures = 0)) OR (eligible_at IS NULL))),
+    CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT workflow_partitions_versions_iff_fingerprint CHECK (((consumed_versions IS NULL) = (job_fingerprint IS NULL)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 
@@ -460,8 +466,8 @@ CREATE TABLE public.workflows (
     retired_at timestamp with time zone,
     paused_at timestamp with time zone,
     paused_until timestamp with time zone,
-    CONSTRAINT workflows_check CHECK (((paused_until IS NULL) OR (paused_at IS NOT NULL))),
     CONSTRAINT workflows_max_concurrency_check CHECK ((max_concurrency > 0)),
+    CONSTRAINT workflows_paused_until_needs_paused_at CHECK (((paused_until IS NULL) OR (paused_at IS NOT NULL))),
     CONSTRAINT workflows_version_check CHECK ((version > 0))
 );
 
@@ -496,9 +502,6 @@ ALTER TABLE ONLY public.considerations
 
 ALTER TABLE ONLY public.decisions
     ADD CONSTRAINT decisions_pkey PRIMARY KEY (id);
-
-ALTER TABLE ONLY public.deliveries
-    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (webhook_id, "position");
 
 ALTER TABLE ONLY public.edges
     ADD CONSTRAINT edges_pkey PRIMARY KEY (asset_id, workflow_id);
@@ -548,6 +551,9 @@ ALTER TABLE ONLY public.table_commits
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_pkey PRIMARY KEY (asset_id, partition_key, kind);
 
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (webhook_id, "position");
+
 ALTER TABLE ONLY public.webhooks
     ADD CONSTRAINT webhooks_name_key UNIQUE (name);
 
@@ -590,10 +596,6 @@ CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC)
 
 CREATE INDEX decisions_run ON public.decisions USING btree (run_id) WHERE (run_id IS NOT NULL);
 
-CREATE INDEX deliveries_dead ON public.deliveries USING btree (dead_at) WHERE (dead_at IS NOT NULL);
-
-CREATE INDEX deliveries_waiting ON public.deliveries USING btree (webhook_id, "position") WHERE (dead_at IS NULL);
-
 CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
 
 CREATE INDEX events_position ON ONLY public.events USING btree ("position") WHERE ("position" IS NOT NULL);
@@ -612,9 +614,9 @@ CREATE INDEX run_logs_at ON public.run_logs USING btree (at);
 
 CREATE INDEX runs_active ON public.runs USING btree (workflow_id, partition_key) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text]));
 
-CREATE INDEX runs_history ON public.runs USING btree (workflow_id, partition_key, queued_at DESC);
+CREATE UNIQUE INDEX runs_concurrency_slots ON public.runs USING btree (workflow_id, concurrency_slot) WHERE ((status = 'running'::text) AND (concurrency_slot IS NOT NULL));
 
-CREATE UNIQUE INDEX runs_lanes ON public.runs USING btree (workflow_id, lane) WHERE ((status = 'running'::text) AND (lane IS NOT NULL));
+CREATE INDEX runs_history ON public.runs USING btree (workflow_id, partition_key, queued_at DESC);
 
 CREATE INDEX runs_leases ON public.runs USING btree (lease_until) WHERE (status = 'running'::text);
 
@@ -646,6 +648,10 @@ CREATE INDEX table_commits_eligible ON public.table_commits USING btree (eligibl
 
 CREATE INDEX timers_due ON public.timers USING btree (due_at) WHERE (due_at IS NOT NULL);
 
+CREATE INDEX webhook_deliveries_dead ON public.webhook_deliveries USING btree (dead_at) WHERE (dead_at IS NOT NULL);
+
+CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (webhook_id, "position") WHERE (dead_at IS NULL);
+
 CREATE INDEX workers_live ON public.workers USING btree (seen_at) WHERE (stopped_at IS NULL);
 
 CREATE INDEX workflows_project ON public.workflows USING btree (project) WHERE (retired_at IS NULL);
@@ -672,9 +678,6 @@ ALTER TABLE ONLY public.decisions
 
 ALTER TABLE ONLY public.decisions
     ADD CONSTRAINT decisions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
-
-ALTER TABLE ONLY public.deliveries
-    ADD CONSTRAINT deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.edges
     ADD CONSTRAINT edges_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
@@ -723,6 +726,9 @@ ALTER TABLE ONLY public.table_commits
 
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.workflow_partitions
     ADD CONSTRAINT workflow_partitions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);

@@ -142,6 +142,9 @@ def _sentences(found: Json) -> Iterator[str]:
     schema = found["schema"]
     if schema["newerBreaking"]:
         yield f"its schema has version {schema['newerBreaking']}, which this freshline does not know; upgrade freshline"
+    elif schema["changed"]:
+        names = ", ".join(one["name"] for one in schema["changed"])
+        yield f"{names}: changed after being applied; install the released Freshline again"
     elif schema["pending"]:
         yield f"its schema is at version {schema['current']} of {schema['latest']}; run `freshline db upgrade`"
     else:

@@ -1,23 +1,26 @@
-"""Brings a database to the schema of this Freshline: numbered SQL files, each one transaction.
+"""Schema migrations: numbered SQL files, each applied in one transaction.
 
-A migration inserts its version row first. Of two migrators at once the second one waits on that row and then finds it
-there, so both end well and every file is applied once. A file whose first line is `-- breaking` cannot be used by older
-versions of Freshline: they refuse a database that has it, and accept newer migrations that are not marked.
+A migration inserts its version row first. Of two concurrent migrators the second waits for that row and then finds it,
+so both succeed and every file is applied once. Older versions of Freshline refuse a database with a file whose first
+line is `-- breaking`. They accept newer migrations without this mark.
 
-What running processes rely on changes in two steps. The first file only adds, so that processes of both versions work;
-the second one, whose name ends with `_post` and which is breaking, takes away what only the older version uses.
-`upgrade` leaves the last of these for `upgrade(finish=True)`, when no process of the older version is left.
+Schema that running processes use changes in two steps. The first file only adds, so that processes of both versions
+work. The second file removes what only the older version uses. Its name ends with `_post`, and it is breaking.
+`upgrade` leaves the last of these to `upgrade(finish=True)`, for when no process of the older version is left.
+
+The checksum of each file is stored with its row and compared whenever a process opens the database.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors
@@ -34,9 +37,15 @@ CREATE TABLE IF NOT EXISTS freshline_migrations (
     version     integer PRIMARY KEY CHECK (version > 0),
     name        text NOT NULL,
     breaking    boolean NOT NULL,
-    applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+    applied_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    checksum    text
 )
 """
+_INSERT = """
+INSERT INTO freshline_migrations (version, name, breaking, checksum) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+# Databases of 0.1 have no checksums; 0002_plain_names fills in that of 0001_init.
+_ADD_CHECKSUM = "ALTER TABLE freshline_migrations ADD COLUMN IF NOT EXISTS checksum text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +59,39 @@ class Migration:
 
     @property
     def post(self) -> bool:
-        """Whether it only takes away what older versions use."""
+        """Whether it only removes what older versions use."""
         return self.name.endswith("_post")
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of the file."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A migration whose file is not the one that was applied."""
+
+    name: str
+    expected: str
+    found: str
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationStatus:
-    """Where a database stands: what it lacks, what is still to be taken away, the newest unknown breaking version."""
+    """The state of a database: missing migrations, removals left to do, the newest unknown breaking version."""
 
     current: int
     latest: int
     pending: tuple[str, ...]
     unfinished: tuple[str, ...]
     newer_breaking: int | None
+    changed: tuple[Changed, ...] = ()
 
 
 @cache
 def known() -> tuple[Migration, ...]:
-    """The migrations of this Freshline, in order."""
+    """Return the migrations of this Freshline, in order."""
     files = sorted((Path(__file__).parents[1] / "migrations").glob("*.sql"))
     return tuple(_parse(file.name, file.read_text(encoding="utf-8")) for file in files)
 
@@ -81,39 +105,41 @@ def upgrade(conninfo: str, *, finish: bool = False) -> list[str]:
         _ensure_table(conn)
         found = _status(conn)
         _refuse_newer(found)
+        _refuse_changed(found)
         wanted = known() if finish or not found.current else needed()
         return [migration.name for migration in wanted if _apply(conn, migration)]
 
 
 def needed() -> tuple[Migration, ...]:
-    """What this version cannot do without: everything but the last steps of what it changes itself.
+    """Return the migrations that this version requires: all but the removals of its own changes.
 
-    A last step that something later follows belongs to an earlier version, whose processes are long gone.
+    A removal that is followed by a later migration belongs to an earlier version, which has no processes any more.
     """
     last = max((migration.version for migration in known() if not migration.post), default=0)
     return tuple(migration for migration in known() if migration.version <= last)
 
 
 def status(conninfo: str) -> MigrationStatus:
-    """Where the database stands; nothing is changed."""
+    """Return the state of the database. Changes nothing."""
     with _connect(conninfo) as conn:
         return _status(conn)
 
 
 def require_current(conn: psycopg.Connection[Any]) -> None:
-    """Refuse a database that is behind, or ahead by a breaking migration."""
+    """Refuse a database that is behind, ahead by a breaking migration, or migrated by other files."""
     _require_server(conn)
     require(_status(conn))
 
 
 def require_no_newer(conn: psycopg.Connection[Any]) -> None:
-    """Refuse a database that was changed, since this process began, into what it cannot use."""
+    """Refuse a database that got a breaking migration after this process started."""
     _refuse_newer(_status(conn))
 
 
 def require(found: MigrationStatus) -> None:
-    """The same about a status that is known."""
+    """Refuse the same, given a status."""
     _refuse_newer(found)
+    _refuse_changed(found)
     if found.pending:
         raise SchemaError(
             f"the database has schema version {found.current} and this Freshline needs {found.latest} "
@@ -128,7 +154,7 @@ def _parse(file: str, sql: str) -> Migration:
     breaking = sql.partition("\n")[0].strip() == "-- breaking"
     found = Migration(int(match[1]), file.removesuffix(".sql"), breaking, sql)
     if found.post and not breaking:
-        raise SchemaError(f"the migration {file!r} takes something away and does not begin with `-- breaking`")
+        raise SchemaError(f"the migration {file!r} removes something and does not begin with `-- breaking`")
     return found
 
 
@@ -172,19 +198,25 @@ def _require_server(conn: psycopg.Connection[Any]) -> None:
 
 
 def _ensure_table(conn: psycopg.Connection[Any]) -> None:
-    # IF NOT EXISTS alone does not keep two creators apart: the second one fails on the catalogue's own index.
+    # IF NOT EXISTS alone does not separate two creators: the second one fails on the index of the system catalogue.
     with conn.transaction():
         conn.execute("SELECT pg_advisory_xact_lock(%s)", [locks.MIGRATIONS])
         conn.execute(_TABLE)
+        if not _has_checksums(conn):  # not every time: it would wait for all who read the table
+            conn.execute(_ADD_CHECKSUM)
+
+
+def _has_checksums(conn: psycopg.Connection[Any]) -> bool:
+    query = """SELECT FROM pg_attribute
+                WHERE attrelid = 'freshline_migrations'::regclass AND attname = 'checksum' AND NOT attisdropped"""
+    return conn.execute(query).fetchone() is not None
 
 
 def _apply(conn: psycopg.Connection[Any], migration: Migration) -> bool:
-    """Whether it was this call that applied the migration."""
-    row = (migration.version, migration.name, migration.breaking)
+    """Apply a migration. Return False if another process did."""
+    row = (migration.version, migration.name, migration.breaking, migration.checksum)
     with conn.transaction():
-        inserted = conn.execute(
-            "INSERT INTO freshline_migrations (version, name, breaking) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", row
-        )
+        inserted = conn.execute(_INSERT, row)
         if inserted.rowcount == 0:
             return False
         try:
@@ -200,19 +232,32 @@ def _apply(conn: psycopg.Connection[Any], migration: Migration) -> bool:
 def _status(conn: psycopg.Connection[Any]) -> MigrationStatus:
     applied = _applied(conn)
     latest = known()[-1].version
-    newer = [version for version, breaking in applied.items() if breaking and version > latest]
+    newer = [version for version, row in applied.items() if row.breaking and version > latest]
     missing = [migration for migration in known() if migration.version not in applied]
     pending = tuple(one.name for one in missing if one in needed())
     unfinished = tuple(one.name for one in missing if one not in needed())
-    return MigrationStatus(max(applied, default=0), latest, pending, unfinished, max(newer, default=None))
+    changed = tuple(
+        Changed(one.name, row.checksum, one.checksum)
+        for one in known()
+        if (row := applied.get(one.version)) and row.checksum not in {None, one.checksum}
+    )
+    return MigrationStatus(max(applied, default=0), latest, pending, unfinished, max(newer, default=None), changed)
 
 
-def _applied(conn: psycopg.Connection[Any]) -> dict[int, bool]:
+class _Applied(NamedTuple):
+    version: int
+    breaking: bool
+    checksum: str | None  # None: applied by 0.1
+
+
+def _applied(conn: psycopg.Connection[Any]) -> dict[int, _Applied]:
     with conn.transaction(), conn.cursor(row_factory=tuple_row) as cursor:
         found = cursor.execute("SELECT to_regclass('freshline_migrations')").fetchone()
         if found is None or found[0] is None:
             return {}
-        return dict(cursor.execute("SELECT version, breaking FROM freshline_migrations").fetchall())
+        # By way of JSON, because the column is missing in a database of 0.1.
+        rows = cursor.execute("SELECT version, breaking, to_jsonb(m) ->> 'checksum' FROM freshline_migrations m")
+        return {row[0]: _Applied(*row) for row in rows}
 
 
 def _refuse_newer(found: MigrationStatus) -> None:
@@ -220,4 +265,13 @@ def _refuse_newer(found: MigrationStatus) -> None:
         raise SchemaError(
             f"schema version {found.newer_breaking} of the database is newer than this Freshline, "
             f"which knows versions up to {found.latest}, and cannot be used by it; upgrade Freshline"
+        )
+
+
+def _refuse_changed(found: MigrationStatus) -> None:
+    if found.changed:
+        one = found.changed[0]
+        raise SchemaError(
+            f"the migration {one.name} was changed after it was applied: expected checksum {one.expected[:16]}, "
+            f"found {one.found[:16]}; the database is unchanged; install the released Freshline again"
         )

@@ -179,7 +179,7 @@ def _claim(connection: Connection, batch: int, only: Sequence[Key] | None) -> di
     else:
         arrays = {"workflows": [workflow for workflow, _ in only], "partitions": [partition for _, partition in only]}
         rows = connection.execute(SQL["lock_consideration"], arrays).fetchall()
-    return {(row["workflow_id"], row["partition_key"]): row["looks"] for row in rows}
+    return {(row["workflow_id"], row["partition_key"]): row["evaluations"] for row in rows}
 
 
 @contextmanager

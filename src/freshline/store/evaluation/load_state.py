@@ -232,7 +232,7 @@ def _failures(data: Mapping[str, Any]) -> Failures:
         last_at=_time(data.get("failed_at")),
         eligible_at=_time(data.get("eligible_at")),
         breaker_at=_time(data.get("breaker_at")),
-        probed_versions=data.get("probed"),
+        probed_versions=data.get("probed_versions"),
     )
 
 

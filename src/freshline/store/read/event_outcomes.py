@@ -1,7 +1,7 @@
 """What became of an event, for each workflow that it concerns (R5.5).
 
 Nothing is kept for this while things happen: the answer is derived when somebody asks, from the sequences of snapshots,
-the pins of runs, vectors and decisions. It costs two statements, however many workflows there are.
+the pins of runs, consumed versions and decisions. It costs two statements, however many workflows there are.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ def _listed(partition_key: str, answers: list[tuple[Json, Json]]) -> Json:
 
 def _change(change: Json, row: Json) -> Json:
     """Of an asset's production, for one consumer."""
-    reads, vector = row["run_id"] is not None, row["vector"]
+    reads, consumed = row["run_id"] is not None, row["consumed"]
     if not change["changed"]:
         return _unchanged(change, row)
     if reads and row["newest"] == change["sequence"]:
         return _read(change, row)
     if reason := _uncaused(row):
         return _fate(Fate.IGNORED, reason)
-    if not reads and vector and vector["sequence"] >= change["sequence"]:
+    if not reads and consumed and consumed["sequence"] >= change["sequence"]:
         return _fate(Fate.IGNORED, FateReason.BASELINE)
     if row["newest"] > change["sequence"]:
         return _fate(Fate.SUPERSEDED, by=row["newest_event"], run=row)
-    if vector and vector["dataVersion"] == change["data_version"]:
+    if consumed and consumed["dataVersion"] == change["data_version"]:
         return _fate(Fate.IGNORED, Reason.UP_TO_DATE)
     return _waiting(change, row, seen=_saw_change(change, row))
 

@@ -39,13 +39,13 @@ def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided
     parameters = {
         "workflow": row["workflow_id"],
         "partition": row["partition_key"],
-        "vector": Jsonb(row["pins"]),
+        "consumed_versions": Jsonb(row["pins"]),
         "fingerprint": run.job_fingerprint,
         "now": row["now"],
         "cause": row["cause"],
         # A manual run waits for nobody, so what it read may be a mix too.
         "mixed": row["mixed"] or row["trigger_type"] != TriggerType.AUTO,
-        "avoided": avoided,
+        "runs_avoided": avoided,
     }
     found = connection.execute(SQL["record_success"], parameters).fetchone()
     assert found is not None  # noqa: S101 - an upsert returns its row
@@ -63,7 +63,7 @@ def record_failure(connection: Connection, row: Row, settings: Settings) -> bool
         "max_ms": backoff.max_ms or settings.max_backoff_ms,
         "budget": backoff.budget,
         "jitter": 1 + random.random() * JITTER,  # noqa: S311 - spreads load, guards nothing
-        "probed": Jsonb({asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()}),
+        "probed_versions": Jsonb({asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()}),
     }
     found = connection.execute(SQL["record_failure"], parameters).fetchone()
     return bool(found and found["opened"])

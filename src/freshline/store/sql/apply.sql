@@ -154,15 +154,15 @@ WITH before AS MATERIALIZED (
      ORDER BY workflow_id, partition_key FOR UPDATE
 ), healed AS (
     UPDATE workflow_partitions p
-       SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL, cause_repeats = 0
+       SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL, canceled = NULL, cause_repeats = 0
       FROM before b WHERE (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
 )
 SELECT b.workflow_id, w.slug, b.partition_key FROM before b JOIN workflows w ON w.id = b.workflow_id
  WHERE b.breaker_at IS NOT NULL ORDER BY b.workflow_id
 
 -- name: take_baseline
--- purpose: accept what is there as fresh: the heads become the vector (R1.2, R8.2)
-INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, mixed, job_fingerprint)
+-- purpose: accept what is there as fresh: the heads become the consumed versions
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, mixed, job_fingerprint)
 SELECT w.id, '', coalesce(jsonb_object_agg(h.asset_id, jsonb_build_object('sequence', h.sequence,
                                                                           'dataVersion', h.data_version))
                           FILTER (WHERE h.asset_id IS NOT NULL), '{}'), true, w.job_fingerprint
@@ -173,8 +173,8 @@ SELECT w.id, '', coalesce(jsonb_object_agg(h.asset_id, jsonb_build_object('seque
  GROUP BY w.id, w.job_fingerprint
  ORDER BY w.id
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
-   SET vector = CASE WHEN %(force)s OR p.vector IS NULL THEN excluded.vector ELSE p.vector END,
-       mixed = %(force)s OR p.vector IS NULL OR p.mixed,
+   SET consumed_versions = CASE WHEN %(force)s OR p.consumed_versions IS NULL THEN excluded.consumed_versions ELSE p.consumed_versions END,
+       mixed = %(force)s OR p.consumed_versions IS NULL OR p.mixed,
        job_fingerprint = CASE WHEN %(force)s OR p.job_fingerprint IS NULL THEN excluded.job_fingerprint
                               ELSE p.job_fingerprint END
 
@@ -223,11 +223,12 @@ DELETE FROM timers t USING gone n
 -- name: consider
 -- purpose: look at these workflows
 INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
-SELECT id, '', m.now, 0, m.now
+SELECT id, '', m.now, 'event', m.now
   FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
  ORDER BY id
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
-   SET not_before = least(c.not_before, excluded.not_before), class = 0, noted_at = excluded.noted_at, looks = 0
+   SET not_before = least(c.not_before, excluded.not_before), class = 'event', noted_at = excluded.noted_at,
+       evaluations = 0
 
 -- name: drop_considerations
 -- purpose: nobody looks at retired workflows
@@ -235,7 +236,7 @@ DELETE FROM considerations WHERE workflow_id = ANY (%(workflows)s)
 
 -- name: wake_waiting
 -- purpose: whoever waited for a workflow that changed or went looks again
-UPDATE considerations SET not_before = least(not_before, freshline_now()), looks = 0
+UPDATE considerations SET not_before = least(not_before, freshline_now()), evaluations = 0
  WHERE (workflow_id, partition_key) IN (
         SELECT workflow_id, partition_key FROM considerations WHERE blocker_id = ANY (%(workflows)s)
          ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED)

@@ -25,15 +25,19 @@ SELECT e.name, e.of, count(*) OVER () AS total
   FROM (VALUES ('runs_one_active', 'runs', '{workflow_id,partition_key}'),
                ('runs_one_running', 'runs', '{workflow_id,partition_key}'),
                ('runs_slots', 'runs', '{project,pool,slot}'),
-               ('runs_lanes', 'runs', '{workflow_id,lane}'),
+               ('runs_concurrency_slots', 'runs', '{workflow_id,concurrency_slot}'),
                ('api_tokens_name', 'api_tokens', '{name}'),
                ('snapshots_report_key', 'snapshots', '{asset_id,partition_key,report_key}')) AS e (name, of, columns)
  WHERE NOT EXISTS (
         SELECT FROM pg_index i
          WHERE i.indexrelid = to_regclass(e.name) AND i.indrelid = to_regclass(e.of)
            AND i.indisunique AND i.indisvalid AND i.indpred IS NOT NULL
-           AND e.columns::text[] = ARRAY(SELECT a.attname::text FROM pg_attribute a
-                                          WHERE a.attrelid = i.indexrelid ORDER BY a.attnum))
+           AND e.columns::text[] = ARRAY(
+                   -- The columns of the table: those of the index keep their names when a column is renamed.
+                   SELECT a.attname::text
+                     FROM unnest(i.indkey) WITH ORDINALITY AS k (attnum, ordinal)
+                     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                    ORDER BY k.ordinal))
  ORDER BY e.name LIMIT %(limit)s
 
 -- name: head_missing
@@ -71,7 +75,7 @@ SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(h.la
        count(*) OVER () AS total
   FROM workflow_partitions p
   JOIN workflows w ON w.id = p.workflow_id
- CROSS JOIN jsonb_each(p.vector) v
+ CROSS JOIN jsonb_each(p.consumed_versions) v
   LEFT JOIN heads h ON h.asset_id = v.key AND h.partition_key = p.partition_key
  WHERE (v.value ->> 'sequence')::bigint > coalesce(h.last_sequence, 0)
  ORDER BY w.slug, v.key LIMIT %(limit)s
@@ -123,7 +127,7 @@ SELECT w.slug, r.id::text AS run, o.what, o.place, o.most, count(*) OVER () AS t
   JOIN workflows w ON w.id = r.workflow_id
   JOIN projects j ON j.name = r.project
   LEFT JOIN pools p ON p.project = r.project AND p.name = r.pool
- CROSS JOIN LATERAL (VALUES ('slot', r.slot, p.slots), ('lane', r.lane, w.max_concurrency)) AS o (what, place, most)
+ CROSS JOIN LATERAL (VALUES ('slot', r.slot, p.slots), ('concurrency slot', r.concurrency_slot, w.max_concurrency)) AS o (what, place, most)
  WHERE r.status = 'running' AND o.place > o.most
    AND r.started_at > greatest(j.applied_at, w.applied_at) + %(late)s * interval '1 ms'
  ORDER BY w.slug, r.id LIMIT %(limit)s

@@ -14,13 +14,13 @@ WITH happened AS (
 ), moment AS MATERIALIZED ( -- one for all rows: a join would ask for the time again for each, and group by it in vain
     SELECT freshline_now() AS now
 ), concerned AS (
-    SELECT e.workflow_id, h.partition_key, 0 AS class
+    SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class
       FROM happened h JOIN edges e ON e.asset_id = h.asset_id WHERE h.kind = 'changed'
     UNION
-    SELECT a.producer_id, h.partition_key, 1
+    SELECT a.producer_id, h.partition_key, 'timer'
       FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
     UNION
-    SELECT h.workflow_id, h.partition_key, 0 FROM happened h WHERE h.kind IN ('ended', 'touched')
+    SELECT h.workflow_id, h.partition_key, 'event' FROM happened h WHERE h.kind IN ('ended', 'touched')
     UNION -- whoever waits for a workflow that no longer moves (R11.4)
     SELECT c.workflow_id, c.partition_key, c.class
       FROM happened h JOIN considerations c ON c.blocker_id = h.workflow_id WHERE h.kind IN ('ended', 'touched')
@@ -44,7 +44,7 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET not_before = least(c.not_before, excluded.not_before),
        class = least(c.class, excluded.class),
        noted_at = excluded.noted_at,
-       looks = 0
+       evaluations = 0
 
 -- name: wake_waiting
 -- purpose: a blocker is no longer in motion; rows that another reconciler is deciding on have a next look anyway
@@ -55,29 +55,29 @@ WITH woken AS MATERIALIZED (
      ORDER BY workflow_id, partition_key
        FOR UPDATE SKIP LOCKED
 )
-UPDATE considerations c SET not_before = least(c.not_before, freshline_now()), looks = 0
+UPDATE considerations c SET not_before = least(c.not_before, freshline_now()), evaluations = 0
   FROM woken w WHERE (c.workflow_id, c.partition_key) = (w.workflow_id, w.partition_key)
 
 -- name: claim_considerations
 -- purpose: lock due considerations (the lock is the claim); each class has its share, so that none starves
 WITH events AS MATERIALIZED (
-    SELECT workflow_id, partition_key, looks, hold FROM considerations
-     WHERE class = 0 AND not_before <= (SELECT freshline_now())
+    SELECT workflow_id, partition_key, evaluations, hold FROM considerations
+     WHERE class = 'event' AND not_before <= (SELECT freshline_now())
      ORDER BY not_before, workflow_id, partition_key LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 ), timers AS MATERIALIZED (
-    SELECT workflow_id, partition_key, looks, hold FROM considerations
-     WHERE class = 1 AND not_before <= (SELECT freshline_now())
+    SELECT workflow_id, partition_key, evaluations, hold FROM considerations
+     WHERE class = 'timer' AND not_before <= (SELECT freshline_now())
      ORDER BY not_before, workflow_id, partition_key LIMIT greatest(1, %(batch)s / 4) FOR UPDATE SKIP LOCKED
 ), sweep AS MATERIALIZED (
-    SELECT workflow_id, partition_key, looks, hold FROM considerations
-     WHERE class = 2 AND not_before <= (SELECT freshline_now())
+    SELECT workflow_id, partition_key, evaluations, hold FROM considerations
+     WHERE class = 'sweep' AND not_before <= (SELECT freshline_now())
      ORDER BY not_before, workflow_id, partition_key LIMIT greatest(1, %(batch)s / 8) FOR UPDATE SKIP LOCKED
 )
 SELECT * FROM events UNION ALL SELECT * FROM timers UNION ALL SELECT * FROM sweep
 
 -- name: lock_consideration
 -- purpose: claim one known consideration, for a batch that is being halved
-SELECT workflow_id, partition_key, looks, hold FROM considerations
+SELECT workflow_id, partition_key, evaluations, hold FROM considerations
  WHERE (workflow_id, partition_key) IN (SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]))
    AND not_before <= (SELECT freshline_now())
  ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED
@@ -130,7 +130,7 @@ WITH moment AS MATERIALIZED (
                'data_version', h.data_version,
                'produced_at', h.produced_at,
                'run_id', s.run_id,
-               'consumed', p.vector -> e.asset_id,
+               'consumed', p.consumed_versions -> e.asset_id,
                'pending', pending.found
            ) ORDER BY e.asset_id) AS list
       FROM batch b
@@ -144,14 +144,14 @@ WITH moment AS MATERIALIZED (
                      'event_ids', json_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
             FROM ((SELECT produced_at, event_id FROM snapshots x
                     WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
-                      AND x.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0)
-                      AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion')
+                      AND x.sequence > coalesce((p.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0)
+                      AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
                     ORDER BY x.sequence LIMIT 20)
                   UNION ALL
                   (SELECT produced_at, event_id FROM snapshots x
                     WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
-                      AND x.sequence > coalesce((p.vector -> e.asset_id ->> 'sequence')::bigint, 0)
-                      AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion')
+                      AND x.sequence > coalesce((p.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0)
+                      AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
                     ORDER BY x.sequence DESC LIMIT 20)) x
            HAVING count(*) > 0
       ) pending ON true
@@ -179,7 +179,7 @@ WITH moment AS MATERIALIZED (
                'applied_at', w.applied_at, 'paused_at', w.paused_at, 'paused_until', w.paused_until,
                'retired', w.retired_at IS NOT NULL, 'code_hash', v.code_hash, 'needs_spark', v.needs_spark,
                'inputs', coalesce(i.list, '[]'), 'outputs', coalesce(o.list, '[]'),
-               'partition', to_jsonb(p) - 'vector', 'active', to_json(r),
+               'partition', to_jsonb(p) - 'consumed_versions', 'active', to_json(r),
                'last_decision', to_json(d),
                'waiting', (SELECT min(c.priority) FROM considerations c WHERE c.blocker_id = w.id)) AS state
       FROM batch b
@@ -294,7 +294,7 @@ DELETE FROM considerations
 UPDATE considerations c
    SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocks_until = n.blocks_until,
        priority = n.priority,
-       looks = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.looks + 1 ELSE 0 END
+       evaluations = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.evaluations + 1 ELSE 0 END
   FROM jsonb_to_recordset(%(holds)s) AS n (
         workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint,
         blocks_until timestamptz, priority integer)
@@ -344,7 +344,7 @@ WITH stale AS (
       JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
       JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
-     WHERE e.triggers AND h.data_version IS DISTINCT FROM (p.vector -> e.asset_id ->> 'dataVersion')
+     WHERE e.triggers AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
     UNION
     SELECT a.producer_id FROM assets a
       JOIN workflows w ON w.id = a.producer_id AND w.automatic AND w.retired_at IS NULL
@@ -372,7 +372,7 @@ SELECT s.workflow_id, w.slug, count(*) OVER () AS total
 -- name: note_forgotten
 -- purpose: have them looked at, after everything that happened
 INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
-SELECT id, '', m.now, 2, m.now
+SELECT id, '', m.now, 'sweep', m.now
   FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
  ORDER BY id
 ON CONFLICT DO NOTHING

@@ -84,7 +84,7 @@ VALUES (%(id)s, 'touched', %(workflow)s, %(partition)s, freshline_now())
 WITH open AS (SELECT breaker_at FROM workflow_partitions WHERE workflow_id = %(workflow)s AND breaker_at IS NOT NULL
                  FOR UPDATE),
 healed AS (
-    UPDATE workflow_partitions SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL, canceled = NULL,
+    UPDATE workflow_partitions SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL, canceled = NULL,
                                    cause_repeats = 0, success_cause = NULL
      WHERE workflow_id = %(workflow)s
 )
@@ -165,7 +165,7 @@ SELECT due_at AS "dueAt", reason, expired_at AS "expiredAt" FROM timers
 -- name: webhook_state
 -- purpose: what the audit tells about a webhook; a query in its address may be a secret
 SELECT w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.paused_at AS "pausedAt",
-       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS "lettersDead"
+       (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS "lettersDead"
   FROM webhooks w WHERE w.id = %(id)s
 
 -- name: project_state

@@ -154,7 +154,7 @@ WITH shown AS (
     JOIN edges e ON e.workflow_id = m.id AND e.triggers
     JOIN heads h ON h.asset_id = e.asset_id
     LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = h.partition_key
-    WHERE p.vector -> e.asset_id ->> 'dataVersion' IS DISTINCT FROM h.data_version
+    WHERE p.consumed_versions -> e.asset_id ->> 'dataVersion' IS DISTINCT FROM h.data_version
 ), unread AS (
     SELECT e.workflow_id FROM inbox i JOIN edges e ON e.asset_id = i.asset_id AND e.triggers WHERE i.kind = 'changed'
     UNION
@@ -208,7 +208,7 @@ WITH active AS (
 )
 SELECT w.slug, w.version, w.project, w.automatic, w.paused_at, w.paused_until, r.id AS "inFlight",
        r.status AS "inFlightStatus", coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at,
-       p.succeeded_at AS "succeededAt", coalesce(p.avoided, 0) AS avoided,
+       p.succeeded_at AS "succeededAt", coalesce(p.runs_avoided, 0) AS avoided,
        k.hold, k.not_before, k.blocks_until,
        coalesce(d.evidence ->> 'until', d.evidence ->> 'deadline', d.evidence ->> 'nextProbeAt') AS until,
        b.slug AS blocker
@@ -260,7 +260,7 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTE
      (SELECT count(*) AS unabsorbed, extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox) i,
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(not_before))::float8 AS age
       FROM considerations WHERE not_before <= freshline_now()) k,
-     (SELECT count(*) FILTER (WHERE dead_at IS NULL) AS waiting, count(dead_at) AS dead FROM deliveries) d,
+     (SELECT count(*) FILTER (WHERE dead_at IS NULL) AS waiting, count(dead_at) AS dead FROM webhook_deliveries) d,
      (SELECT count(*) AS unstamped, extract(epoch FROM freshline_now() - min(time))::float8 AS age
       FROM events WHERE position IS NULL) u,
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(due_at))::float8 AS age
@@ -268,7 +268,7 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTE
      (SELECT count(*) AS unlogged, extract(epoch FROM freshline_now() - min(s.produced_at))::float8 AS age
       FROM table_commits k JOIN snapshots s USING (asset_id, partition_key, sequence)) c,
      (SELECT count(*) FILTER (WHERE failures > 0) AS failing, count(breaker_at) AS breakers,
-             coalesce(sum(avoided), 0)::bigint AS avoided
+             coalesce(sum(runs_avoided), 0)::bigint AS avoided
       FROM workflow_partitions) p
 
 -- name: waiting
@@ -309,11 +309,11 @@ WITH moving AS (
     JOIN workflow_partitions p ON p.workflow_id = m.workflow_id AND p.partition_key = ''
     JOIN edges e ON e.workflow_id = m.workflow_id AND e.triggers
     JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
-     AND h.data_version IS DISTINCT FROM p.vector -> e.asset_id ->> 'dataVersion'
+     AND h.data_version IS DISTINCT FROM p.consumed_versions -> e.asset_id ->> 'dataVersion'
     CROSS JOIN LATERAL (
         SELECT s.produced_at FROM snapshots s
         WHERE s.asset_id = e.asset_id AND s.partition_key = '' AND s.changed
-          AND s.sequence > (p.vector -> e.asset_id ->> 'sequence')::bigint
+          AND s.sequence > (p.consumed_versions -> e.asset_id ->> 'sequence')::bigint
         ORDER BY s.sequence LIMIT 1
     ) n
     GROUP BY m.workflow_id
@@ -446,8 +446,8 @@ LIMIT %(limit)s
 SELECT w.id, w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.created_at AS "createdAt",
        w.paused_at IS NOT NULL AS paused, w.position, w.delivered, w.delivered_at AS "deliveredAt", w.failures, w.trouble,
        CASE WHEN w.failures > 0 THEN w.eligible_at END AS "nextAttemptAt",
-       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NULL) AS waiting,
-       (SELECT count(*) FROM deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS dead
+       (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NULL) AS waiting,
+       (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS dead
 FROM webhooks w WHERE %(name)s::text IS NULL OR w.name = %(name)s ORDER BY w.name
 
 -- name: webhook_names
@@ -459,7 +459,7 @@ SELECT name FROM webhooks ORDER BY name
 SELECT d.event_id AS "eventId", d.position, CASE WHEN d.dead_at IS NULL THEN 'waiting' ELSE 'dead' END AS state,
        d.attempts, d.tried_at AS "triedAt", CASE WHEN d.dead_at IS NULL THEN d.eligible_at END AS "nextAttemptAt",
        d.dead_at AS "deadAt", d.trouble
-FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id
+FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id
 WHERE w.name = %(webhook)s AND (%(after)s::bigint IS NULL OR d.position > %(after)s)
 ORDER BY d.position
 LIMIT %(limit)s
@@ -495,7 +495,7 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
        ((w.policy ->> 'when') = 'all' AND w.triggers)
        OR jsonb_path_exists(w.policy, '$.inputs[*] ? (@.asset_id == $asset && @.max_age_ms != null)',
                             jsonb_build_object('asset', %(asset)s::text)) AS counts_unchanged,
-       p.vector -> %(asset)s AS vector,
+       p.consumed_versions -> %(asset)s AS consumed,
        r.id AS run_id, r.status, r.trigger, r.trigger_type, r.queued_at, r.decision_id, r.pin,
        o.evidence AS origin, c.sequence AS newest, c.event_id AS newest_event,
        f.id AS tried, f.status AS tried_status,

@@ -67,7 +67,7 @@ WITH old AS MATERIALIZED (
              WHERE (x.asset_id, x.partition_key) = (p.asset_id, p.partition_key) AND x.sequence > p.sequence
                AND (x.changed OR NOT p.changed) ORDER BY x.sequence LIMIT 1) < old.before
 ), reached AS MATERIALIZED ( -- how far consumers have read: there may be very many, at few places
-    SELECT DISTINCT a.asset_id, a.partition_key, coalesce((w.vector -> a.asset_id ->> 'sequence')::bigint, 0) AS sequence
+    SELECT DISTINCT a.asset_id, a.partition_key, coalesce((w.consumed_versions -> a.asset_id ->> 'sequence')::bigint, 0) AS sequence
       FROM (SELECT DISTINCT asset_id, partition_key FROM replaced) a
       JOIN edges e ON e.asset_id = a.asset_id
       LEFT JOIN workflow_partitions w ON (w.workflow_id, w.partition_key) = (e.workflow_id, a.partition_key)

@@ -39,13 +39,15 @@ WITH room AS MATERIALIZED (
        FOR UPDATE OF r SKIP LOCKED
 ), claimed AS (
     UPDATE runs r
-       SET status = 'running', attempt = r.attempt + 1, worker_id = %(worker)s, slot = c.slot, lane = free.lane,
+       SET status = 'running', attempt = r.attempt + 1, worker_id = %(worker)s, slot = c.slot,
+           concurrency_slot = free.concurrency_slot,
            lease_until = m.now + %(lease_ms)s * interval '1 ms', started_at = coalesce(r.started_at, m.now)
       FROM candidate c
       JOIN workflows w ON w.id = c.workflow_id
      CROSS JOIN LATERAL (
-         SELECT min(n.lane) AS lane FROM generate_series(1, w.max_concurrency) AS n (lane)
-          WHERE NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running' AND x.lane = n.lane)
+         SELECT min(n.slot) AS concurrency_slot FROM generate_series(1, w.max_concurrency) AS n (slot)
+          WHERE NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running'
+                               AND x.concurrency_slot = n.slot)
      ) free, (SELECT freshline_now() AS now) m
      WHERE r.id = c.id
     RETURNING r.*
@@ -235,32 +237,32 @@ DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, p
 
 -- name: record_success
 -- purpose: the inputs count as handled now, in the transaction that records the output (design 3)
-INSERT INTO workflow_partitions AS p (workflow_id, partition_key, vector, job_fingerprint, succeeded_at, success_cause,
-                                      cause_repeats, mixed, avoided)
-VALUES (%(workflow)s, %(partition)s, %(vector)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(avoided)s)
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at, success_cause,
+                                      cause_repeats, mixed, runs_avoided)
+VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
-   SET vector = excluded.vector, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
+   SET consumed_versions = excluded.consumed_versions, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
        cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
-       success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed = NULL,
-       canceled = NULL, mixed = excluded.mixed, avoided = p.avoided + excluded.avoided
+       success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL,
+       canceled = NULL, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
           -- For how long the first change that it took in had waited; null if it took none in.
           (SELECT extract(epoch FROM %(now)s - min(n.produced_at))::float8
-             FROM workflow_partitions o, jsonb_each(%(vector)s) v
+             FROM workflow_partitions o, jsonb_each(%(consumed_versions)s) v
              JOIN snapshots n ON n.asset_id = v.key AND n.partition_key = %(partition)s AND n.changed
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s
-              AND n.sequence > (o.vector -> v.key ->> 'sequence')::bigint
+              AND n.sequence > (o.consumed_versions -> v.key ->> 'sequence')::bigint
               AND n.sequence <= (v.value ->> 'sequence')::bigint) AS waited
 
 -- name: record_failure
 -- purpose: one more failure; the cooldown doubles and is longer by the jitter, never shorter (R7.2)
-INSERT INTO workflow_partitions AS p (workflow_id, partition_key, failures, failed_at, eligible_at, breaker_at, probed)
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, failures, failed_at, eligible_at, breaker_at, probed_versions)
 VALUES (%(workflow)s, %(partition)s, 1, %(now)s,
         %(now)s + least(%(max_ms)s, %(base_ms)s) * %(jitter)s * interval '1 ms',
-        CASE WHEN %(budget)s <= 1 THEN %(now)s::timestamptz END, %(probed)s)
+        CASE WHEN %(budget)s <= 1 THEN %(now)s::timestamptz END, %(probed_versions)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
-   SET failures = p.failures + 1, failed_at = %(now)s, probed = %(probed)s,
+   SET failures = p.failures + 1, failed_at = %(now)s, probed_versions = %(probed_versions)s,
        eligible_at = %(now)s + least(%(max_ms)s, %(base_ms)s * 2.0 ^ least(p.failures, 40)) * %(jitter)s * interval '1 ms',
        breaker_at = CASE WHEN p.breaker_at IS NULL AND p.failures + 1 >= %(budget)s THEN %(now)s ELSE p.breaker_at END
 RETURNING failures, eligible_at, breaker_at = %(now)s AS opened

@@ -36,7 +36,7 @@ UPDATE webhooks SET paused_at = NULL, eligible_at = freshline_now() WHERE id = %
 
 -- name: redeliver
 -- purpose: dead letters get a new budget, all of them or that of one event
-UPDATE deliveries SET dead_at = NULL, attempts = 0, since = n.now, eligible_at = n.now
+UPDATE webhook_deliveries SET dead_at = NULL, attempts = 0, since = n.now, eligible_at = n.now
   FROM (SELECT freshline_now() AS now OFFSET 0) n
  WHERE webhook_id = %(id)s AND dead_at IS NOT NULL AND (%(event)s::uuid IS NULL OR event_id = %(event)s)
 RETURNING event_id
@@ -49,7 +49,7 @@ WITH moment AS MATERIALIZED (
     SELECT w.id FROM webhooks w, moment m
      WHERE w.paused_at IS NULL AND w.eligible_at <= m.now AND (w.lease_until IS NULL OR w.lease_until <= m.now)
        AND (w.position < m.last
-            OR EXISTS (SELECT FROM deliveries d
+            OR EXISTS (SELECT FROM webhook_deliveries d
                         WHERE d.webhook_id = w.id AND d.dead_at IS NULL AND d.eligible_at <= m.now))
      ORDER BY w.claimed_at NULLS FIRST, w.id LIMIT 1
        FOR UPDATE OF w SKIP LOCKED
@@ -64,7 +64,7 @@ RETURNING w.id::text, w.name, w.kind, w.url, w.types, w.assets, w.secret, w.posi
 -- purpose: what a webhook did not take and is to be tried again now, in the order of events; an event may be gone
 SELECT d.position, d.event_id::text AS id, e.type, e.subject, e.time, e.data,
        '/freshline/' || i.warehouse_id AS source, d.since
-  FROM deliveries d CROSS JOIN installation i
+  FROM webhook_deliveries d CROSS JOIN installation i
   LEFT JOIN LATERAL (SELECT x.type, x.subject, x.time, x.data FROM events x WHERE x.position = d.position LIMIT 1) e ON true
  WHERE d.webhook_id = %(id)s AND d.dead_at IS NULL AND d.eligible_at <= (SELECT freshline_now())
  ORDER BY d.position LIMIT %(batch)s
@@ -93,11 +93,11 @@ SELECT id FROM webhooks WHERE id = %(id)s AND claim = %(claim)s AND lease_until 
 
 -- name: taken
 -- purpose: these have arrived
-DELETE FROM deliveries WHERE webhook_id = %(id)s AND position = ANY (%(positions)s)
+DELETE FROM webhook_deliveries WHERE webhook_id = %(id)s AND position = ANY (%(positions)s)
 
 -- name: refused
 -- purpose: these have not: they are tried again later, twice as long each time, until the budget ends
-INSERT INTO deliveries AS d (webhook_id, position, event_id, since, attempts, tried_at, eligible_at, dead_at, trouble)
+INSERT INTO webhook_deliveries AS d (webhook_id, position, event_id, since, attempts, tried_at, eligible_at, dead_at, trouble)
 SELECT %(id)s, f.position, f.event_id, f.since, 1, m.now, m.now + freshline_backoff(0, %(base_ms)s, %(longest_ms)s),
        CASE WHEN f.final OR %(attempts)s <= 1 OR m.now >= f.since + %(age)s THEN m.now END, f.trouble
   FROM jsonb_to_recordset(%(failed)s) AS f (
@@ -111,11 +111,11 @@ RETURNING dead_at IS NOT NULL AS dead
 
 -- name: recovered
 -- purpose: the receiver is back: what failed while it was away is tried before anything new; not what it refuses again and again
-UPDATE deliveries SET eligible_at = freshline_now() WHERE webhook_id = %(id)s AND dead_at IS NULL AND attempts = 1
+UPDATE webhook_deliveries SET eligible_at = freshline_now() WHERE webhook_id = %(id)s AND dead_at IS NULL AND attempts = 1
 
 -- name: outlived
 -- purpose: letters that grew too old while the receiver was away, and nothing but new ones was tried
-UPDATE deliveries SET dead_at = freshline_now()
+UPDATE webhook_deliveries SET dead_at = freshline_now()
  WHERE webhook_id = %(id)s AND dead_at IS NULL AND since <= freshline_now() - %(age)s
 
 -- name: release
@@ -135,4 +135,4 @@ UPDATE webhooks SET position = greatest(position, %(position)s), lease_until = N
 
 -- name: prune_deliveries
 -- purpose: forget dead letters that are older than the retention, as the events are that they are about
-DELETE FROM deliveries WHERE dead_at < freshline_now() - make_interval(days => %(days)s)
+DELETE FROM webhook_deliveries WHERE dead_at < freshline_now() - make_interval(days => %(days)s)
