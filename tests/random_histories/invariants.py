@@ -64,11 +64,13 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
                                         WHERE a.producer_id = w.id AND t.expired_at IS NOT NULL)
            WHEN 'upstream-update' THEN EXISTS (
                SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers AND
-                 (r.pins -> e.asset_id ->> 'dataVersion') IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
+                 (r.pins -> e.asset_id ->> 'dataVersion')
+                 IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
            ELSE true END AS needed,
        w.policy ->> 'when' = 'all' AND r.trigger ->> 'reason' = 'upstream-update' AND EXISTS (
            SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers
-              AND (r.pins -> e.asset_id ->> 'sequence')::bigint <= (p.consumed_versions -> e.asset_id ->> 'sequence')::bigint
+              AND (r.pins -> e.asset_id ->> 'sequence')::bigint
+                  <= (p.consumed_versions -> e.asset_id ->> 'sequence')::bigint
            ) AS incomplete
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id

@@ -92,7 +92,8 @@ def check_all(lab: Lab) -> Counter[str]:
     edges = lab.rows(
         "SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id"
         " JOIN workflow_partitions p ON p.workflow_id = w.id"
-        " WHERE e.triggers AND w.automatic AND w.version = 1 AND w.retired_at IS NULL AND p.consumed_versions IS NOT NULL"
+        " WHERE e.triggers AND w.automatic AND w.version = 1 AND w.retired_at IS NULL"
+        " AND p.consumed_versions IS NOT NULL"
         " ORDER BY 1, 2"
     )
     met: Counter[str] = Counter()

@@ -21,7 +21,7 @@ SELECT w.slug, d.outcome, d.reason, d.at FROM decisions d JOIN workflows w ON w.
 PARTITIONS = """
 SELECT w.slug, p.consumed_versions, p.succeeded_at, p.started_at, coalesce(p.mixed, false) AS mixed,
        coalesce(p.cause_repeats, 0) AS cause_repeats, coalesce(p.runs_avoided, 0) AS avoided,
-       coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at, p.probed
+       coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at, p.probed_versions
   FROM workflows w LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
 """
 HOLDS = "SELECT w.slug, c.hold FROM considerations c JOIN workflows w ON w.id = c.workflow_id"
@@ -136,7 +136,7 @@ def _partition(simulator: Simulator, member: Member) -> Facts:
         "failures": one.failures.count,
         "eligible_at": one.failures.eligible_at,
         "breaker_at": one.failures.breaker_at,
-        "probed": one.failures.probed_versions,
+        "probed_versions": one.failures.probed_versions,
     }
 
 

@@ -234,7 +234,7 @@ def test_a_changed_file_is_refused(database_url: str, monkeypatch: pytest.Monkey
 def test_each_applied_migration_has_its_checksum(database_url: str) -> None:
     """The sum of the file that was applied is stored with it."""
     with psycopg.connect(database_url) as conn:
-        stored = dict(conn.execute("SELECT version, checksum FROM freshline_migrations").fetchall())
+        stored: dict[int, str] = dict(conn.execute("SELECT version, checksum FROM freshline_migrations").fetchall())
     assert stored == {one.version: one.checksum for one in migrate.known()}
 
 
