@@ -16,7 +16,7 @@ NUMBERS = {
     "FRESHLINE_POLL_MS": ("poll_ms", 1_000),
     "FRESHLINE_LEASE_MS": ("lease_ms", 15_000),
     "FRESHLINE_BATCH": ("batch", 500),
-    "FRESHLINE_POISON": ("poison", 5),
+    "FRESHLINE_MAX_WORKER_LOSSES": ("max_worker_losses", 5),
     "FRESHLINE_KEEP_DAYS": ("keep_days", 30),
     "FRESHLINE_KEEP_FAILED_HOURS": ("keep_failed_hours", 24),
     "FRESHLINE_BUS_LENGTH": ("bus_length", 100_000),

@@ -51,7 +51,7 @@ class Settings:
     poll_ms: int = 1_000
     lease_ms: int = 15_000
     batch: int = 500
-    poison: int = 5
+    max_worker_losses: int = 5
     keep_days: int = 30
     keep_versions: int = 10
     keep_tables_ms: int = 7 * 86_400_000
@@ -105,7 +105,7 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         poll_ms=_number(env, "FRESHLINE_POLL_MS", 1_000, low=10, high=60_000),
         lease_ms=_number(env, "FRESHLINE_LEASE_MS", 15_000, low=500, high=3_600_000),
         batch=_number(env, "FRESHLINE_BATCH", 500, low=1, high=10_000),
-        poison=_number(env, "FRESHLINE_POISON", 5, low=1, high=1_000),
+        max_worker_losses=_number(env, "FRESHLINE_MAX_WORKER_LOSSES", 5, low=1, high=1_000),
         keep_days=_number(env, "FRESHLINE_KEEP_DAYS", 30, low=1, high=3_650),
         keep_versions=_number(env, "FRESHLINE_KEEP_VERSIONS", 10, low=1, high=100_000),
         keep_tables_ms=_number(env, "FRESHLINE_KEEP_TABLES_MS", 7 * 86_400_000, low=0),

@@ -191,7 +191,7 @@ def alive(pid: int) -> bool:
 @contextmanager
 def founded(deployment: Deployment, warehouse: Path) -> Iterator[Town]:
     """A first version is published, and everything is fresh."""
-    deployment.environ |= {"FRESHLINE_POISON": "50", "FRESHLINE_LEASE_MS": "3000"}
+    deployment.environ |= {"FRESHLINE_MAX_WORKER_LOSSES": "50", "FRESHLINE_LEASE_MS": "3000"}
     (deployment.root / "big.py").write_text(JOB)
     (deployment.root / "workflows" / "big.yaml").write_text(FLOW)
     deployment.workflow("after", "big")

@@ -71,7 +71,7 @@ class Reader(threading.Thread):
 def test_kills_at_random_points_of_a_write(deployment: Deployment) -> None:
     """No reader error, no partial version, and every wave completes."""
     chance = random.Random(5)  # noqa: S311 - points in time
-    deployment.environ["FRESHLINE_POISON"] = "50"
+    deployment.environ["FRESHLINE_MAX_WORKER_LOSSES"] = "50"
     (deployment.root / "big.py").write_text(JOB)
     (deployment.root / "workflows" / "big.yaml").write_text(FLOW)
     deployment.apply()

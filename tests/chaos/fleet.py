@@ -77,7 +77,7 @@ class Fleet:
             "FRESHLINE_EVENT_BUS": self.redis.url,
             "FRESHLINE_POLL_MS": "200",
             "FRESHLINE_LEASE_MS": str(LEASE_MS),
-            "FRESHLINE_POISON": "50",
+            "FRESHLINE_MAX_WORKER_LOSSES": "50",
             "FRESHLINE_LOG_FORMAT": "json",
             "ASSET_MATERIALIZER_BASE_BACKOFF_MS": str(BASE_MS),
             "ASSET_MATERIALIZER_MAX_BACKOFF_MS": str(MAX_MS),

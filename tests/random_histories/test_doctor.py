@@ -46,7 +46,7 @@ class Examined(Simulation):
 
 def histories(url: str, seeds: range) -> None:
     """These, one after another on one database."""
-    with laboratory(url, lease_ms=LEASE_MS, poison=50) as lab:
+    with laboratory(url, lease_ms=LEASE_MS, max_worker_losses=50) as lab:
         for seed in seeds:
             lab.now = MONDAY
             Examined(lab, seed).run()

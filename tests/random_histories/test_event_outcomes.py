@@ -113,7 +113,7 @@ def check_all(lab: Lab) -> Counter[str]:
 def test_every_change_has_the_fate_that_all_rows_tell(database_url: str) -> None:
     """At rest each change was read by a run, or a newer one was; what was taken back needed no run."""
     met: Counter[str] = Counter()
-    with laboratory(database_url, lease_ms=LEASE_MS, poison=50) as lab:
+    with laboratory(database_url, lease_ms=LEASE_MS, max_worker_losses=50) as lab:
         for seed in SEEDS:
             lab.now = MONDAY
             Simulation(lab, seed).run()

@@ -139,7 +139,7 @@ def test_a_warehouse_that_goes_away_again_and_again_ends_the_run(
     lab: Lab, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is bounded like lost workers, as the run may be why (docs/semantics.md#R12.2)."""
-    for _ in range(lab.settings.poison - 1):
+    for _ in range(lab.settings.max_worker_losses - 1):
         assert ended_with(lab, worker, WarehouseError("away"), monkeypatch) == "queued"
     assert ended_with(lab, worker, WarehouseError("away"), monkeypatch) == "failed"
     assert lab.runs("b")[-1]["error"]["code"] == "poison"

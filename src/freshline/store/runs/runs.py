@@ -243,7 +243,7 @@ class Runs:
         if ended_instead(connection, row, attempt):
             return
         times = row["crashes"] + crashed
-        if crashed and times >= self._settings.poison:
+        if crashed and times >= self._settings.max_worker_losses:
             text = f"its worker, its Spark or the warehouse was lost {times} times while it ran"
             message = f"{text}; it is not tried again by itself before the cooldown"
             self._fail(connection, row, attempt, {"code": "poison", "message": message})
