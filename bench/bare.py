@@ -69,17 +69,17 @@ def serve(home: Path, *, plain: bool) -> None:
         directory, how, query = line.rstrip("\n").split(" ", 2)
         began = time.perf_counter()
         table = spark.sql(query)
-        table.write.mode("error").options(**(_writing(table) if how == "raw" else {})).parquet(directory)
+        table.write.mode("error").options(**(_write_options(table) if how == "raw" else {})).parquet(directory)
         sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
         sys.stdout.flush()
     spark.stop()
 
 
-def _writing(table: DataFrame) -> dict[str, str]:
+def _write_options(table: DataFrame) -> dict[str, str]:
     from freshline.definitions.schema.workflow import Table  # noqa: PLC0415 - Spark's own way does without
-    from freshline.spark.parquet import writing  # noqa: PLC0415 - the same
+    from freshline.spark.parquet import write_options  # noqa: PLC0415 - the same
 
-    return writing(Table(), table.schema)
+    return write_options(Table(), table.schema)
 
 
 def _plain() -> SparkSession:

@@ -12,7 +12,7 @@ from bench import graph
 from bench.measure import Claim, Options, Pairs, Result, phase
 from bench.play import Player, outputs
 from bench.server import Project, Server, listening, materializers, opened, started, worker
-from freshline.worker.code_version import Code
+from freshline.definitions.fingerprint import CodeVersion
 
 FRESH = """
 SELECT (SELECT count(*) FROM heads WHERE data_version = 'v1') = 0
@@ -36,10 +36,10 @@ def run(options: Options) -> Result:
         (root / "jobs.py").write_text("def work(ctx):\n    return None\n")
         template = server.database()
         with phase(f"a graph of {layout.assets} assets"):
-            graph.store(template, layout, Code(root).current())
+            graph.store(template, layout, CodeVersion(root).current())
         for _ in range(options.rounds(3)):
             measured, runs = _measured(server, template)
-            pairs.add(measured, _baseline(server, template, Code(root).current()))
+            pairs.add(measured, _baseline(server, template, CodeVersion(root).current()))
             ran.append(runs)
         figures = {
             "workflows": len(layout.consumes),

@@ -163,10 +163,10 @@ ensure_java() {
     fail "or set JAVA_HOME to one that you have; then run this again"
 }
 
-# With this archive Spark's JVM starts in about half the time; it works without it.
+# With a class archive Spark's JVM starts in about 60 percent of the time; it works without one.
 prepare_spark() {
     log "preparing the start of Spark (once; about half a minute)"
-    .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || log "the preparation failed; Spark starts without it"
+    .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || log "the class archive could not be built; Spark starts slower and works the same"
 }
 
 if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_venv; fi

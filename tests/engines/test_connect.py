@@ -18,7 +18,7 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.spark.connect import Remote
 from freshline.worker.process import RunnerProcess
-from freshline.worker.protocol import JobFailedError, RunnerDied, StepStopped
+from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped
 from tests.engines.servers import TOKEN, ConnectServer
 from tests.waiting import wait_until
 from tests.worker.steps import Bench, source, spark_python, sql

@@ -14,7 +14,7 @@ from freshline.errors import FencedError
 from freshline.failpoints import FailpointError
 from freshline.model.run import ClaimedRun, FinishedStep, StagedOutput
 from freshline.services.reconciler import Reconciler
-from freshline.worker.lease import Heart
+from freshline.worker.lease import LeaseKeeper
 from tests.store.test_failpoints import crash
 from tests.store_harness import CODE, Lab, workflow
 
@@ -281,17 +281,17 @@ def test_a_worker_that_takes_over_its_own_lost_run_keeps_it(lab: Lab) -> None:
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.settle()
-    heart = Heart(lab.store)
-    lost = heart.hold(lab.start(), time.monotonic())
+    leases = LeaseKeeper(lab.store)
+    lost = leases.hold(lab.start(), time.monotonic())
     lab.advance(minutes=1)
     assert lab.store.runs.rescue(10) == 1
-    owned = heart.hold(lab.start(), time.monotonic())
+    owned = leases.hold(lab.start(), time.monotonic())
     assert (owned.run.id, owned.run.attempt) == (lost.run.id, 2)
-    heart.run_once()
+    leases.run_once()
     assert (lost.stop_reason(), owned.stop_reason()) == ("lease-lost", None)
-    heart.release(lost)
+    leases.release(lost)
     lab.store.operations.cancel(owned.run.id)
-    heart.run_once()
+    leases.run_once()
     assert owned.stop_reason() == "canceled", "it is still renewed, and hears what is asked of it"
 
 
@@ -303,13 +303,13 @@ def test_a_run_that_cannot_be_given_up_costs_no_other_lease(lab: Lab) -> None:
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.settle()
-    heart = Heart(lab.store)
-    lost, kept = (heart.hold(lab.start(), time.monotonic()) for _ in range(2))
-    heart.release(lost)
+    leases = LeaseKeeper(lab.store)
+    lost, kept = (leases.hold(lab.start(), time.monotonic()) for _ in range(2))
+    leases.release(lost)
     before = lab.runs(kept.run.slug)[0]["lease_until"]
     lab.advance(seconds=5)
     with failpoints.armed("give_up:before", crash), pytest.raises(FailpointError):
-        heart.run_once()
+        leases.run_once()
     assert lab.runs(kept.run.slug)[0]["lease_until"] > before
-    heart.run_once()
+    leases.run_once()
     assert [lab.runs(one.run.slug)[0]["status"] for one in (lost, kept)] == ["queued", "running"]

@@ -1,4 +1,4 @@
-"""A mill for data: the real store, the real execution of runs and a real Spark session, all in the test's process."""
+"""The real store, the real execution of runs and a real Spark session, all in the test's process."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from freshline.definitions.schema.workflow import Step
 from freshline.errors import FencedError, FreshlineError
 from freshline.model.run import ClaimedRun, PinnedInput
+from freshline.spark.application import Application
 from freshline.spark.engine import Engine
 from freshline.storage import layout
 from freshline.worker.execution import Execution, describe
-from freshline.worker.lease import Heart, Lease
-from freshline.worker.progress_reporter import Voice
-from freshline.worker.protocol import StepRequest, StepResult
-from freshline.worker.step_executor import Work, execute
+from freshline.worker.lease import Lease, LeaseKeeper
+from freshline.worker.progress_reporter import ProgressReporter
+from freshline.worker.protocol import LogLine, Progress, StepRequest, StepResult
+from freshline.worker.step_executor import StepTask, execute
 from tests.store_harness import CODE, ON_UPDATE, Lab
 
 Rows = list[tuple[Any, ...]]
+
+
+def local_engine(session: SparkSession) -> Engine:
+    """An engine on a local session of the tests."""
+    return Engine(Application(session, remote=None, local=True))
 
 
 def flow(
@@ -49,10 +57,12 @@ def job(function: str) -> dict[str, str]:
 
 
 class _Inline:
-    """A slot and a runner without a process of their own."""
+    """A runner pool and a runner in the test's process."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    orphans = ()
 
     def runner(self, **_: Any) -> _Inline:
         return self
@@ -62,15 +72,16 @@ class _Inline:
         request: StepRequest,
         *,
         on_log: Callable[[str, str], None],
-        on_ask: Callable[[str, int], PinnedInput],
+        on_query: Callable[[str, int], PinnedInput],
         **_: Any,
     ) -> StepResult:
-        def say(message: dict[str, Any]) -> None:
-            if message["type"] == "log":
-                on_log("log", message["text"])
+        def send(message: LogLine | Progress) -> None:
+            if isinstance(message, LogLine):
+                on_log("log", message.text)
 
         request = StepRequest.from_json(request.as_json())
-        return execute(Work(request, Step.model_validate(request.step), self._engine, Voice(say), on_ask))
+        step, reporter = Step.model_validate(request.step), ProgressReporter(send)
+        return execute(StepTask(request, step, self._engine, reporter, on_query))
 
 
 class Mill:
@@ -88,8 +99,8 @@ class Mill:
             store=self.lab.store,
             settings=self.lab.settings,
             storage=self.lab.storage,
-            slot=_Inline(self.engine),  # type: ignore[arg-type]  # all that an execution needs of it
-            heart=Heart(self.lab.store),
+            runners=_Inline(self.engine),  # type: ignore[arg-type]  # all that an execution needs of it
+            leases=LeaseKeeper(self.lab.store),
             lease=lease,
             code_hash=CODE,
             stop=lambda: None,
@@ -123,7 +134,7 @@ class Mill:
         """The content of a version, by default of the head, as Spark reads it."""
         number = self.lab.head(asset_id)["sequence"] if version is None else version
         pinned = self.lab.store.runs.table_at(asset_id, "", number)
-        with self.engine.step(self.lab.storage, {}, lambda _: None):
+        with self.engine.step(self.lab.storage, {}, ProgressReporter(lambda _: None)):
             return sorted((tuple(row) for row in self.engine.read(pinned).collect()), key=repr)
 
     @property

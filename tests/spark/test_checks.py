@@ -74,7 +74,7 @@ def test_all_kinds_of_checks_can_fail_and_say_what_they_saw(table: DataFrame) ->
     results = run_checks(table, table, 4, [Check.model_validate(check) for check, _, _ in BAD])
     for result, (check, observed, said) in zip(results, BAD, strict=True):
         assert not result.passed, check
-        assert said in result.said
+        assert said in result.violation
         if observed is not None:
             assert result.as_json()["observed"] == observed
 
@@ -85,7 +85,7 @@ def test_an_aggregate_speaks_of_an_empty_table_too(spark: SparkSession) -> None:
     checks = [Check.model_validate({"sql": sql}) for sql in ("count(*) > 0", "sum(k) > 0", "k > 0")]
     results = run_checks(empty, empty, 0, checks)
     assert [result.passed for result in results] == [False, True, True]
-    assert results[0].said == "`count(*) > 0` does not hold for the table of 0 rows"
+    assert results[0].violation == "`count(*) > 0` does not hold for the table of 0 rows"
 
 
 def test_a_failed_check_names_itself_and_keeps_the_data(table: DataFrame, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_the_examples_of_the_page_hold(spark: SparkSession) -> None:
     table = spark.sql(f"SELECT * FROM VALUES {values} AS t({head})")
     examples = [document.parse(code(cell), "x.yaml")[0].data for cell, _ in CHECKS.table("Every check")]
     results = run_checks(table, table, len(lines), [Check.model_validate(one) for one in examples])
-    assert [result.said for result in results if not result.passed] == []
+    assert [result.violation for result in results if not result.passed] == []
 
 
 def test_what_is_wrong_with_added_rows_is_told_of_those(spark: SparkSession) -> None:
@@ -216,7 +216,7 @@ def test_what_is_wrong_with_added_rows_is_told_of_those(spark: SparkSession) -> 
     texts = [{"sql": "k < 3"}, {"range": {"column": "k", "max": 3}}, {"maxRows": 4}, {"sql": "count(*) < 5"}]
     checks = [Check.model_validate(one) for one in texts]
     results = run_checks(whole.where("k > 2"), whole, 5, checks, wrote=2)
-    assert [result.said for result in results] == [
+    assert [result.violation for result in results] == [
         "`k < 3` does not hold for 2 of 2 rows",
         "column 'k' has 1 of 2 values out of range: it goes from 3 to 4; allowed is to 3",
         "the table has 5 rows; allowed are 4 or fewer",

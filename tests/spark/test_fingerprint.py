@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from freshline.definitions.schema.workflow import Produces
 from freshline.model.run import PinnedInput, StagedOutput
-from freshline.spark.fingerprint import MOST_TOLD, aggregates, fingerprint
+from freshline.spark.fingerprint import MAX_TALLIED_ROWS, aggregates, fingerprint
 from freshline.spark.staging import Staging, write
 from freshline.storage import layout
 from freshline.storage.base import Storage
@@ -250,13 +250,13 @@ def test_columns_of_large_tables_are_not_told_apart(spark: SparkSession, tmp_pat
     table = spark.range(5).toDF("a")
     small, large = (
         write(table, Staging("out", "step", LocalStorage(tmp_path), str(rows), None, head_of(table, rows)))
-        for rows in (MOST_TOLD, MOST_TOLD + 1)
+        for rows in (MAX_TALLIED_ROWS, MAX_TALLIED_ROWS + 1)
     )
     assert small.data_version == large.data_version
     assert [bool((one.location or {})["fingerprint"]["columns"]) for one in (small, large)] == [True, False]
     added = Produces.model_validate({"assetId": "out", "table": {"mode": "append"}})
     head = PinnedInput("out", 1, "v", large.location, schema=large.schema, parts=[(1, "large")], rows=5)
-    more = write(table, Staging("out", "step", LocalStorage(tmp_path), "more", added, head, anew=False))
+    more = write(table, Staging("out", "step", LocalStorage(tmp_path), "more", added, head, replace=False))
     assert (more.rows, (more.location or {})["fingerprint"]["columns"]) == (10, {})
 
 

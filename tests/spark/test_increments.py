@@ -14,9 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline import failpoints
-from freshline.spark.engine import Engine
 from freshline.worker.execution import Execution
-from tests.spark.spark_harness import Mill, flow, job
+from tests.spark.spark_harness import Mill, flow, job, local_engine
 from tests.store_harness import ON_UPDATE, laboratory
 
 pytestmark = pytest.mark.spark
@@ -29,7 +28,7 @@ TWICE = "SELECT n, n * 2 AS twice FROM numbers"
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
-        yield Mill(lab, Engine(spark, remote=None, local=True))
+        yield Mill(lab, local_engine(spark))
 
 
 def step(

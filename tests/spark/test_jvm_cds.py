@@ -14,7 +14,7 @@ import pytest
 from freshline.errors import EngineError
 from freshline.spark import jvm_cds
 from freshline.spark.java import check_java
-from freshline.spark.jvm_cds import archive_options, archive_path, make_archive
+from freshline.spark.jvm_cds import archive_options, archive_path, build_archive
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_archive_is_used_where_it_is_and_never_hurts(tmp_path: Path) -> None
 def test_of_several_makers_one_makes_it(cache: Path, trainings: Trainings) -> None:
     """The others wait, and find it made; nothing but the archive and the file of the lock is left."""
     with ThreadPoolExecutor(4) as pool:
-        makers = [pool.submit(make_archive) for _ in range(4)]
+        makers = [pool.submit(build_archive) for _ in range(4)]
         trainings.free.set()
         (path,) = {maker.result(30) for maker in makers}
     assert trainings.count == 1
@@ -80,7 +80,7 @@ def test_what_a_killed_maker_left_is_removed(cache: Path, trainings: Trainings) 
         directory.mkdir(parents=True)
         (directory / "new.jsa").write_bytes(b"half")
     trainings.free.set()
-    assert make_archive() == path
+    assert build_archive() == path
     assert (left.exists(), other.exists()) == (False, True)
 
 
@@ -88,7 +88,7 @@ def test_a_cache_that_takes_nothing_is_told(tmp_path: Path, monkeypatch: pytest.
     """One sentence from the command, no traceback; the same for a training that leaves nothing."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    command = [sys.executable, "-m", "freshline.spark.jvm_cds", "background"]
+    command = [sys.executable, "-m", "freshline.spark.jvm_cds"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -96,5 +96,5 @@ def test_a_cache_that_takes_nothing_is_told(tmp_path: Path, monkeypatch: pytest.
     assert line.endswith("Not a directory: '" + str(tmp_path / "file" / "freshline") + "'; Spark works without it")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jvm_cds, "_run_training", lambda *_: None)
-    with pytest.raises(EngineError, match=r"no archive was made in .*; Spark works without it"):
-        make_archive()
+    with pytest.raises(EngineError, match=r"no archive was built in .*; Spark works without it"):
+        build_archive()

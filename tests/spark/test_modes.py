@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline.errors import CheckError, ConflictError, JobError, NotFoundError
-from freshline.spark.engine import Engine
-from tests.spark.spark_harness import Mill, flow, job
+from tests.spark.spark_harness import Mill, flow, job, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
@@ -23,7 +22,7 @@ APPEND: dict[str, Any] = {"table": {"mode": "append"}}
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
-        yield Mill(lab, Engine(spark, remote=None, local=True))
+        yield Mill(lab, local_engine(spark))
 
 
 def feed(mill: Mill, *numbers: int, then: bool = True) -> list[str]:

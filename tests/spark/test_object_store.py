@@ -22,13 +22,12 @@ from freshline.errors import EngineError, FreshlineError, JobError, UsageError, 
 from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.services.vacuum import Vacuum
 from freshline.spark.code_distribution import check_arrived
-from freshline.spark.engine import Engine
 from freshline.storage.base import StorageError
 from freshline.store.doctor.warehouse import Warehouse
 from freshline.store.read.reader import Reader
 from freshline.store.tables import versions as versioning
 from tests.object_store_server import SECRET, Answer, ObjectStore, overlay
-from tests.spark.spark_harness import Mill, flow, job
+from tests.spark.spark_harness import Mill, flow, job, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
@@ -41,7 +40,7 @@ def mill(database_url: str, objects: ObjectStore, spark: SparkSession) -> Iterat
     for name, value in overlay(objects).items():
         hadoop.set(name, value)
     with laboratory(database_url, warehouse=objects.address) as lab:
-        yield Mill(lab, Engine(spark, remote=None, local=True))
+        yield Mill(lab, local_engine(spark))
 
 
 def logged(mill: Mill) -> None:

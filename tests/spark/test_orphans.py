@@ -33,6 +33,6 @@ def test_a_session_that_is_gone_does_not_keep_others_from_being_ended(monkeypatc
         return Session(str(name), ended)
 
     monkeypatch.setattr(Remote, "open", opened)
-    monkeypatch.setattr(connect, "be_patient", lambda *_: None)
+    monkeypatch.setattr(connect, "limit_retries", lambda *_: None)
     Remote.of("sc://host").end(["one", "closed", "two"])
     assert ended == ["one", "two"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from freshline.spark import progress
-from freshline.spark.progress import SUMS, UNKNOWN, HandlerMeter, StageMeter, StageStore, metered, stage_store
+from freshline.spark.progress import SUMS, UNKNOWN, HandlerMeter, Stage, StageMeter, StageStore, metered, stage_store
 from tests.waiting import wait_until
 
 
@@ -24,20 +24,35 @@ def meter_of(spark: SparkSession) -> StageMeter:
 
 
 def _is_over(seen: dict[str, int]) -> bool:
-    """Between two stages nothing runs either, but not everything is done."""
-    return seen["stages"] == 0 and seen["done"] == seen["total"]
+    """Return whether the last stage, with a task more than the six of the first one, is over."""
+    return seen["stages"] == 0 and seen["done"] == seen["total"] > 6
+
+
+class Recorder:
+    """A reporter that keeps the counters."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, int]] = []
+
+    def log(self, text: str) -> None:
+        """Fail: a meter logs nothing."""
+        raise AssertionError(text)
+
+    def spark_progress(self, values: Mapping[str, int]) -> None:
+        """Keep the counters."""
+        self.seen.append(dict(values))
 
 
 class Interrupted:
-    """A status store whose first answer comes late: somebody else asks and hears his answer before, unless he waits."""
+    """A status store whose first answer comes late: another thread reads in between, unless a lock makes it wait."""
 
     def __init__(self, store: StageStore, other: Callable[[], object]) -> None:
         self.store = store
         self.settle = store.settle
         self.other: threading.Thread | None = threading.Thread(target=other, daemon=True)
 
-    def since(self, first: int) -> list[dict[str, Any]]:
-        """The answer, of the moment when it was asked for."""
+    def since(self, first: int) -> list[Stage]:
+        """Return the stages of the moment of the call."""
         found = self.store.since(first)
         other, self.other = self.other, None
         if other is not None:
@@ -82,20 +97,20 @@ class TestStages:
         looked, once = meter_of(spark), meter_of(spark)
         for _ in range(3):
             spark.range(0, 50, numPartitions=5).repartition(2).selectExpr("sum(id)").collect()
-            assert set(progress.ALWAYS) <= looked.look().keys()
+            assert set(progress.ALWAYS) <= looked.read().keys()
         assert looked.metrics() == once.metrics()
 
     def test_two_that_look_at_once_change_no_sum(self, spark: SparkSession) -> None:
         """The thread that tells the progress looks in the middle of the step's own look."""
         looked, once = meter_of(spark), meter_of(spark)
         spark.range(0, 50, numPartitions=5).repartition(2).selectExpr("sum(id)").collect()
-        looked._store = cast("StageStore", Interrupted(looked._store, looked.look))
+        looked._store = cast("StageStore", Interrupted(looked._store, looked.read))
         assert looked.metrics() == once.metrics()
 
     def test_nothing_done_is_zero_and_nothing_to_tell(self, spark: SparkSession) -> None:
         """Here Spark is known to have done nothing."""
         meter = meter_of(spark)
-        assert meter.look() == {}
+        assert meter.read() == {}
         assert set(meter.metrics().values()) == {0}
 
     def test_a_failed_job_has_numbers_too(self, spark: SparkSession) -> None:
@@ -112,15 +127,15 @@ class TestStages:
         meter._store = StageStore.__new__(StageStore)
         assert meter.metrics() == UNKNOWN
 
-    def test_progress_is_told_while_it_changes(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Tasks done of tasks known, growing; the same is not told twice."""
+    def test_progress_is_reported_while_it_changes(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Tasks done of tasks known, growing; equal values are not reported twice."""
         monkeypatch.setattr(progress, "PROGRESS_SECONDS", 0.01)
-        told: list[dict[str, Any]] = []
-        with metered(spark, told.append, classic=True):
+        reporter = Recorder()
+        with metered(spark, reporter, classic=True):
             spark.range(0, 20_000_000, numPartitions=6).selectExpr("sum(hash(id))").collect()
-            wait_until(lambda: told and _is_over(told[-1]["progress"]["spark"]), what="the last word")
-        seen = [one["progress"]["spark"] for one in told]
-        assert seen[-1]["done"] == seen[-1]["total"] >= 6
+            wait_until(lambda: reporter.seen and _is_over(reporter.seen[-1]), what="the last stage")
+        seen = reporter.seen
+        assert seen[-1]["done"] == seen[-1]["total"] > 6
         assert [one["done"] for one in seen] == sorted(one["done"] for one in seen)
         assert all(one != other for one, other in pairwise(seen))
 
@@ -142,11 +157,11 @@ class TestHandler:
         """Each with its latest message; the end is said more than once and counted once."""
         meter = HandlerMeter()
         meter(stages=[StageInfo(0, 4, 1, 10, done=False)], inflight_tasks=1, operation_id="a", done=False)
-        assert meter.look() == {"done": 1, "total": 4, "stages": 1, "bytesIn": 10}
+        assert meter.read() == {"done": 1, "total": 4, "stages": 1, "bytesIn": 10}
         for _ in range(2):
             meter(stages=[StageInfo(0, 4, 4, 40, done=True)], inflight_tasks=0, operation_id="a", done=True)
         meter(stages=[StageInfo(1, 2, 2, 5, done=True)], inflight_tasks=0, operation_id="b", done=True)
-        assert meter.look() == {"done": 6, "total": 6, "stages": 0, "bytesIn": 45}
+        assert meter.read() == {"done": 6, "total": 6, "stages": 0, "bytesIn": 45}
         assert meter.metrics() == {**UNKNOWN, "stages": 2, "tasks": 6, "bytesIn": 45}
 
     def test_what_was_never_said_is_unknown(self) -> None:
@@ -154,5 +169,5 @@ class TestHandler:
         meter = HandlerMeter()
         meter(stages=[], inflight_tasks=0, operation_id="a", done=True)
         meter(stages=None, inflight_tasks=0, operation_id=None, done=True)
-        assert meter.look() == {}
+        assert meter.read() == {}
         assert meter.metrics() == UNKNOWN == dict.fromkeys(["stages", "tasks", *SUMS])

@@ -20,9 +20,8 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 
 from freshline.definitions.schema.workflow import Table
 from freshline.services.delta_log_writer import DeltaLogWriter
-from freshline.spark.engine import Engine
-from freshline.spark.parquet import writing
-from tests.spark.spark_harness import Mill, flow, job
+from freshline.spark.parquet import write_options
+from tests.spark.spark_harness import Mill, flow, job, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
@@ -57,7 +56,7 @@ WIDE = "SELECT CAST(hash(id) AS DECIMAL(19, 9)) AS wide FROM range(0, 120000, 1,
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, and the session of all tests."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
-        yield Mill(lab, Engine(spark, remote=None, local=True))
+        yield Mill(lab, local_engine(spark))
 
 
 def plain(value: Any) -> Any:
@@ -176,7 +175,7 @@ WIDEST, LONG = DecimalType(19, 9), DecimalType(18, 9)
 )
 def test_the_version_of_files_is_chosen_by_the_types(kind: DataType, asked: int | None, version: int) -> None:
     """Wide decimals anywhere, unless the definition says which (ADR 0013)."""
-    options = writing(Table(parquet=asked), StructType([StructField("c", kind)]))
+    options = write_options(Table(parquet=asked), StructType([StructField("c", kind)]))
     assert options["parquet.writer.version"] == f"PARQUET_{version}_0"
 
 

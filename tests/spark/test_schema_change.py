@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline.errors import CheckError
-from freshline.spark.engine import Engine
-from tests.spark.spark_harness import Mill, flow
+from tests.spark.spark_harness import Mill, flow, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
@@ -30,7 +29,7 @@ OTHERS = {
 def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
     """A store of its own, in which the first version of a strict table was published."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
-        mill = Mill(lab, Engine(spark, remote=None, local=True))
+        mill = Mill(lab, local_engine(spark))
         declare(mill, FIRST)
         mill.run("out")
         yield mill

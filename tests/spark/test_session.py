@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline.definitions.schema.spark import OWN, STATIC_SQL, is_runtime
-from freshline.spark.session import EVERYWHERE, NEW_MB_PER_GB
+from freshline.spark.session import NEW_MB_PER_GB, SESSION_CONF
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ def test_static_settings_are_those_that_spark_refuses(spark: SparkSession) -> No
 def test_what_every_step_sets_is_not_the_users(spark: SparkSession) -> None:
     """A setting that Freshline gives every session cannot be given by a workflow, and a session takes it."""
     session = spark.newSession()
-    for name, value in EVERYWHERE.items():
+    for name, value in SESSION_CONF.items():
         assert name in OWN
         assert is_runtime(name)
         session.conf.set(name, value)

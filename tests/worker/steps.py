@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from freshline.errors import NotFoundError
-from freshline.model.run import PinnedInput
+from freshline.model.run import OutputTarget, PinnedInput
 from freshline.storage.layout import staging_directory
 from freshline.worker.process import RunnerProcess
-from freshline.worker.protocol import StepRequest, StepResult
+from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
 
 _tries = itertools.count(1)
 
@@ -29,7 +29,7 @@ class Bench:
     project: Path
     runner: RunnerProcess
     log: list[tuple[str, str]] = field(default_factory=list)
-    progress: list[dict[str, Any]] = field(default_factory=list)
+    progress: list[ProgressValues] = field(default_factory=list)
 
     @property
     def warehouse(self) -> Path:
@@ -48,7 +48,7 @@ class Bench:
         consumes = given.pop("consumes", [{"assetId": asset} for asset in inputs])
         try_ = next(_tries)
         outputs = {
-            asset: {"staging": staging_directory(asset, "run", 1, try_)}
+            asset: OutputTarget(staging_directory(asset, "run", 1, try_))
             for asset in (produced["assetId"] for produced in produces)
         }
         return StepRequest(
@@ -80,7 +80,7 @@ class Bench:
             self.request(job, **given),
             on_log=lambda stream, text: self.log.append((stream, text)),
             on_progress=self.progress.append,
-            on_ask=ask,
+            on_query=ask,
             stop=stop,
         )
 

@@ -13,8 +13,8 @@ from freshline.errors import EngineLostError, FreshlineError
 from freshline.model.run import FinishedStep, StagedOutput
 from freshline.settings import Settings
 from freshline.worker.execution import Execution
-from freshline.worker.protocol import JobFailedError, RunnerDied, StepStopped, StepTimeout
-from freshline.worker.slot import Slot
+from freshline.worker.runner_pool import RunnerPool
+from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped, StepTimeout
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ def test_a_session_that_may_still_compute_is_remembered(
 ) -> None:
     """The next step ends it. A runner that told of an error has ended its session itself (docs/semantics.md#R12.1)."""
     execution = object.__new__(Execution)
-    execution.slot = Slot(Settings(project=tmp_path))
-    with pytest.raises(type(error)), execution._owning("session-1"):
+    execution.runners = RunnerPool(Settings(project=tmp_path))
+    with pytest.raises(type(error)), execution._tracking("session-1"):
         raise error
-    assert list(execution.slot.orphans) == (["session-1"] if remembered else [])
+    assert list(execution.runners.orphans) == (["session-1"] if remembered else [])
 
 
 def graph(**before: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The heart tells of a lost lease exactly when one is lost."""
+"""A lost lease is reported exactly when one is lost."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from freshline.worker.lease import Heart
+from freshline.worker.lease import LeaseKeeper
 from tests.store_harness import Lab
 
 
 @pytest.mark.parametrize("over", [True, False])
 def test_a_run_that_has_ended_here_was_not_lost(lab: Lab, *, over: bool) -> None:
     """After its end a run has no lease to renew, which is news only to a worker that did not end it itself."""
-    run, heart = lab.start(), Heart(lab.store)
-    lease = heart.hold(run, time.monotonic())
-    heart.run_once()
+    run, leases = lab.start(), LeaseKeeper(lab.store)
+    lease = leases.hold(run, time.monotonic())
+    leases.run_once()
     assert not lease.lost
     lab.finish(run)
     lease.over = over
     with capture_logs() as logs:
-        heart.run_once()
+        leases.run_once()
     assert lease.lost is not over
     assert [entry["event"] for entry in logs if entry["event"] == "lease_lost"] == ([] if over else ["lease_lost"])

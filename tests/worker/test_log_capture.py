@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freshline.worker.log_capture import MAX_LINE, MAX_SAID, Log, Secrets, Splitter
+from freshline.worker.log_capture import MAX_LINE, MAX_LOGGED, LineSplitter, Secrets, StepLog
 
 SECRET = "correct horse battery staple"  # noqa: S105 - nobody's
 KEY = "-----BEGIN KEY-----\r\nMIIEvQIBADANBg\r\n  kqhkiG9w0BAQ\r\nEF=\r\n-----END KEY-----\r\n"
@@ -12,8 +12,8 @@ KEY = "-----BEGIN KEY-----\r\nMIIEvQIBADANBg\r\n  kqhkiG9w0BAQ\r\nEF=\r\n-----EN
 
 def printed(text: str, *secrets: str, at_once: int = 1_000_000) -> list[str]:
     """What is shown of `text`, which comes in pieces of so many bytes."""
-    known, splitter, shown = Secrets(secrets), Splitter(), list[str]()
-    log = Log(lambda _, line: shown.append(line), known)
+    known, splitter, shown = Secrets(secrets), LineSplitter(), list[str]()
+    log = StepLog(lambda _, line: shown.append(line), known)
     data = text.encode()
     pieces = [data[n : n + at_once] for n in range(0, len(data), at_once)]
     for line in [*(line for piece in pieces for line in splitter.feed(piece, known)), *splitter.flush(known)]:
@@ -48,8 +48,8 @@ def test_a_line_without_an_end_is_shown_in_pieces() -> None:
 def test_a_text_that_was_cut_does_not_end_with_a_secret() -> None:
     """A logger takes 64 K of a line; if what is hidden makes it short, its end is shown."""
     shown: list[str] = []
-    log = Log(lambda _, line: shown.append(line), Secrets([SECRET]))
-    log.write("log", (SECRET * MAX_SAID)[:MAX_SAID])
+    log = StepLog(lambda _, line: shown.append(line), Secrets([SECRET]))
+    log.write("log", (SECRET * MAX_LOGGED)[:MAX_LOGGED])
     assert set(shown[0]) == {"*"}
     assert Secrets([SECRET]).hide_cut("it is correct horse") == "it is ***"
     assert Secrets([SECRET]).hide_cut("it is cor") == "it is cor"

@@ -14,15 +14,15 @@ import pytest
 
 from freshline.errors import EngineError
 from freshline.settings import Settings
-from freshline.worker import scratch
+from freshline.worker import runner_environment
 from freshline.worker.process import RunnerProcess
-from freshline.worker.protocol import RunnerDied, StepStopped
+from freshline.worker.step_errors import RunnerDied, StepStopped
 from tests.waiting import wait_until
 from tests.worker.steps import Bench, python, spark_python
 
 SUPERVISOR = """
 import pathlib, sys, time
-from freshline.runs.process import RunnerProcess
+from freshline.worker.process import RunnerProcess
 from freshline.settings import Settings
 project = pathlib.Path(sys.argv[1])
 runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code_hash=None)
@@ -30,7 +30,7 @@ runner.start()
 while not runner.ready:
     time.sleep(0.02)
 print(runner.pid, flush=True)
-from tests.runs.steps import Bench, python
+from tests.worker.steps import Bench, python
 Bench(project, runner).run(python("hold_the_lock"))
 """
 
@@ -152,8 +152,8 @@ def test_scratch_directories_go_away_with_their_runner(project: Path, monkeypatc
     base = project / "tmp"
     base.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(base))
-    monkeypatch.setattr(scratch, "YOUNG", -1)
-    abandoned = base / f"{scratch.PREFIX}abandoned"
+    monkeypatch.setattr(runner_environment, "SCRATCH_MIN_AGE_S", -1)
+    abandoned = base / f"{runner_environment.SCRATCH_PREFIX}abandoned"
     abandoned.mkdir()
     runner, other = make(project), make(project)
     runner.start()

@@ -20,8 +20,8 @@ from freshline.spark.progress import SUMS
 from freshline.storage.layout import verify_staged
 from freshline.storage.local import LocalStorage
 from freshline.worker.process import RunnerProcess
-from freshline.worker.protocol import OUT_OF_MEMORY, JobFailedError, RunnerDied, StepStopped
 from freshline.worker.runner import SPARK_IS_GONE
+from freshline.worker.step_errors import OUT_OF_MEMORY, JobFailedError, RunnerDied, StepStopped
 from tests.waiting import wait_until
 from tests.worker.steps import Bench, source, spark_python, sql
 

@@ -7,17 +7,32 @@ import time
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from freshline import failpoints
-from freshline.errors import CheckError, FreshlineError, JobError, WarehouseError
+from freshline.errors import (
+    CheckError,
+    EngineError,
+    EngineLostError,
+    FencedError,
+    FreshlineError,
+    JobError,
+    WarehouseError,
+)
 from freshline.failpoints import Subject
 from freshline.model.run import StagedOutput
 from freshline.storage import layout
+from freshline.storage.base import StorageError
 from freshline.storage.layout import staging_directory
 from freshline.worker.execution import Execution
 from freshline.worker.lease import Lease
+from freshline.worker.outcome import Canceled, Failed, HandedBack, Lost, Outcome, outcome_of
+from freshline.worker.step_errors import StepStopped
 from freshline.worker.worker import Worker
 from tests.store_harness import Lab, workflow
+
+ENGINE, ENGINE_LOST = EngineError("no Java"), EngineLostError("the server is gone")
+STORE, BOOM = StorageError("no answer"), JobError("boom")
 
 
 @pytest.fixture
@@ -33,13 +48,19 @@ def begun(lab: Lab, worker: Worker) -> tuple[Lease, Path]:
     run = lab.start()
     staged = Path(worker.storage.at(staging_directory("b", run.id, run.attempt, 1)))
     staged.mkdir(parents=True)
-    return worker.heart.hold(run, time.monotonic()), staged
+    return worker.leases.hold(run, time.monotonic()), staged
+
+
+def execute(worker: Worker, lease: Lease) -> None:
+    """Execute a run and write how it ended."""
+    slot = worker.slots[0]
+    slot.end(lease, slot.execute(lease, "hash"))
 
 
 def test_a_failed_run_leaves_no_files(lab: Lab, worker: Worker) -> None:
     """What it staged is removed when its end is stored."""
     lease, staged = begun(lab, worker)
-    worker.slots[0]._failed(lease, JobError("boom"))
+    worker.slots[0].end(lease, Failed(JobError("boom")))
     assert lab.runs("b")[-1]["status"] == "failed"
     assert not staged.exists()
 
@@ -56,7 +77,7 @@ def test_data_that_failed_a_check_stays_to_be_looked_at(lab: Lab, worker: Worker
         {"check": "minRows", "severity": "error", "passed": True, "observed": 3},
         {"check": "unique(k)", "severity": "error", "passed": False, "observed": {"count": 1}},
     ]
-    worker.slots[0]._failed(lease, CheckError("asset 'b': no", checks=checks, staged=name), "work")
+    worker.slots[0].end(lease, Failed(CheckError("asset 'b': no", checks=checks, staged=name), "work"))
     error = lab.runs("b")[-1]["error"]
     assert (error["code"], error["step"], error["checks"]) == ("check", "work", checks[::-1])
     assert lab.events("workflow.run.failed")[-1]["data"]["error"] == error
@@ -67,7 +88,7 @@ def test_data_that_failed_a_check_stays_to_be_looked_at(lab: Lab, worker: Worker
 def test_a_check_that_failed_before_the_write_leaves_no_files(lab: Lab, worker: Worker) -> None:
     """A strict schema is refused before anything is written: there is nothing to look at."""
     lease, staged = begun(lab, worker)
-    worker.slots[0]._failed(lease, CheckError("its columns changed"))
+    worker.slots[0].end(lease, Failed(CheckError("its columns changed")))
     assert not staged.exists()
 
 
@@ -79,9 +100,9 @@ def test_a_worker_that_lost_the_run_removes_nothing(lab: Lab, worker: Worker, re
     lab.store.runs.rescue(10)
     _, theirs = begun(lab, worker)
     if reason == "failed":
-        worker.slots[0]._failed(lease, JobError("boom"))
+        worker.slots[0].end(lease, Failed(JobError("boom")))
     else:
-        worker.slots[0]._stopped(lease, "canceled")
+        worker.slots[0].end(lease, Canceled())
     assert lab.runs("b")[-1]["status"] == "running"
     assert theirs.exists()
     assert mine.exists(), "the attempt that goes on may use what an earlier one finished"
@@ -97,7 +118,7 @@ def ended_with(lab: Lab, worker: Worker, error: FreshlineError, monkeypatch: pyt
         raise error
 
     monkeypatch.setattr(Execution, "execute", fail)
-    worker.slots[0]._execute(lease, "hash")
+    execute(worker, lease)
     return str(lab.runs("b")[-1]["status"])
 
 
@@ -115,7 +136,7 @@ def test_a_warehouse_that_goes_away_under_a_run_is_no_failure(
     lab.settle()
     assert ended_with(lab, worker, error, monkeypatch) == "queued"
     assert lab.state("b")["failures"] == 0
-    assert "is gone" in (worker.engine_trouble or "")
+    assert "is gone" in (worker.engine_error or "")
     assert not worker.may_use_spark()
     assert not Path(worker.storage.at("freshline-warehouse.json")).exists()
 
@@ -130,9 +151,51 @@ def test_what_was_written_into_the_place_of_a_lost_warehouse_is_not_published(
     name = str(staged.relative_to(worker.settings.warehouse_at))
     output = StagedOutput("b", "work", "v1", location=layout.seal(worker.storage, name))
     monkeypatch.setattr(Execution, "_step", lambda *_: (output,))
-    worker.slots[0]._execute(lease, "hash")
+    execute(worker, lease)
     assert lab.runs("b")[-1]["status"] == "queued"
     assert lab.one("SELECT count(*) FROM heads WHERE asset_id = 'b'") == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (FencedError("taken over"), Lost()),
+        (StepStopped("canceled"), Canceled()),
+        (StepStopped("shutdown"), HandedBack()),
+        (StepStopped("lease-lost"), Lost()),
+        (ENGINE, HandedBack(engine_error=ENGINE)),
+        (ENGINE_LOST, HandedBack(crashed=True, engine_error=ENGINE_LOST)),
+        (STORE, HandedBack(crashed=True, engine_error=STORE)),
+        (BOOM, Failed(BOOM, "work")),
+    ],
+    ids=["fenced", "canceled", "shutdown", "lease lost", "engine", "engine lost", "store", "job"],
+)
+def test_every_error_has_one_outcome(lab: Lab, error: FreshlineError, outcome: Outcome) -> None:
+    """A run fails, is canceled, is queued again, or is left to the attempt that owns it."""
+    assert outcome_of(error, lab.start(), "work", lambda: None) == outcome
+
+
+def test_a_defect_of_freshline_fails_the_run(lab: Lab) -> None:
+    """The error names the exception, and its traceback is logged."""
+    run = lab.start()
+    with capture_logs() as logs:
+        outcome = outcome_of(KeyError("x"), run, "work", lambda: None)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.message == "Freshline itself failed: KeyError: 'x'"
+    assert [(one["event"], one["log_level"]) for one in logs] == [("run_broke", "error")]
+
+
+def test_a_missing_class_archive_is_reported_once(worker: Worker) -> None:
+    """Every slot notices it again and again; one line names the command that builds it."""
+    with capture_logs() as logs:
+        worker.report_class_archive(missing=False)
+        for _ in range(3):
+            worker.report_class_archive(missing=True)
+    (line,) = logs
+    assert (line["event"], line["build_it_with"]) == (
+        "spark_class_archive_missing",
+        "python -m freshline.spark.jvm_cds",
+    )
 
 
 def test_a_warehouse_that_goes_away_again_and_again_ends_the_run(
@@ -174,7 +237,7 @@ def test_the_end_of_a_run_outlasts_a_lost_connection(lab: Lab, worker: Worker, s
             failpoints.drop(subject)
 
     with failpoints.armed_with(f"fail_run:{side}", drop_once):
-        worker.slots[0]._failed(lease, JobError("boom"))
+        worker.slots[0].end(lease, Failed(JobError("boom")))
     assert lost == [side]
     assert lab.state("b")["failures"] == 1
     assert len(lab.events("workflow.run.failed")) == 1

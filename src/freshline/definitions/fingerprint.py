@@ -50,6 +50,23 @@ def code_signature(root: Path) -> frozenset[tuple[str, int, int]]:
     return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 
+class CodeVersion:
+    """The code hash of a project, computed again only when names, times or sizes of its files have changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._signature: object = None
+        self._hash = ""
+
+    def current(self) -> str:
+        """Return the hash of the code as it is now."""
+        signature = code_signature(self._root)
+        if signature != self._signature:
+            self._hash = code_hash(self._root)
+            self._signature = signature
+        return self._hash
+
+
 def definition_fingerprint(workflow: Workflow) -> str:
     """Changes with everything that is declared."""
     return _digest(workflow_json(workflow))

@@ -6,6 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from freshline.model.json import Json
+
+Location = Mapping[str, Any]
+"""Where data is: `format`, and `paths` of a table (with `files`, `fingerprint`, `parquet`, `partitionBy`) or `path`."""
+
 
 @dataclass(frozen=True, slots=True)
 class PinnedInput:
@@ -19,7 +24,7 @@ class PinnedInput:
     asset_id: str
     sequence: int
     data_version: str
-    location: Mapping[str, Any] | None
+    location: Location | None
     payload: Any = None
     table_version: int | None = None
     schema: Any = None
@@ -28,6 +33,23 @@ class PinnedInput:
     since: int | None = None
     rows: int | None = None
     bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTarget:
+    """Where a step stages one produced asset: `staging` is a directory relative to the warehouse.
+
+    `head`: the current snapshot. `replace`: the output replaces it, whatever the mode of the table.
+    """
+
+    staging: str
+    head: PinnedInput | None = None
+    replace: bool = True
+
+    @classmethod
+    def from_json(cls, data: Json) -> OutputTarget:
+        """Return the target that was sent as JSON."""
+        return cls(data["staging"], PinnedInput(**data["head"]) if data["head"] else None, data["replace"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +74,7 @@ class StagedOutput:
     asset_id: str
     step_id: str
     data_version: str | None
-    location: Mapping[str, Any] | None = None
+    location: Location | None = None
     schema: Any = None
     rows: int | None = None
     bytes: int | None = None

@@ -1,6 +1,6 @@
-"""Data checks on what was written, before anything is published.
+"""Data checks on the written rows, before anything is published.
 
-One pass counts all that an aggregate can answer, one more all that must be unique; each query is one of its own.
+One pass evaluates all aggregates, another one all `unique` checks; each query is a pass of its own.
 """
 
 from __future__ import annotations
@@ -12,59 +12,62 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual alias
 
 from freshline.definitions.schema.checks import VIEW, Check
 from freshline.errors import CheckError
+from freshline.model.json import Json
 from freshline.spark.failures import explain
 from freshline.spark.fingerprint import quoted
 
-COUNT, SET = "__freshline_count", "__freshline_set"  # the table may have any other column
+COUNT, SET = "__freshline_count", "__freshline_set"  # reserved: a table may use any other column
 SHOWN = 200  # characters of a value in a message
-OF_TABLE = frozenset({"age", "holds"})  # counters that speak of the whole table, not of single rows
-LONGEST = 1_000  # characters of a message
-MOST_FIELDS = 10  # of a row that a query found
+OF_TABLE = frozenset({"age", "holds"})  # counters over the whole table, not over the written rows
+MAX_MESSAGE = 1_000  # characters
+MAX_FIELDS = 10  # of a row that a query found
+
+Counters = Mapping[str, Any]  # values of the aggregates of one check, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One check's outcome. `observed`: the value that decided; `said`: the violation in words."""
+    """The outcome of one check. `observed`: the value that decided; `violation`: a sentence about it."""
 
     check: Check
     passed: bool
     observed: Any
-    said: str
+    violation: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Stored with the snapshot, or with the run that failed."""
-        told = {
+    def as_json(self) -> Json:
+        """Return the record that is stored with the snapshot, or with the run that failed."""
+        record = {
             "check": self.check.label,
             "severity": self.check.severity,
             "passed": self.passed,
             "observed": _bounded(self.observed),
         }
-        return told if self.passed else {**told, "message": _storable(self.said, LONGEST)}
+        return record if self.passed else {**record, "message": _storable(self.violation, MAX_MESSAGE)}
 
 
 def run_checks(
     written: DataFrame, whole: DataFrame, rows: int, checks: Sequence[Check], *, wrote: int | None = None
 ) -> list[Result]:
-    """The outcome of every check, in the declared order. `rows`: of the whole table, known from the write.
+    """Return the outcome of every check, in the declared order. `rows`: of the whole table, known from the write.
 
-    `wrote`: how many of them were written, if not all.
-    What holds for single rows is checked on those that were written; what speaks of the table, on the whole table.
+    `wrote`: how many of them were written, if not all. Checks of single rows see the written rows; checks of the table
+    see the whole table.
     """
     for check in checks:
         _check_columns(whole, check)
-    with _told("the checks"):
-        counted = _count(written, whole, checks) | _repeated(whole, checks)
+    with _evaluating("the checks"):
+        counted = {**_count(written, whole, checks), **_repeated(whole, checks)}
     new = rows if wrote is None else wrote
     return [_result(whole, rows, new, check, counted.get(i)) for i, check in enumerate(checks)]
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """SQL of a check that fails is the check's mistake, not the query's; another try would not help."""
+def _evaluating(what: str) -> Iterator[None]:
+    """Raise CheckError if Spark cannot evaluate a check: another try of the step would not help."""
     try:
         yield
     except PySparkException as error:
@@ -86,8 +89,8 @@ def _columns(check: Check) -> Iterable[str]:
     return check.not_null or check.unique or ((single.column,) if single else ())
 
 
-def _count(written: DataFrame, whole: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, Any]]:
-    """All that one pass over the rows can count, by the check's index; appended rows and the whole are two passes."""
+def _count(written: DataFrame, whole: DataFrame, checks: Sequence[Check]) -> Mapping[int, Counters]:
+    """Return the aggregates by the check's index: one pass, or two if the written rows are a part of the table."""
     wanted = {(i, name): column for i, check in enumerate(checks) for name, column in _counters(whole, check).items()}
     of_table = {key: column for key, column in wanted.items() if key[1] in OF_TABLE}
     of_rows = {key: column for key, column in wanted.items() if key not in of_table}
@@ -96,11 +99,11 @@ def _count(written: DataFrame, whole: DataFrame, checks: Sequence[Check]) -> dic
     return {**_pass(written, of_rows), **_pass(whole, of_table)}
 
 
-def _pass(table: DataFrame, wanted: Mapping[tuple[int, str], Column]) -> dict[int, dict[str, Any]]:
+def _pass(table: DataFrame, wanted: Mapping[tuple[int, str], Column]) -> Mapping[int, Counters]:
     if not wanted:
         return {}
     row = table.agg(*(column.alias(f"c{n}") for n, column in enumerate(wanted.values()))).collect()[0]
-    counted: dict[int, dict[str, Any]] = {}
+    counted: dict[int, Json] = {}
     for n, (i, name) in enumerate(wanted):
         counted.setdefault(i, {})[name] = row[n]
     return counted
@@ -120,7 +123,7 @@ def _counters(table: DataFrame, check: Check) -> dict[str, Column]:
         newest = F.max(F.col(quoted(check.fresh_rows.column)).cast("timestamp"))
         return {"age": F.unix_millis(F.current_timestamp()) - F.unix_millis(newest)}
     if check.sql and not check.is_query:
-        with _told(f"check {check.label}"):
+        with _evaluating(f"check {check.label}"):
             return _expression(table, check.sql)
     return {}
 
@@ -136,7 +139,7 @@ def _outside(column: Column, check: Check) -> Column:
 
 
 def _expression(table: DataFrame, sql: str) -> dict[str, Column]:
-    """Without an aggregate function it must hold in every row; Spark itself knows which functions aggregate."""
+    """Return the counter of a SQL check. An expression without an aggregate function must hold in every row."""
     violated = F.count_if(~F.coalesce(F.expr(sql), F.lit(True)))  # noqa: FBT003 - a literal of SQL
     try:
         _ = table.agg(violated).schema
@@ -147,7 +150,7 @@ def _expression(table: DataFrame, sql: str) -> dict[str, Column]:
     return {"count": violated}
 
 
-def _result(table: DataFrame, rows: int, wrote: int, check: Check, counted: Mapping[str, Any] | None) -> Result:
+def _result(table: DataFrame, rows: int, wrote: int, check: Check, counted: Counters | None) -> Result:
     match check.kind:
         case "minRows":
             low = check.min_rows or 0
@@ -170,38 +173,38 @@ def _result(table: DataFrame, rows: int, wrote: int, check: Check, counted: Mapp
     return _values(check, seen, wrote)
 
 
-def _sql(check: Check, seen: Mapping[str, Any], rows: int, wrote: int) -> Result:
-    """An aggregate may be false of a table without a single row."""
+def _sql(check: Check, seen: Counters, rows: int, wrote: int) -> Result:
+    """Return the result of a SQL expression. An aggregate may be false for a table without rows."""
     if "holds" in seen:
         holds = bool(seen["holds"])
-        said = f"`{check.sql}` does not hold for the table of {rows} rows"
-        return Result(check, holds, 0 if holds else rows, said)
+        text = f"`{check.sql}` does not hold for the table of {rows} rows"
+        return Result(check, holds, 0 if holds else rows, text)
     wrong = seen["count"]
     return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {wrote} rows")
 
 
-def _not_null(check: Check, seen: Mapping[str, Any]) -> Result:
+def _not_null(check: Check, seen: Counters) -> Result:
     nulls = {name: count for name, count in seen.items() if count}
-    said = ", ".join(f"column {name!r} has {count} nulls" for name, count in nulls.items())
-    return Result(check, not nulls, nulls or 0, said)
+    text = ", ".join(f"column {name!r} has {count} nulls" for name, count in nulls.items())
+    return Result(check, not nulls, nulls or 0, text)
 
 
-def _values(check: Check, seen: Mapping[str, Any], wrote: int) -> Result:
-    """`accepted` and `range`: how many values are wrong, and one of them."""
+def _values(check: Check, seen: Counters, wrote: int) -> Result:
+    """Return the result of `accepted` or `range`: how many values are wrong, and one of them."""
     count = seen["count"]
     if check.accepted:
         allowed = ", ".join(map(repr, check.accepted.values))[:SHOWN]
         example = _plain(seen["example"])
-        said = f"column {check.accepted.column!r} has {count} values such as {example!r}; allowed are {allowed}"
-        return Result(check, not count, {"count": count, "example": example} if count else 0, said)
+        text = f"column {check.accepted.column!r} has {count} values such as {example!r}; allowed are {allowed}"
+        return Result(check, not count, {"count": count, "example": example} if count else 0, text)
     low, high = _plain(seen["min"]), _plain(seen["max"])
     bounds = check.range
     column, least, most = (bounds.column, bounds.min, bounds.max) if bounds else ("", None, None)
-    said = (
+    text = (
         f"column {column!r} has {count} of {wrote} values out of range: it goes from {low!r} to {high!r}; "
         f"allowed is {'' if least is None else f'{least!r} '}to{'' if most is None else f' {most!r}'}"
     )
-    return Result(check, not count, {"count": count, "min": low, "max": high}, said)
+    return Result(check, not count, {"count": count, "min": low, "max": high}, text)
 
 
 def _fresh(check: Check, age: int | None) -> Result:
@@ -212,8 +215,8 @@ def _fresh(check: Check, age: int | None) -> Result:
     return Result(check, passed, age, f"column {column!r}: {newest}; allowed are {allowed} ms")
 
 
-def _repeated(table: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, Any]]:
-    """How many keys of each `unique` occur more than once, and one of them: one pass for all of them."""
+def _repeated(table: DataFrame, checks: Sequence[Check]) -> Mapping[int, Counters]:
+    """Return, for each `unique`, how many keys occur more than once, and one of them; one pass for all."""
     wanted = {i: frozenset(name.lower() for name in check.unique) for i, check in enumerate(checks) if check.unique}
     keys = [name for name in table.columns if any(name.lower() in one for one in wanted.values())]
     if not keys:
@@ -231,52 +234,52 @@ def _repeated(table: DataFrame, checks: Sequence[Check]) -> dict[int, dict[str, 
 
 
 def _set_id(keys: Sequence[str], chosen: Collection[str]) -> int:
-    """Spark's number of a grouping set: a bit for each key that is not in it, the first key's is the highest."""
+    """Return Spark's number of a grouping set: a bit for each key that is not in it; the first key has the highest."""
     return sum(1 << place for place, name in enumerate(reversed(keys)) if name.lower() not in chosen)
 
 
-def _unique(check: Check, seen: Mapping[str, Any]) -> Result:
+def _unique(check: Check, seen: Counters) -> Result:
     count, first = seen["count"], seen.get("example")
     names = ", ".join(map(repr, check.unique or ()))
-    said = f"column {names}: {count} values occur more than once, such as {(first or '')[:SHOWN]}"
-    return Result(check, not count, {"count": count, "example": first} if count else 0, said)
+    text = f"column {names}: {count} values occur more than once, such as {(first or '')[:SHOWN]}"
+    return Result(check, not count, {"count": count, "example": first} if count else 0, text)
 
 
 def _query(table: DataFrame, check: Check) -> Result:
     table.createOrReplaceTempView(VIEW)
     found = _first_row(table, check)
-    said = f"`{(check.sql or '').strip()[:SHOWN]}` must return no row, but returns {str(found)[:SHOWN]}"
-    return Result(check, found is None, found, said)
+    text = f"`{(check.sql or '').strip()[:SHOWN]}` must return no row, but returns {str(found)[:SHOWN]}"
+    return Result(check, found is None, found, text)
 
 
-def _first_row(table: DataFrame, check: Check) -> dict[str, Any] | None:
-    with _told(f"check {check.label}"):
+def _first_row(table: DataFrame, check: Check) -> Json | None:
+    with _evaluating(f"check {check.label}"):
         rows = table.sparkSession.sql(check.sql or "").limit(1).collect()
     return {name: _plain(value) for name, value in rows[0].asDict().items()} if rows else None
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON knows it."""
+    """Return a value that JSON can represent."""
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _bounded(observed: Any) -> Any:
-    """What is stored for ever is short, whatever is in a row."""
+    """Return `observed` with short texts and few fields, as it is stored for long."""
     if isinstance(observed, dict):
-        return {_storable(str(name), SHOWN): _bounded(value) for name, value in list(observed.items())[:MOST_FIELDS]}
+        return {_storable(str(name), SHOWN): _bounded(value) for name, value in list(observed.items())[:MAX_FIELDS]}
     return _storable(observed, SHOWN) if isinstance(observed, str) else observed
 
 
 def _storable(text: str, most: int) -> str:
-    """Without the character that PostgreSQL refuses."""
+    """Return `text` cut, and without NUL, which PostgreSQL rejects."""
     return text[:most].replace("\0", "\ufffd")
 
 
 def failure(asset_id: str, results: Sequence[Result], staged: str) -> CheckError | None:
-    """The error for the checks that failed with severity `error`, if there are any."""
+    """Return the error for the checks that failed with severity `error`, if there are any."""
     failed = [result for result in results if not result.passed and result.check.severity == "error"]
     if not failed:
         return None
-    said = "; ".join(f"check {result.check.label} failed: {result.said}" for result in failed)
-    told = [result.as_json() for result in results]
-    return CheckError(f"asset {asset_id!r}: {said}; nothing was published", checks=told, staged=staged)
+    text = "; ".join(f"check {result.check.label} failed: {result.violation}" for result in failed)
+    records = [result.as_json() for result in results]
+    return CheckError(f"asset {asset_id!r}: {text}; nothing was published", checks=records, staged=staged)

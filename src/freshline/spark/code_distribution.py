@@ -1,35 +1,35 @@
-"""What travels between this machine and Spark's: the project's code there, the files of a table back here."""
+"""Sends the project's code to Spark's machines, and checks that their files arrive on this one."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import duckdb
 
 from freshline.definitions.fingerprint import code_files
 from freshline.errors import WarehouseError
+from freshline.model.run import Location
 from freshline.storage.base import Storage
 
 ARCHIVE = "freshline-project.zip"
 SHARED = (
-    "every machine of Spark and this one must see the same directory under FRESHLINE_WAREHOUSE; look how it is mounted"
+    "every machine of Spark and this one must see the same directory under FRESHLINE_WAREHOUSE; check how it is mounted"
 )
 
 
 def pack(project: Path, scratch: Path) -> Path | None:
-    """The project's Python files as one archive that Python can import from; None if there are none.
+    """Pack the project's Python files into a zip file that Python can import from; return None if there are none.
 
-    Functions of the project travel to Spark by name, so its Python processes must be able to import them.
+    Spark receives functions of the project by name, so its Python processes must be able to import them.
     """
     files = sorted(code_files(project))
     if not files:
         return None
     path = scratch / ARCHIVE
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        # Packages without __init__.py are found only where the archive names their directories.
+        # Packages without __init__.py are found only if the zip file lists their directories.
         folders = {str(folder) for file in files for folder in PurePosixPath(file).parents} - {"."}
         for folder in sorted(folders):
             archive.writestr(f"{folder}/", b"")
@@ -38,8 +38,8 @@ def pack(project: Path, scratch: Path) -> Path | None:
     return path
 
 
-def check_arrived(storage: Storage, location: Mapping[str, Any], rows: int) -> None:
-    """Refuse a table of which this machine does not see all rows: other machines have written it."""
+def check_arrived(storage: Storage, location: Location, rows: int) -> None:
+    """Raise WarehouseError if this machine does not see all rows that other machines wrote."""
     seen = _rows(storage, location["files"]) if location["files"] else 0
     if seen != rows:
         directory = storage.at(location["paths"][-1])
@@ -47,7 +47,7 @@ def check_arrived(storage: Storage, location: Mapping[str, Any], rows: int) -> N
 
 
 def _rows(storage: Storage, files: Iterable[str]) -> int:
-    """The rows of Parquet files, as their footers say."""
+    """Return the number of rows in Parquet files, from their footers."""
     with duckdb.connect() as connection:
         storage.attach(connection)
         query = "SELECT sum(num_rows) FROM parquet_file_metadata($files)"

@@ -1,4 +1,4 @@
-"""Spark's exceptions in one sentence each: the condition and the place in the SQL, not the stack of the JVM."""
+"""Converts Spark's exceptions into one sentence each: the condition and the place in the SQL, without the JVM stack."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ CLIENTS = "put the store's Hadoop client, such as hadoop-aws, on Spark's class p
 
 
 def explain(error: BaseException) -> str | None:
-    """What Spark has to say, shortly; None if it is not an error of Spark."""
+    """Return Spark's message in short; None if it is not an error of Spark."""
     if (thrown := getattr(error, "java_exception", None)) is not None:
         return _cause(str(thrown))
     if isinstance(error, PySparkException):
         return _shorten(str(error))
-    if type(error).__module__.startswith("py4j."):  # the bridge itself, which is nobody's direct dependency
+    if type(error).__module__.startswith("py4j."):  # the bridge itself, which is not a direct dependency
         return f"the connection to Spark broke: {error}"[:MAX_SENTENCE]
     return None
 
 
 def failed(error: Exception, views: Mapping[str, str], query: Query | None = None) -> FreshlineError:
-    """The error to tell for a query or a write that failed. `views`: names that the SQL may use, by asset."""
+    """Return the error for a query or a write that failed. `views`: names that the SQL may use, by asset."""
     if full := full_disk(error):
         return full
     if isinstance(error, AnalysisException) and error.getCondition() == NOT_FOUND:
-        told = _not_found(error, views)
+        shown = _not_found(error, views)
     else:
-        told = JobError(explain(error) or f"{type(error).__name__}: {error}")
-    return told if query is None else _placed(told, error, query)
+        shown = JobError(explain(error) or f"{type(error).__name__}: {error}")
+    return shown if query is None else _placed(shown, error, query)
 
 
 def no_client(error: Exception, address: str) -> EngineError | None:
-    """The error to tell when Spark cannot reach such a store as the warehouse is in: no fault of the workflow."""
+    """Return the error for a Spark without a client for the warehouse's store: not the workflow's failure."""
     scheme, text = address.partition("://")[0], explain(error) or ""
     said = (f'No FileSystem for scheme "{scheme}"', f"{CLASSES.get(scheme)} not found")
     if not any(one in text for one in said):
@@ -54,24 +54,24 @@ def no_client(error: Exception, address: str) -> EngineError | None:
     return EngineError(f"Spark has no client for the warehouse: {text}", hint=CLIENTS)
 
 
-def _placed(told: JobError, error: Exception, query: Query) -> JobError:
-    """With the line of the user's SQL that Spark means, and where it stands if it has a file of its own."""
+def _placed(shown: JobError, error: Exception, query: Query) -> JobError:
+    """Add the line of SQL that Spark refers to, and its place if the query is in a file."""
     line, column = _position(f"{error}\n{getattr(error, 'java_exception', '')}")
     text = query.text.splitlines()
     excerpt = ""
     if 1 <= line <= len(text):
-        shift = max(0, column - SHOWN // 2)  # a query in one long line is shown around the place
+        shift = max(0, column - SHOWN // 2)  # of a long line the part around the position is shown
         lead = f"  {line} | "
         excerpt = f"\n{lead}{text[line - 1][shift : shift + SHOWN]}\n{' ' * (len(lead) + column - shift)}^"
     message = (
-        told.message.split("\n\n== SQL", maxsplit=1)[0].split("\n== SQL", maxsplit=1)[0] if excerpt else told.message
+        shown.message.split("\n\n== SQL", maxsplit=1)[0].split("\n== SQL", maxsplit=1)[0] if excerpt else shown.message
     )
     place = Place(query.file, line or None) if query.file else None
-    return JobError(message + excerpt, place=place, hint=told.hint)
+    return JobError(message + excerpt, place=place, hint=shown.hint)
 
 
 def _position(text: str) -> tuple[int, int]:
-    """Line, from 1, and column, from 0; line 0 if Spark does not say. Spark counts columns in two ways itself."""
+    """Return line, from 1, and column, from 0; line 0 if unknown. Spark counts columns in two ways."""
     found = re.search(r"line (\d+),? pos(ition)? (\d+)", text)
     if found is None:
         return 0, 0
@@ -90,7 +90,7 @@ def _not_found(error: AnalysisException, views: Mapping[str, str]) -> JobError:
 
 
 def _shorten(text: str) -> str:
-    """Without the query plan and the stack trace that Spark appends."""
+    """Return `text` without the query plan and the stack trace that Spark appends."""
     if python := _of_python(text):
         return python
     text = re.split(r";?\n\s*(?:'|\+-|JVM stacktrace|Driver stacktrace|\tat |at org\.)", text, maxsplit=1)[0]
@@ -98,13 +98,13 @@ def _shorten(text: str) -> str:
 
 
 def _cause(text: str) -> str:
-    """The innermost cause of a JVM exception."""
+    """Return the innermost cause of a JVM exception."""
     causes = re.findall(r"Caused by: (.*)", text)
     return _shorten(causes[-1] if causes else text)
 
 
 def _of_python(text: str) -> str | None:
-    """The last line of a traceback that a Python function inside Spark left."""
+    """Return the last line of a traceback of a Python function inside Spark."""
     if "Traceback (most recent call last)" not in text:
         return None
     lines = re.findall(r"^(\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", text, re.MULTILINE)

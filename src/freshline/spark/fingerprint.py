@@ -1,9 +1,9 @@
 """The data version of a table: a fingerprint of its rows, taken in the same pass as the write.
 
 Every row becomes one hash; count and sums of the hashes do not depend on the order of rows, on files or on partitions,
-and they do depend on duplicates. Names, types and order of the columns count too, nullability does not. Two
-fingerprints of parts give that of the whole (R9.5): counts and sums add. The tallies of single columns say whose values
-differ from the version before; they are no part of the data version.
+and they do depend on duplicates. Names, types and order of the columns count too, nullability does not. The
+fingerprint of a whole table is the sum of those of its parts, so that an append need not read the head. The tallies of
+single columns show which columns differ from the version before; they are not part of the data version.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual alias
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -27,20 +26,22 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from freshline.model.json import Json
+
 MASK_BITS = 62
 # Two pieces of a row's hash: their sums stay below 2**63 for 2**35 rows. Each aggregate costs a large write 3 percent,
-# decimals cost several times that, and xors are blind to rows that come in pairs.
+# decimals cost several times that, and a xor does not notice rows that come in pairs.
 BITS = 28
 PIECES = (0, 64 - BITS)
 FOLDED = 8  # columns in one number: the last of them loses 7 of its hash's 64 bits
-MOST_COLUMNS = 100  # that are told apart
-MOST_TOLD = 10_000_000  # rows of a table whose columns are told apart: it costs a large write 2 percent
-TALLY_BITS = 16  # of a column: several share an aggregate
+MAX_TALLIED_COLUMNS = 100
+MAX_TALLIED_ROWS = 10_000_000  # tallies cost a large write 2 percent
+TALLY_BITS = 16  # per column: several share an aggregate
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What was seen of the rows. `schema`: a digest of the columns that count. `columns`: a tally of each."""
+    """Counts and sums over the rows. `schema`: a digest of the counted columns. `columns`: a tally of each."""
 
     rows: int
     sums: tuple[int, ...]
@@ -53,44 +54,48 @@ class Fingerprint:
         text = json.dumps([self.rows, list(self.sums), self.schema])
         return f"fp1:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain data, kept beside the table so that parts can be combined later."""
+    def as_json(self) -> Json:
+        """Return plain data, stored with the table so that parts can be added later."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Fingerprint:
-        """The inverse of `as_json`."""
+    def from_json(cls, data: Json) -> Fingerprint:
+        """Return the fingerprint that `as_json` described."""
         return cls(**{**data, "sums": tuple(data["sums"])})
 
     def extended(self, more: Fingerprint) -> Fingerprint:
-        """The fingerprint of these rows and of those that were appended."""
-        told = more.columns if self.columns or not self.rows else {}
+        """Return the fingerprint of these rows and the appended ones."""
+        tallied = more.columns if self.columns or not self.rows else {}
         return Fingerprint(
             rows=self.rows + more.rows,
             sums=tuple(one + other for one, other in zip(self.sums, more.sums, strict=True)),
             schema=more.schema,
-            columns={name: self.columns.get(name, 0) ^ seen for name, seen in told.items()},
+            columns={name: self.columns.get(name, 0) ^ seen for name, seen in tallied.items()},
         )
 
 
-def aggregates(fields: Sequence[StructField], digits: int | None = None, *, told: bool = True) -> list[Column]:
-    """What to observe of the rows. `told`: columns are told apart.
+def aggregates(fields: Sequence[StructField], digits: int | None = None, *, tally: bool = True) -> list[Column]:
+    """Return the aggregates to observe. `tally`: also those of single columns.
 
-    The hashes are expressions in each of them, evaluated once; a column of its own costs several times as much.
-    They are texts that Spark parses: put together call by call from Python they cost a small step 40 ms.
+    The hashes are common subexpressions, evaluated once; computing them as a column costs several times as much.
+    The expressions are SQL texts: building them call by call from Python costs a small step 40 ms.
     """
     hashes = [f"xxhash64({_hashable(quoted(one.name), one.dataType, digits)})" for one in fields]
     row = f"xxhash64({', '.join(_folded(hashes)) or '0'})"
     texts = {
         "rows": "count(1)",
         **{f"sum{shift}": f"sum(shiftrightunsigned({row}, {shift}) & {2**BITS - 1}L)" for shift in PIECES},
-        **({f"tally{i}": f"bit_xor({text})" for i, text in enumerate(_tallies(hashes[:MOST_COLUMNS]))} if told else {}),
+        **(
+            {f"tally{i}": f"bit_xor({text})" for i, text in enumerate(_tallies(hashes[:MAX_TALLIED_COLUMNS]))}
+            if tally
+            else {}
+        ),
     }
     return [F.expr(text).alias(name) for name, text in texts.items()]
 
 
 def _folded(hashes: Sequence[str]) -> list[str]:
-    """Fewer numbers to hash, which saves a large write 3 percent: hashes of some columns, shifted by their place.
+    """Combine the hashes of several columns, shifted by their place: fewer numbers save a large write 3 percent.
 
     The hash of a null is a number like any other.
     """
@@ -99,41 +104,43 @@ def _folded(hashes: Sequence[str]) -> list[str]:
 
 
 def _tallies(hashes: Sequence[str]) -> list[str]:
-    """A few bits of each column's hash, side by side in as few numbers as they fit into."""
+    """Pack a few bits of each column's hash into as few numbers as possible."""
     many = 64 // TALLY_BITS
     parts = [f"shiftleft({text} & {2**TALLY_BITS - 1}L, {i % many * TALLY_BITS})" for i, text in enumerate(hashes)]
     return [" | ".join(parts[i : i + many]) for i in range(0, len(parts), many)]
 
 
-def fingerprint(observed: Mapping[str, Any], fields: Sequence[StructField]) -> Fingerprint:
-    """The fingerprint from the observed `aggregates`; an empty table has sums of nothing."""
+def fingerprint(observed: Mapping[str, int | None], fields: Sequence[StructField]) -> Fingerprint:
+    """Return the fingerprint from the observed `aggregates`; the sums of an empty table are null."""
     return Fingerprint(
-        rows=observed["rows"],
+        rows=observed["rows"] or 0,
         sums=tuple(observed[f"sum{shift}"] or 0 for shift in PIECES),
         schema=_schema_digest(fields),
-        columns={one.name: _tally(observed, i) for i, one in enumerate(fields[:MOST_COLUMNS]) if "tally0" in observed},
+        columns={
+            one.name: _tally(observed, i) for i, one in enumerate(fields[:MAX_TALLIED_COLUMNS]) if "tally0" in observed
+        },
     )
 
 
-def _tally(observed: Mapping[str, Any], column: int) -> int:
+def _tally(observed: Mapping[str, int | None], column: int) -> int:
     number, place = divmod(column, 64 // TALLY_BITS)
     return int(observed[f"tally{number}"] or 0) >> place * TALLY_BITS & (1 << TALLY_BITS) - 1
 
 
-def counted(schema: StructType, exclude: Sequence[str] = ()) -> list[StructField]:
-    """The columns that count: all but the excluded, which are compared as Spark does, without regard to case."""
+def counted_fields(schema: StructType, exclude: Sequence[str] = ()) -> list[StructField]:
+    """Return the counted columns: all but the excluded ones, whose names ignore case, as in Spark."""
     left_out = {name.lower() for name in exclude}
     return [field for field in schema.fields if field.name.lower() not in left_out]
 
 
 def quoted(name: str) -> str:
-    """A column's name in a text of SQL, whatever is in it."""
+    """Quote a column's name for SQL."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
 
 def _hash(values: Sequence[tuple[str, DataType]], digits: int | None, depth: int = 0) -> str:
-    """xxhash64 passes over nulls as if they were not there, so where they are is hashed as well."""
+    """Hash values and the positions of nulls: xxhash64 itself skips nulls."""
     hashable = [_hashable(text, kind, digits, depth) for text, kind in values]
     texts = [text for text, _ in values]
     masks = [_null_mask(texts[i : i + MASK_BITS]) for i in range(0, len(texts), MASK_BITS)]
@@ -145,8 +152,8 @@ def _null_mask(texts: Sequence[str]) -> str:
 
 
 def _hashable(text: str, kind: DataType, digits: int | None, depth: int = 0) -> str:
-    """A value that xxhash64 takes, equal for equal content; it takes -0.0 for 0.0 and all NaNs for one by itself."""
-    item = f"item{depth}"  # of an array or a map inside of which others may be
+    """Return an expression that xxhash64 accepts, equal for equal content. It treats -0.0 as 0.0 and NaNs as equal."""
+    item = f"item{depth}"  # unique per level of nested arrays and maps
     match kind:
         case FloatType() | DoubleType() if digits is not None:
             return f"round({text}, {digits})"

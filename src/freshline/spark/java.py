@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can use, or says exactly what to install."""
+"""Finds a Java that Spark can use, or reports what to install."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSTALL = (
 
 
 def check_java(environ: Mapping[str, str] | None = None) -> str:
-    """The version of the Java that Spark will start. `EngineError`: none, too old, or broken."""
+    """Return the version of the Java that Spark will start. Raise `EngineError` if it is absent, too old or broken."""
     env = os.environ if environ is None else environ
     program = _find(env)
     version = _version(program)

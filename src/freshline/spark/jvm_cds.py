@@ -1,7 +1,7 @@
-"""A class data archive lets Spark's JVM start in about half the time; `python -m freshline.spark.jvm_cds` makes it.
+"""The class data sharing (CDS) archive of Spark's JVM, which saves a third of its start (ADR 0019).
 
-It lies in the user's cache and fits one Java and one PySpark. Without it, or with a damaged one, Spark starts as ever.
-A worker whose Spark has none makes it in the background (`freshline.worker.cds_builder`).
+`python -m freshline.spark.jvm_cds` builds it in the user's cache, for one Java and one PySpark; `make setup` calls it.
+Without it, or with a damaged one, Spark starts slower and works the same.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import pyspark
 from freshline.errors import EngineError, FreshlineError
 from freshline.spark.java import check_java
 
-MINUTES = 10
+TIMEOUT_S = 600
 
 
 def archive_path(java: str) -> Path:
-    """Where the archive of this version of Java and this PySpark is, or would be.
+    """Return the path of the archive for this version of Java and this installation of PySpark.
 
-    The JVM compares the paths and times of all jars: the same PySpark installed elsewhere, or anew, needs another one.
+    The JVM compares the paths and times of all jars, so every installation needs its own archive.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jars = Path(pyspark.__file__).parent / "jars"
@@ -37,79 +37,70 @@ def archive_path(java: str) -> Path:
 
 
 def archive_options(java: str) -> str:
-    """The JVM's options that use the archive, if there is one; a wrong one is ignored by the JVM."""
+    """Return the JVM's options that use the archive if there is one; the JVM ignores one that does not fit."""
     path = archive_path(java)
     quiet = "-Xlog:cds=off -Xlog:cds+dynamic=off"
     return f"-XX:SharedArchiveFile={path} -Xshare:auto {quiet}" if path.exists() else ""
 
 
-def make_archive() -> Path:
-    """Make the archive if it is not there, by one small training run; it takes half a minute and about 180 MB.
+def build_archive() -> Path:
+    """Build the archive if it is missing, by one small training run: half a minute, about 180 MB. Return its path.
 
-    Of several who call it at once, one makes it and the others wait. `EngineError`: it cannot be made.
+    Of several concurrent calls one builds it and the others wait. Raise `EngineError` if it cannot be built.
     """
     path = archive_path(check_java())
     if path.exists():
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path):
+        with _exclusive(path):
             if not path.exists():
-                _make(path)
+                _build(path)
     except OSError as error:
-        raise EngineError(f"the archive {path} cannot be made: {error}; Spark works without it") from None
+        raise EngineError(f"the archive {path} cannot be built: {error}; Spark works without it") from None
     return path
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """The lock ends with its process, however that ends, and its file stays: to remove it would let two in."""
+def _exclusive(path: Path) -> Iterator[None]:
+    """Hold the build lock. Its file stays: with a removed one, two processes could hold a lock each."""
     with path.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _make(path: Path) -> None:
-    for left in path.parent.glob(f"{path.stem}-*"):  # by one that was killed: we hold the lock
+def _build(path: Path) -> None:
+    for left in path.parent.glob(f"{path.stem}-*"):  # left by a build that was killed: we hold the lock
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}-", dir=path.parent) as scratch:
-        made = Path(scratch, "new.jsa")
-        _run_training(Path(scratch), made)
-        if not made.exists():
-            raise EngineError(f"no archive was made in {path.parent}; Spark works without it")
-        made.replace(path)
+        new = Path(scratch, "new.jsa")
+        _run_training(Path(scratch), new)
+        if not new.exists():
+            raise EngineError(f"no archive was built in {path.parent}; Spark works without it")
+        new.replace(path)
 
 
-def _run_training(scratch: Path, made: Path) -> None:
-    command = [sys.executable, "-m", "freshline.spark.jvm_cds", "train", str(scratch), str(made)]
+def _run_training(scratch: Path, new: Path) -> None:
+    command = [sys.executable, "-m", "freshline.spark.jvm_cds", "train", str(scratch), str(new)]
     with contextlib.suppress(subprocess.TimeoutExpired):
-        # The JVM writes the archive as its last act; its end of the pipe says when that is done.
-        subprocess.run(command, capture_output=True, check=False, timeout=MINUTES * 60)
+        # The JVM writes the archive as it exits; the end of its pipe shows when that is done.
+        subprocess.run(command, capture_output=True, check=False, timeout=TIMEOUT_S)
 
 
-def _train(scratch: Path, made: Path) -> None:
-    """Load the classes that a step loads, and leave in good order."""
+def _train(scratch: Path, new: Path) -> None:
+    """Load the classes that a step loads, and stop Spark, so that its JVM writes the archive."""
     from freshline.spark.engine import Engine  # noqa: PLC0415 - the engine's session uses this module
 
-    Engine.open(master=None, remote=None, scratch=scratch, java=f"-XX:ArchiveClassesAtExit={made}").spark.stop()
-
-
-def _step_back() -> None:
-    """Runs come first: they get the cores, and if memory runs out, the system takes it from here."""
-    os.nice(19)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    Engine.open(master=None, remote=None, scratch=scratch, java=f"-XX:ArchiveClassesAtExit={new}").spark.stop()
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make the archive and say where it is, or why it cannot be made; `background`: without haste."""
+    """Build the archive and print its path, or why it cannot be built."""
     if arguments[:1] == ["train"]:
         _train(Path(arguments[1]), Path(arguments[2]))
         return
-    if arguments == ["background"]:
-        _step_back()
     try:
-        sys.stdout.write(f"{make_archive()}\n")
+        sys.stdout.write(f"{build_archive()}\n")
     except FreshlineError as error:
         sys.exit(str(error))
 

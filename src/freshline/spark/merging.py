@@ -1,26 +1,23 @@
-"""How new rows and the rows of the head become one table: `append` and `merge` (R9.5)."""
+"""Combines new rows with the rows of the head: `append` and `merge` (docs/semantics.md#R9.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, Observation
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody knows
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual alias
 from pyspark.sql.types import StructField, StructType
 
 from freshline.errors import CheckError, JobError
 from freshline.spark.fingerprint import quoted
 
-# The table may have any other column.
+# Reserved column names: a table may use any other.
 NEW, ROW, COUNT, OLD = "__freshline_new", "__freshline_row", "__freshline_count", "__freshline_old"
-ANEW = "write it anew: `freshline run SLUG --full-refresh`"
+REWRITE_HINT = "write it anew: `freshline run SLUG --full-refresh`"
 
 
 def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
-    """The columns of the head, then those that are new. A type that changed would make old rows unreadable.
-
-    Each may be null in old rows or in new ones; whether it was so until now is no part of its type.
-    """
+    """Return the columns of the head, then new ones, all nullable. Raise JobError if the type of a column changed."""
     known = {field.name.lower(): field for field in before.fields}
     for field in now.fields:
         old = known.get(field.name.lower())
@@ -29,14 +26,14 @@ def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
             raise JobError(
                 f"asset {asset_id!r}: column {field.name!r} was {old.dataType.simpleString()} and is now "
                 f"{kind}; rows can only be added to a table of the same types",
-                hint=f"cast it, or {ANEW}",
+                hint=f"cast it, or {REWRITE_HINT}",
             )
     new = [field for field in now.fields if field.name.lower() not in known]
     return StructType([*before.fields, *new]).toNullable()
 
 
 def aligned(table: DataFrame, schema: StructType) -> DataFrame:
-    """The columns of a table in the order, and with the names, of a schema; what the table lacks is null."""
+    """Return the table with the order and names of a schema; columns that it lacks are null."""
     there = {name.lower() for name in table.columns}
     return table.select(*(_named(field, there) for field in schema.fields))
 
@@ -47,10 +44,10 @@ def _named(field: StructField, there: Collection[str]) -> Column:
 
 
 def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Observation) -> DataFrame:
-    """The rows of the head, replaced where a new row has the same keys, and the new rows. Nulls are equal as keys.
+    """Return the rows of the head, replaced where a new row has the same keys, and the new rows. Null keys are equal.
 
-    The new rows are computed once. `seen` learns how many of them, and of the head's, share their keys at most: `new`
-    and `old`, for `refuse_doubles`.
+    The new rows are computed once. `seen` observes the largest number of rows per key: `new` among the new rows, `old`
+    among those of the head.
     """
     names = before.columns + [name for name in table.columns if name.lower() not in map(str.lower, before.columns)]
     both = before.withColumn(NEW, F.lit(0)).unionByName(table.withColumn(NEW, F.lit(1)), allowMissingColumns=True)
@@ -63,14 +60,14 @@ def merged(before: DataFrame, table: DataFrame, keys: Sequence[str], seen: Obser
 
 
 def most_per_key(table: DataFrame, keys: Sequence[str]) -> int | None:
-    """How many rows share their keys at most; None: there are no rows."""
+    """Return the largest number of rows per key; None if there are no rows."""
     counted = table.groupBy(*(F.col(quoted(key)) for key in keys)).agg(F.count(F.lit(1)).alias(COUNT))
     most: int | None = counted.agg(F.max(COUNT)).collect()[0][0]
     return most
 
 
-def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None:
-    """Which of two new rows with the same keys should win is for the job to say; another try would not know either."""
+def check_new_keys(asset_id: str, keys: Sequence[str], most: int | None) -> None:
+    """Raise CheckError if new rows share a key: only the job can decide which of them wins."""
     if most is not None and most > 1:
         raise CheckError(
             f"asset {asset_id!r}: {most} new rows have the same {', '.join(keys)}; merging needs one row per key; "
@@ -78,11 +75,11 @@ def refuse_doubles(asset_id: str, keys: Sequence[str], most: int | None) -> None
         )
 
 
-def refuse_old_doubles(asset_id: str, version: int, keys: Sequence[str], most: int | None) -> None:
-    """A head that was not merged by these keys may have doubles; all of them but one would go without a word."""
+def check_head_keys(asset_id: str, version: int, keys: Sequence[str], most: int | None) -> None:
+    """Raise CheckError if rows of the head share a key: a merge would silently drop all but one of them."""
     if most is not None and most > 1:
         raise CheckError(
             f"asset {asset_id!r}: {most} rows of version {version} have the same {', '.join(keys)}; merging needs one "
             "row per key; nothing was published",
-            hint=ANEW,
+            hint=REWRITE_HINT,
         )

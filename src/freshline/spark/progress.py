@@ -1,7 +1,7 @@
-"""How far a step is on Spark: told while it runs, and as numbers when it is over.
+"""The progress and the metrics of a step on Spark.
 
-In a session of our own Spark's status store knows every stage. Over Connect only the public progress handler speaks:
-stages, tasks and bytes read, of operations long enough to be reported. What is not known is None, never 0.
+Our own JVM's status store has every stage. A Connect server has only the public progress handler: stages, tasks and
+bytes read, of operations long enough to be reported. Unknown numbers are None, never 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -18,11 +18,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 PROGRESS_SECONDS = 0.5
-SETTLING_S = 0.2  # at most, for Spark's listeners to hear of what has ended
+SETTLING_S = 0.2  # at most, for Spark's listeners to process the last events
 STAGES = "org.apache.spark.status.StageDataWrapper"
 OVER = frozenset({"COMPLETE", "SKIPPED"})  # a stage that failed may be tried again under its number
 
-# Our names, and those of a stage in Spark's REST API.
+# Our names, and the fields of a stage in Spark's REST API.
 SUMS = {
     "rowsIn": "inputRecords",
     "bytesIn": "inputBytes",
@@ -37,24 +37,34 @@ FIELDS = ("stageId", "numTasks", "numCompleteTasks", *SUMS.values())
 UNKNOWN: Mapping[str, int | None] = dict.fromkeys(["stages", "tasks", *SUMS])
 ALWAYS = ("done", "total", "stages")
 
-Say = Callable[[dict[str, Any]], None]
+Stage = Mapping[str, Any]  # "status" and the values of FIELDS
+
+
+class Reporter(Protocol):
+    """Receives log lines and progress of a step; implemented by `freshline.worker.progress_reporter`."""
+
+    def log(self, text: str) -> None:
+        """Log one line."""
+
+    def spark_progress(self, values: Mapping[str, int]) -> None:
+        """Report the counters of a `Meter`."""
 
 
 class Meter(Protocol):
     """Counts what one step does on Spark."""
 
-    def look(self) -> dict[str, int]:
-        """`done` of `total` tasks so far, `stages` that are running, sums that are known; empty if nothing is."""
+    def read(self) -> dict[str, int]:
+        """Return `done` of `total` tasks, running `stages` and known sums; empty if nothing is known."""
 
     def metrics(self) -> dict[str, int | None]:
-        """The numbers of the step, when its work is done."""
+        """Return the metrics of the step, when its work is done."""
 
 
 class StageStore:
     """The status store of this process's own Spark."""
 
     def __init__(self, context: SparkContext) -> None:
-        jvm: Any = context._jvm  # noqa: SLF001 - the status store has no public way from Python
+        jvm: Any = context._jvm  # noqa: SLF001 - the status store is not public in Python
         spark: Any = context._jsc.sc()  # noqa: SLF001
         self._status = spark.statusStore()
         self._store = self._status.store()
@@ -62,12 +72,12 @@ class StageStore:
         self._stages = jvm.java.lang.Class.forName(STAGES)
 
     def next(self) -> int:
-        """The number that no stage has yet."""
+        """Return the number of the next stage."""
         newest = self._store.view(self._stages).index("stageId").reverse().closeableIterator()
         return newest.next().info().stageId() + 1 if newest.hasNext() else 0
 
-    def since(self, first: int) -> list[dict[str, Any]]:
-        """The stages from this number on, in order, with the fields that count."""
+    def since(self, first: int) -> list[Stage]:
+        """Return the stages from this number on, in order."""
         found = self._store.view(self._stages).index("stageId").first(first).closeableIterator()
         stages = []
         while found.hasNext():
@@ -75,7 +85,7 @@ class StageStore:
         return stages
 
     def settle(self) -> None:
-        """Return when the store has heard of the end of the last job, or will not any time soon."""
+        """Wait until the store has recorded the end of the last job, at most SETTLING_S."""
         last = self._scheduler.numTotalJobs() - 1
         deadline = time.monotonic() + SETTLING_S
         while last >= 0 and not self._has_ended(last) and time.monotonic() < deadline:
@@ -84,38 +94,38 @@ class StageStore:
     def _has_ended(self, job: int) -> bool:
         try:
             return bool(self._status.job(job).status().toString() != "RUNNING")
-        except Exception:  # noqa: BLE001 - py4j's, for a job that the store has not heard of
+        except Exception:  # noqa: BLE001 - py4j's, for a job that the store does not have yet
             return False
 
 
-def _fields(stage: Any) -> dict[str, Any]:
-    # A call for each is quicker than one for all: an answer of many kilobytes waits 40 ms in the socket.
+def _fields(stage: Any) -> Stage:
+    # One call per field is faster than one for all: an answer of many kilobytes waits 40 ms in the socket.
     return {"status": stage.status().toString(), **{name: getattr(stage, name)() for name in FIELDS}}
 
 
 @lru_cache(maxsize=1)
 def stage_store(context: SparkContext) -> StageStore | None:
-    """The store of a session; None with a version of Spark that looks different inside."""
+    """Return the store of a session; None with a version of Spark whose internals differ."""
     try:
         return StageStore(context)
-    except Exception:  # noqa: BLE001 - py4j raises what it likes
+    except Exception:  # noqa: BLE001 - py4j raises anything
         return None
 
 
 class StageMeter:
-    """The stages of one step: all that came since it was made.
+    """Counts the stages of one step: all that started after this meter was created.
 
-    A runner executes one step at a time, so they are its stages, also those that threads of user code started.
+    A runner executes one step at a time, so stages that threads of user code started belong to it too.
     """
 
     def __init__(self, store: StageStore) -> None:
         self._store = store
-        self._lock = threading.Lock()  # who tells the progress looks while the step asks for its numbers
+        self._lock = threading.Lock()  # the reporting thread reads while the step reads its metrics
         self._finished: Counter[str] = Counter()
         self._first = store.next()
 
-    def _window(self) -> list[dict[str, Any]]:
-        """The stages since the first that was not over at the last look. Those before are summed up already."""
+    def _window(self) -> list[Stage]:
+        """Return the stages from the first one that was running at the last read; those before are already added up."""
         found = self._store.since(self._first)
         while found and found[0]["status"] in OVER:
             self._finished += _numbers(found[0])
@@ -127,28 +137,28 @@ class StageMeter:
             open_stages = self._window()
             return sum(map(_numbers, open_stages), Counter(self._finished))
 
-    def look(self) -> dict[str, int]:
-        """See `Meter.look`."""
-        return _seen(self._sums())
+    def read(self) -> dict[str, int]:
+        """See `Meter.read`."""
+        return _progress(self._sums())
 
     def metrics(self) -> dict[str, int | None]:
         """See `Meter.metrics`."""
         try:
             self._store.settle()
             sums = self._sums()
-        except Exception:  # noqa: BLE001 - a Spark that can no longer be asked costs the numbers, not the step
+        except Exception:  # noqa: BLE001 - a Spark that does not answer costs the metrics, not the step
             return dict(UNKNOWN)
         return {"stages": sums["ran"], "tasks": sums["done"], **{name: sums[name] for name in SUMS}}
 
 
-def _seen(sums: Counter[str]) -> dict[str, int]:
+def _progress(sums: Counter[str]) -> dict[str, int]:
     if not sums["total"]:
         return {}
     return {name: sums[name] for name in ALWAYS} | {name: sums[name] for name in SUMS if name in sums}
 
 
-def _numbers(stage: Mapping[str, Any]) -> Counter[str]:
-    """What one stage adds; one that was skipped adds nothing."""
+def _numbers(stage: Stage) -> Counter[str]:
+    """Return the counters of one stage; a skipped one adds nothing."""
     if stage["status"] == "SKIPPED":
         return Counter()
     counted = {name: stage[field] for name, field in SUMS.items()}
@@ -159,14 +169,14 @@ def _numbers(stage: Mapping[str, Any]) -> Counter[str]:
 
 
 class HandlerMeter:
-    """What a Connect server tells about the operations of one step; short ones end before it says anything."""
+    """Counts the operations of one step that a Connect server reports; short ones are never reported."""
 
     def __init__(self) -> None:
         self._operations: dict[str | None, Counter[str]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *, stages: Iterable[Any] | None, operation_id: str | None, **_more: Any) -> None:
-        """The progress handler; called by the threads that wait for an operation, also more than once at its end."""
+        """Handle one report; called by the threads that wait for an operation, possibly several times at its end."""
         if not (known := list(stages or ())):
             return
         now = Counter(
@@ -183,9 +193,9 @@ class HandlerMeter:
         with self._lock:
             return sum(self._operations.values(), Counter())
 
-    def look(self) -> dict[str, int]:
-        """See `Meter.look`."""
-        return _seen(self._sums())
+    def read(self) -> dict[str, int]:
+        """See `Meter.read`."""
+        return _progress(self._sums())
 
     def metrics(self) -> dict[str, int | None]:
         """See `Meter.metrics`."""
@@ -196,8 +206,8 @@ class HandlerMeter:
 
 
 @contextlib.contextmanager
-def metered(session: SparkSession, say: Say, *, classic: bool) -> Iterator[Meter]:
-    """Count what happens inside on `session`, and tell it with `say` when it changes."""
+def metered(session: SparkSession, reporter: Reporter, *, classic: bool) -> Iterator[Meter]:
+    """Count what the body does on `session`, and report it when it changes."""
     with contextlib.ExitStack() as stack:
         meter: Meter
         if classic:
@@ -207,29 +217,29 @@ def metered(session: SparkSession, say: Say, *, classic: bool) -> Iterator[Meter
             meter = handler = HandlerMeter()
             session.registerProgressHandler(handler)
             stack.callback(session.removeProgressHandler, handler)
-        stack.enter_context(_told(meter, say))
+        stack.enter_context(_reporting(meter, reporter))
         yield meter
 
 
 @contextlib.contextmanager
-def _told(meter: Meter, say: Say) -> Iterator[None]:
+def _reporting(meter: Meter, reporter: Reporter) -> Iterator[None]:
     over = threading.Event()
-    teller = threading.Thread(target=_tell, args=(meter, say, over), name="progress", daemon=True)
-    teller.start()
+    thread = threading.Thread(target=_report, args=(meter, reporter, over), name="progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
-        teller.join()
+        thread.join()
 
 
-def _tell(meter: Meter, say: Say, over: threading.Event) -> None:
+def _report(meter: Meter, reporter: Reporter, over: threading.Event) -> None:
     last: dict[str, int] = {}
     while not over.wait(PROGRESS_SECONDS):
         try:
-            now = meter.look()
-        except Exception:  # noqa: BLE001 - Spark is gone; the step itself will say so
+            now = meter.read()
+        except Exception:  # noqa: BLE001 - Spark is gone; the step itself reports it
             return
         if now != last:
-            say({"type": "progress", "progress": {"spark": now}})
+            reporter.spark_progress(now)
             last = now

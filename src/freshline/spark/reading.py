@@ -1,4 +1,4 @@
-"""Reads one pinned snapshot: all of it, or the rows that came after a version of its table."""
+"""Reads a pinned snapshot: all rows, or those added after a version of its table."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
-from freshline.model.run import PinnedInput
+from freshline.model.run import Location, PinnedInput
 from freshline.spark.merging import aligned
 from freshline.storage.base import Storage
 
 
 def load(session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:
-    """The rows of a snapshot that has a location. `since`: only those of later versions; a source has but one."""
+    """Return the rows of a snapshot that has a location. `since`: only those of later versions; a source has one."""
     rows = _rows(session, storage, pinned, since)
     known = struct(pinned.schema)
-    # Spark puts the columns that split the files last, wherever they were when the table was written.
+    # Spark puts partition columns last, wherever they were when the table was written.
     return aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
 
 
@@ -36,25 +36,25 @@ def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: i
 
 
 def _load(reader: DataFrameReader, paths: list[str], *, split: bool) -> DataFrame:
-    """Spark finds the columns that split the files in the names below *one* directory, so each is read by itself."""
+    """Read the paths; with partition columns one by one, as Spark finds those below a single directory only."""
     if not split:
         return reader.load(paths)
     return union(reader.load(path) for path in paths)
 
 
 def union(frames: Iterable[DataFrame]) -> DataFrame:
-    """All rows; a column that some do not have is null there."""
+    """Return all rows; a column that a frame lacks is null there."""
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
-def _reader(session: SparkSession, location: Mapping[str, Any], schema: Any) -> DataFrameReader:
+def _reader(session: SparkSession, location: Location, schema: Any) -> DataFrameReader:
     kind = str(location.get("format", "parquet"))
     reader = session.read.format(kind).options(**_options(kind, location, schema))
     known = struct(schema)
     return reader.schema(known) if known else reader
 
 
-def _options(kind: str, location: Mapping[str, Any], schema: Any) -> dict[str, str]:
+def _options(kind: str, location: Location, schema: Any) -> dict[str, str]:
     given = {str(name): str(value) for name, value in (location.get("options") or {}).items()}
     if kind != "csv":
         return given
@@ -63,7 +63,7 @@ def _options(kind: str, location: Mapping[str, Any], schema: Any) -> dict[str, s
 
 
 def struct(schema: Any) -> StructType | None:
-    """The schema to read with, if it is one of Spark's; knowing it saves a look into the files."""
+    """Return the schema if it is one of Spark's; with it Spark need not read the files' footers."""
     if isinstance(schema, Mapping) and schema.get("type") == "struct":
         return StructType.fromJson(dict(schema))
     return None

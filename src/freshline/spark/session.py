@@ -1,4 +1,4 @@
-"""Opens the Spark session of a runner: local by default, a cluster or Spark Connect by setting."""
+"""Opens the first Spark session of a runner: local by default, on a cluster or a Connect server by setting."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from freshline.spark.java import check_java
 from freshline.spark.jvm_cds import archive_options
 
 LOCAL = "local[*]"
-NEW_MB_PER_GB = 128  # of a session's memory: it would take a third of it by itself, and a warm one keeps it
-# A session that is new on a Connect server knows nothing of these, so they are set on every step's own session.
-EVERYWHERE = {
+NEW_MB_PER_GB = 128  # young generation per GB of heap: Java would take a third, which a warm session keeps
+# Set on the session of every step: a new session on a Connect server does not have them.
+SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
-    # Spark's own default is a form that others read as nanoseconds, or not at all.
+    # Other readers take Spark's default for nanoseconds, or cannot read it.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Its decimals are bytes of a fixed length, which not everybody reads in newer encodings (ADR 0013).
+    # Legacy decimals are fixed-length bytes, which some readers cannot read in newer encodings (ADR 0013).
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
 
@@ -35,49 +35,52 @@ def open_session(
     remote: Remote | None,
     scratch: Path,
     java: str | None = None,
-    own: Mapping[str, str] | None = None,
+    own_conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A running session. `EngineError`: Java is absent, or Spark cannot be started or reached.
+    """Return a running session. Raise `EngineError` if Java is absent, or Spark cannot be started or reached.
 
-    `java`: more options of the JVM; by default those that use the archive of `freshline.spark.jvm_cds`.
-    `own`: settings of the one run that this Spark is for; None: it stays warm for many.
+    `java`: further JVM options; by default those that use the class archive (`freshline.spark.jvm_cds`).
+    `own_conf`: settings of the one large run that this Spark is for; None: it serves many runs.
     """
     _quiet()
     options = java if java is not None or remote is not None else archive_options(check_java())
     try:
         if remote is not None:
             return _connected(remote)
-        return _classic(master or LOCAL, scratch, options or "", own)
+        return _classic(master or LOCAL, scratch, options or "", own_conf)
     except ImportError as error:
         hint = "pip install 'freshline[connect]'"
         raise EngineError(f"Spark Connect needs packages that are not installed: {error}", hint=hint) from None
-    except Exception as error:  # noqa: BLE001 - whatever stands in the way, it is not the workflow's fault
+    except Exception as error:  # noqa: BLE001 - never the workflow's failure
         where = remote.place if remote else master or "on this machine"
-        said = _first_line(error)
+        reason = _first_line(error)
         raise EngineError(
-            f"Spark cannot be started or reached ({where}): {remote.hide(said) if remote else said}"
+            f"Spark cannot be started or reached ({where}): {remote.hide(reason) if remote else reason}"
         ) from None
 
 
 def _connected(remote: Remote) -> SparkSession:
     session = remote.open()
-    _ = session.version  # the first question: until now nobody has been asked
+    _ = session.version  # the first request to the server
     return session
 
 
-def _classic(master: str, scratch: Path, java: str, own: Mapping[str, str] | None) -> SparkSession:
-    # Spark would take whatever `python3` is on the PATH, which need not have the packages of this one.
+def _classic(master: str, scratch: Path, java: str, own_conf: Mapping[str, str] | None) -> SparkSession:
+    # By default Spark uses the `python3` on the PATH, which need not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("freshline")
-    for name, value in {**_configuration(master, scratch, java, large=own is not None), **(own or {})}.items():
+    for name, value in {
+        **_configuration(master, scratch, java, large=own_conf is not None),
+        **(own_conf or {}),
+    }.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
 def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dict[str, str]:
-    # A JVM whose heap is full would limp on: some of its threads are gone, and the next run is as likely to fail.
-    ending = "-XX:+ExitOnOutOfMemoryError"
-    java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData {ending} {java}"
+    # A JVM whose heap was full goes on without some of its threads, and the next run would fail too.
+    exit_option = "-XX:+ExitOnOutOfMemoryError"
+    java = f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:-UsePerfData {exit_option} {java}"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -93,15 +96,15 @@ def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dic
         "spark.driver.extraJavaOptions": java,
         # Without PyArrow every Python function would warn that it does not use it.
         "spark.sql.execution.pythonUDF.arrow.enabled": "true" if find_spec("pyarrow") else "false",
-        **EVERYWHERE,
+        **SESSION_CONF,
     }
     return settings | (_local(java, scratch, large=large) if master.startswith("local") else _cluster())
 
 
 def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
-    """One JVM for everything, on one machine: no network, and little room for new objects if it is small.
+    """Return the settings of a single JVM: no network, and a small young generation unless it is large.
 
-    With the serial collector all tasks stand still for one thread: a large write takes 5 to 21 percent longer.
+    The serial collector would stop all tasks for one thread: a large write takes 5 to 21 percent longer with it.
     """
     memory = _memory_gb(large=large)
     collector = "" if large else f" -XX:+UseParallelGC -XX:MaxNewSize={memory * NEW_MB_PER_GB}m"
@@ -110,14 +113,14 @@ def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{memory}g",
         "spark.local.dir": str(scratch),
-        # In one process no stage runs twice. To look, for each row, whose attempt it is costs a large write 3 percent.
+        # In one process no stage runs twice. Tracking the attempt of each row costs a large write 3 percent.
         "spark.sql.legacy.observeMetricsAggregateAllAttempts": "true",
         "spark.driver.extraJavaOptions": java + collector,
     }
 
 
 def _cluster() -> dict[str, str]:
-    """A runner that is warm and idle gives its executors back: others, and large runs, need them."""
+    """Return the settings of a cluster: an idle runner releases its executors for other runners and large runs."""
     return {
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
@@ -128,17 +131,17 @@ def _cluster() -> dict[str, str]:
 
 
 def _memory_gb(*, large: bool) -> int:
-    """A quarter of the machine, between 1 and 4 GB; half of it for a large run."""
+    """Return the heap size: a quarter of the machine, between 1 and 4 GB; half of the machine for a large run."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
     return int(max(1, total // 2 if large else min(4, total // 4)))
 
 
 def _quiet() -> None:
-    """PySpark logs the whole JVM stack of every mistake in a query; the run's error says it in one sentence."""
+    """Silence PySpark, which logs the whole JVM stack of every query error; the run's error has one sentence."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error that follows has it
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,13 +1,12 @@
-"""Writes one output into the directory of its try, fingerprints it in the same pass, and checks what was written.
+"""Stages one output: writes it, fingerprints it in the same pass, and checks what was written.
 
-`overwrite` writes the table, `append` the rows that come to the head, `merge` the head with rows replaced by key.
+`overwrite` writes the table, `append` the added rows, `merge` the head with rows replaced by key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructType
@@ -15,22 +14,23 @@ from pyspark.sql.types import StructType
 from freshline.definitions.schema.workflow import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.failpoints import hit
+from freshline.model.json import Json
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
 from freshline.spark.code_distribution import check_arrived
-from freshline.spark.fingerprint import MOST_TOLD, Fingerprint, aggregates, counted, fingerprint
-from freshline.spark.parquet import encodings, writing
+from freshline.spark.fingerprint import MAX_TALLIED_ROWS, Fingerprint, aggregates, counted_fields, fingerprint
+from freshline.spark.parquet import encoding_version, write_options
 from freshline.storage import layout
 from freshline.storage.base import Storage
 
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What to write where. `head`: the table so far. `anew`: the output replaces it, whatever the mode.
+    """What to write where. `head`: the current table. `replace`: the output replaces it, whatever the mode.
 
-    `elsewhere`: other machines may write it, so that what arrives here has to be counted.
+    `remote_writers`: other machines may write the files, so the rows that this machine sees are counted.
     """
 
     asset_id: str
@@ -39,40 +39,40 @@ class Staging:
     directory: str
     produced: Produces | None = None
     head: PinnedInput | None = None
-    anew: bool = True
-    elsewhere: bool = False
+    replace: bool = True
+    remote_writers: bool = False
 
     @property
     def rule(self) -> DataVersion:
-        """Where the data version comes from."""
+        """The rule for the data version."""
         return (self.produced and self.produced.data_version) or DataVersion()
 
     @property
     def table(self) -> Table:
-        """How the table is written."""
+        """The table settings of the output."""
         return (self.produced and self.produced.table) or Table()
 
     @property
     def extended(self) -> PinnedInput | None:
         """The head that the output adds to or is merged with."""
-        return self.head if self.table.mode != "overwrite" and not self.anew and self.head else None
+        return self.head if self.table.mode != "overwrite" and not self.replace and self.head else None
 
     @property
-    def told(self) -> bool:
-        """Whether columns are told apart: by the size of the table so far, as that of the new one is not known yet."""
-        return self.head is None or (self.head.rows or 0) <= MOST_TOLD
+    def tallies_columns(self) -> bool:
+        """Whether single columns are tallied. The head's size decides, as that of the new table is not known yet."""
+        return self.head is None or (self.head.rows or 0) <= MAX_TALLIED_ROWS
 
     @property
     def based_on(self) -> int | None:
-        """The version without which the output means nothing (0: there was none)."""
+        """The version of the head that the output depends on; 0 if there is no head, None if it depends on none."""
         if self.table.mode == "overwrite":
             return None
         return self.head.sequence if self.head else 0
 
 
 def write(table: DataFrame, staging: Staging) -> StagedOutput:
-    """Stage one output: written, sealed, checked. `CheckError` leaves the data where it is."""
-    _refuse(table, staging)
+    """Write, seal and check one output. The data of a `CheckError` stays where it is."""
+    _check_declaration(table, staging)
     head = staging.extended
     if head is not None and staging.table.mode == "append":
         return _append(table, staging, head)
@@ -88,19 +88,19 @@ def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = N
     seen = _write(table, staging)
     location = _sealed(staging, table.schema, seen, seen.rows)
     if staging.table.mode == "merge":
-        _refuse_doubles(table, staging, doubles)
+        _check_keys(table, staging, doubles)
     return _staged(staging, table.schema, seen, location, _check(table, staging, seen.rows, seen.rows))
 
 
-def _refuse_doubles(table: DataFrame, staging: Staging, seen: Observation | None) -> None:
-    """Without a head nothing was grouped by the keys: then they, and no other columns, are read once more."""
+def _check_keys(table: DataFrame, staging: Staging, seen: Observation | None) -> None:
+    """Raise CheckError if rows share a key. Without a head nothing was grouped, so the key columns are read again."""
     keys = staging.table.keys
     if seen is None:
-        merging.refuse_doubles(staging.asset_id, keys, merging.most_per_key(_written(table, staging), keys))
+        merging.check_new_keys(staging.asset_id, keys, merging.most_per_key(_written(table, staging), keys))
         return
-    merging.refuse_doubles(staging.asset_id, keys, seen.get["new"])
+    merging.check_new_keys(staging.asset_id, keys, seen.get["new"])
     if head := staging.extended:
-        merging.refuse_old_doubles(staging.asset_id, head.sequence, keys, seen.get["old"])
+        merging.check_head_keys(staging.asset_id, head.sequence, keys, seen.get["old"])
 
 
 def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutput:
@@ -110,19 +110,19 @@ def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutp
     seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
     location = _sealed(staging, schema, seen, part.rows)
     if (head.location or {}).get("parquet") != location["parquet"]:
-        location["parquet"] = None  # parts of several versions are none of them as a whole
+        location["parquet"] = None  # parts with different encodings have no common version
     results = _check(added, staging, part.rows, seen.rows, head)
     return _staged(staging, schema, seen, location, results, appended=head)
 
 
-def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int) -> dict[str, Any]:
+def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int) -> Json:
     hit("stage:written")
     location = {
         **layout.seal(staging.storage, staging.directory),
         "fingerprint": seen.as_json(),
-        "parquet": encodings(staging.table, schema),
+        "parquet": encoding_version(staging.table, schema),
     }
-    if staging.elsewhere:
+    if staging.remote_writers:
         check_arrived(staging.storage, location, wrote)
     if staging.table.partition_by:
         location["partitionBy"] = list(staging.table.partition_by)
@@ -133,7 +133,7 @@ def _staged(
     staging: Staging,
     schema: StructType,
     seen: Fingerprint,
-    location: dict[str, Any],
+    location: Json,
     results: Sequence[checks.Result],
     *,
     appended: PinnedInput | None = None,
@@ -153,8 +153,8 @@ def _staged(
     )
 
 
-def _refuse(table: DataFrame, staging: Staging) -> None:
-    """What cannot work is said before Spark computes for an hour."""
+def _check_declaration(table: DataFrame, staging: Staging) -> None:
+    """Raise an error for what cannot work, before Spark computes for an hour."""
     if staging.rule.source == "reported":
         raise JobError(
             f"asset {staging.asset_id!r} has dataVersion.source 'reported', but the job returned a table without a "
@@ -173,18 +173,18 @@ def _refuse(table: DataFrame, staging: Staging) -> None:
                     f"asset {staging.asset_id!r}: {field} names column {name!r}, which the table does not have; "
                     f"its columns are {', '.join(table.columns)}"
                 )
-    _refuse_schema(table.schema, staging)
+    _check_schema_change(table.schema, staging)
     if staging.extended is not None:
-        _refuse_head(staging, staging.extended)
+        _check_head(staging, staging.extended)
 
 
-def _refuse_head(staging: Staging, head: PinnedInput) -> None:
-    """A head that rows cannot be added to."""
+def _check_head(staging: Staging, head: PinnedInput) -> None:
+    """Raise JobError for a head that rows cannot be added to."""
     location = head.location or {}
     if "fingerprint" not in location:
         raise JobError(
-            f"asset {staging.asset_id!r}: version {head.sequence} is no table of ours that rows could be added to",
-            hint=merging.ANEW,
+            f"asset {staging.asset_id!r}: version {head.sequence} is not a table of Freshline; rows cannot be added",
+            hint=merging.REWRITE_HINT,
         )
     before, now = tuple(location.get("partitionBy", ())), staging.table.partition_by
     known = {name.lower() for name in _struct(head).fieldNames()}
@@ -192,22 +192,22 @@ def _refuse_head(staging: Staging, head: PinnedInput) -> None:
         raise JobError(
             f"asset {staging.asset_id!r}: version {head.sequence} cannot be merged by {', '.join(lacking)}: "
             "it has no such column",
-            hint=merging.ANEW,
+            hint=merging.REWRITE_HINT,
         )
     if staging.table.mode == "append" and before != now:
         raise JobError(
             f"asset {staging.asset_id!r}: its files were split by {', '.join(before) or 'nothing'}, and partitionBy is "
             f"now {', '.join(now) or 'empty'}",
-            hint=merging.ANEW,
+            hint=merging.REWRITE_HINT,
         )
-    if staging.table.mode == "append" and len(head.parts) >= MOST_PARTS:
+    if staging.table.mode == "append" and len(head.parts) >= MAX_PARTS:
         raise JobError(
-            f"asset {staging.asset_id!r} has {len(head.parts)} parts; allowed are {MOST_PARTS}, to stay quick to read",
-            hint=merging.ANEW,
+            f"asset {staging.asset_id!r} has {len(head.parts)} parts; allowed are {MAX_PARTS}, to stay quick to read",
+            hint=merging.REWRITE_HINT,
         )
 
 
-def _refuse_schema(schema: StructType, staging: Staging) -> None:
+def _check_schema_change(schema: StructType, staging: Staging) -> None:
     previous = reading.struct(staging.head.schema) if staging.head else None
     strict = staging.produced is not None and staging.produced.schema_change == "strict"
     if not strict or previous is None:
@@ -229,10 +229,10 @@ def _struct(head: PinnedInput) -> StructType:
 
 
 def _write(table: DataFrame, staging: Staging) -> Fingerprint:
-    fields = counted(table.schema, staging.rule.exclude)
+    fields = counted_fields(table.schema, staging.rule.exclude)
     observation = Observation()
-    observed = table.observe(observation, *aggregates(fields, staging.rule.digits, told=staging.told))
-    writer = observed.write.mode("error").options(**writing(staging.table, table.schema))
+    observed = table.observe(observation, *aggregates(fields, staging.rule.digits, tally=staging.tallies_columns))
+    writer = observed.write.mode("error").options(**write_options(staging.table, table.schema))
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
     writer.parquet(staging.storage.at(staging.directory))
@@ -240,7 +240,7 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
 
 
 def _written(table: DataFrame, staging: Staging) -> DataFrame:
-    """What was written, instead of what would be computed again."""
+    """Read the written rows, instead of computing them again."""
     written = table.sparkSession.read.schema(table.schema).parquet(staging.storage.at(staging.directory))
     return merging.aligned(written, table.schema) if staging.table.partition_by else written
 
@@ -248,7 +248,7 @@ def _written(table: DataFrame, staging: Staging) -> DataFrame:
 def _check(
     table: DataFrame, staging: Staging, wrote: int, rows: int, head: PinnedInput | None = None
 ) -> list[checks.Result]:
-    """Look at what was written; `head`: what it comes to."""
+    """Check the written rows; `head`: the table that they are added to."""
     if staging.produced is None or not staging.produced.checks:
         return []
     written = _written(table, staging)

@@ -1,4 +1,4 @@
-"""What a job function gets: `ctx`, with its pinned inputs, its parameters and a voice."""
+"""The `ctx` argument of a job function: pinned inputs, parameters, a logger and progress."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, Protocol
 
 from freshline.errors import JobError
 from freshline.model.run import PinnedInput
-from freshline.worker.log_capture import MAX_SAID
-from freshline.worker.progress_reporter import job_progress
+from freshline.worker.log_capture import MAX_LOGGED
+from freshline.worker.progress_reporter import ProgressReporter
 
 
 class Tables(Protocol):
-    """What a context needs of Spark; `freshline.spark.engine.Engine` is the one in real life."""
+    """The part of Spark that a context needs; implemented by `freshline.spark.engine.Engine`."""
 
     @property
     def spark(self) -> Any:
         """The session of this step."""
 
     def read(self, pinned: PinnedInput, *, new: bool = False) -> Any:
-        """The DataFrame of one pinned snapshot, or of the rows that are new to the step."""
+        """Return the DataFrame of one pinned snapshot, or of the rows that are new to the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """One consumed asset, at the version that this run is pinned to.
 
-    `version` is the number of the snapshot, `data_version` changes if and only if the content does.
+    `version` is the number of the snapshot; `data_version` changes if and only if the content does.
     """
 
     asset_id: str
@@ -38,11 +38,11 @@ class Input:
     _read: Callable[[int | None], Any] = field(repr=False)
 
     def df(self) -> Any:
-        """The rows as a Spark DataFrame."""
+        """Return the rows as a Spark DataFrame."""
         return self._read(None)
 
     def at(self, version: int) -> Any:
-        """The rows of another version that is still kept, as a Spark DataFrame."""
+        """Return the rows of another version that is still kept, as a Spark DataFrame."""
         return self._read(version)
 
 
@@ -59,25 +59,25 @@ class Context:
         inputs: Mapping[str, PinnedInput],
         full_refresh: bool,
         tables: Tables | None,
-        say: Callable[[dict[str, Any]], None],
-        ask: Callable[[str, int], PinnedInput],
+        reporter: ProgressReporter,
+        find_version: Callable[[str, int], PinnedInput],
     ) -> None:
         self.run_id = run_id
         self.attempt = attempt
         self.partition_key = partition_key
         self.parameters = dict(parameters)
         self.full_refresh = full_refresh
-        self.log = _logger(say)
+        self.log = _logger(reporter)
         self.inputs = Inputs({asset: self._input(pinned) for asset, pinned in inputs.items()})
         self._pinned = dict(inputs)
         self._tables = tables
-        self._say = say
-        self._ask = ask
+        self._reporter = reporter
+        self._find_version = find_version
 
     def _input(self, pinned: PinnedInput) -> Input:
         def read(version: int | None) -> Any:
             tables = self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()")
-            return tables.read(pinned if version is None else self._ask(pinned.asset_id, version))
+            return tables.read(pinned if version is None else self._find_version(pinned.asset_id, version))
 
         return Input(pinned.asset_id, pinned.sequence, pinned.data_version, pinned.payload, read)
 
@@ -87,10 +87,10 @@ class Context:
         return self._need_spark("ctx.spark").spark
 
     def new(self, asset_id: str) -> Any:
-        """The rows of an input that were appended since the last run of this step succeeded.
+        """Return the rows of an input that were appended since the last run of this step succeeded.
 
-        None of an input that did not change. All, where `ctx.full_refresh` is true or the step makes the input itself;
-        then the log says so.
+        An input that did not change has no new rows. All rows are new if `ctx.full_refresh` is true or the step
+        produces the input itself; the log then says so.
         """
         known = self.inputs[asset_id]
         pinned = self._pinned[asset_id]
@@ -100,8 +100,8 @@ class Context:
         return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Tell how far the job is; shown while it runs, in place of Spark's tasks."""
-        self._say({"type": "progress", "progress": {"job": job_progress(done, total)}})
+        """Report how far the job is; shown while it runs, in place of Spark's tasks."""
+        self._reporter.job_progress(done, total)
 
     def _need_spark(self, what: str) -> Tables:
         if self._tables is None:
@@ -110,7 +110,7 @@ class Context:
 
 
 class Inputs(dict[str, Input]):
-    """The inputs by asset id; asking for another one says which there are."""
+    """The inputs by asset id; an unknown id raises an error that lists the known ones."""
 
     def __missing__(self, asset_id: str) -> Input:
         declared = ", ".join(sorted(self)) or "none"
@@ -120,17 +120,17 @@ class Inputs(dict[str, Input]):
 
 
 class _Handler(logging.Handler):
-    def __init__(self, say: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, reporter: ProgressReporter) -> None:
         super().__init__()
-        self._say = say
+        self._reporter = reporter
         self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         for line in self.format(record).splitlines():
-            self._say({"type": "log", "text": line[:MAX_SAID].replace("\x00", "\ufffd")})
+            self._reporter.log(line[:MAX_LOGGED].replace("\x00", "\ufffd"))
 
 
-def _logger(say: Callable[[dict[str, Any]], None]) -> logging.Logger:
+def _logger(reporter: ProgressReporter) -> logging.Logger:
     logger = logging.Logger("freshline.job", logging.DEBUG)  # noqa: LOG001 - it belongs to one step, not to the process
-    logger.addHandler(_Handler(say))
+    logger.addHandler(_Handler(reporter))
     return logger

@@ -1,31 +1,34 @@
-"""Executes one claimed run: its steps in order, each with its tries, then one publication of everything (R9.1)."""
+"""Executes one claimed run: its steps in order, each with its tries, then one publication of all outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import uuid4
 
 import psycopg
 import structlog
 
-from freshline.definitions.schema.workflow import Produces, Retry, Spark, Step, Table, Workflow
+from freshline.definitions.schema.workflow import Retry, Spark, Step, Workflow
 from freshline.definitions.steps import dependencies, internal_inputs, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
-from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
+from freshline.model.json import Json
+from freshline.model.run import ClaimedRun, FinishedStep, StagedOutput
 from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import Storage, StorageError
 from freshline.store.db.database import LostConnectionError, UnreachableError
 from freshline.store.runs.publish import told_checks
 from freshline.store.store import Store
-from freshline.worker.increments import Reading, reading, reads_increments
-from freshline.worker.lease import Heart, Lease
+from freshline.worker.increments import reads_increments
+from freshline.worker.lease import Lease, LeaseKeeper
 from freshline.worker.process import RunnerProcess
-from freshline.worker.protocol import RunnerDied, StepRequest, StepResult, StepStopped, StepTimeout
-from freshline.worker.slot import Slot
+from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
+from freshline.worker.runner_pool import RunnerPool
+from freshline.worker.step_errors import RunnerDied, StepStopped, StepTimeout
+from freshline.worker.step_request import RequestBuilder, full_refresh_requested
 
 log = structlog.get_logger("freshline.runs")
 RETRY_S = 0.5
@@ -35,21 +38,24 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Execution:
-    """One attempt of a run. `pause` waits between two tries and says why the run must stop, if it must."""
+    """One attempt of a run.
+
+    `stop` returns why the run must stop, or None. `pause` waits between two tries and returns the same.
+    """
 
     store: Store
     settings: Settings
     storage: Storage
-    slot: Slot
-    heart: Heart
+    runners: RunnerPool
+    leases: LeaseKeeper
     lease: Lease
     code_hash: str
     stop: Callable[[], str | None]
     pause: Callable[[float], str | None]
     check_warehouse: Callable[[], None] = lambda: None
-    step: str | None = None  # the one that runs
+    step: str | None = None  # the id of the current step
     staged: dict[str, StagedOutput] = field(default_factory=dict)
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Json] = field(default_factory=dict)
 
     @property
     def run(self) -> ClaimedRun:
@@ -57,33 +63,33 @@ class Execution:
         return self.lease.run
 
     def execute(self) -> list[str]:
-        """All steps that no earlier attempt has finished, then the publication. Returns what was published.
+        """Execute all steps that no earlier attempt has finished, publish, and return the published assets.
 
-        A step whose files are gone is done anew, and so is every step that comes after it: what is published together
-        fits together.
+        A step whose files are gone is executed again, and so are all steps after it, so that all published outputs
+        were computed from each other (docs/semantics.md#R9.1).
         """
         definition = Workflow.model_validate(self.run.definition)
         before, attempts = dependencies(definition), dict[str, int]()
         for step in step_order(definition):
             since = max((attempts[step_id] for step_id in before[step.id]), default=0)
-            done = self._kept(step, since) or FinishedStep(self.run.attempt, self._step(definition, step))
+            done = self._finished_earlier(step, since) or FinishedStep(self.run.attempt, self._step(definition, step))
             attempts[step.id] = done.attempt
             self.staged |= {output.asset_id: output for output in done.outputs}
             self.step = None
         return self._publish(definition)
 
-    def _kept(self, step: Step, since: int) -> FinishedStep | None:
-        """The work of an earlier attempt, but of none before the one that did what comes before the step."""
+    def _finished_earlier(self, step: Step, since: int) -> FinishedStep | None:
+        """Return the work of an earlier attempt, unless a later attempt executed a step that comes before it."""
         done = self.run.finished_steps.get(step.id)
         return done if done and done.attempt >= since and self._still_there(done.outputs) else None
 
     def _still_there(self, outputs: tuple[StagedOutput, ...]) -> bool:
-        """An earlier attempt's work is used only if its files are what it left."""
+        """Return whether the files of an earlier attempt are unchanged."""
         try:
             for output in outputs:
                 if output.location:
                     layout.verify_staged(self.storage, output.location)
-        except StorageError:  # nothing is known
+        except StorageError:  # the answer is unknown
             raise
         except FreshlineError:
             return False
@@ -106,16 +112,16 @@ class Execution:
         raise AssertionError("the last try returns or raises")
 
     def _try(self, definition: Workflow, step: Step, try_: int) -> tuple[StagedOutput, ...]:
-        run, session = self.run, self._session(step)
-        self.lease.progress = {"step": step.id}  # what an earlier step or try said is over
+        run, session = self.run, self._new_session_id(step)
+        self.lease.progress = {"step": step.id}  # drops the progress of an earlier step or try
         self._persist(lambda: self.store.runs.begin_step(run.id, run.attempt, step.id, try_, session=session))
         try:
-            result = self._execute(definition, step, try_, session)
+            result = self._run_step(definition, step, try_, session)
         except StepStopped:
             raise
         except FreshlineError as error:
             if isinstance(error, CheckError):
-                error.hint = _whereabouts(error, self.storage, self.settings.keep_failed_hours) or error.hint
+                error.hint = _where_kept(error, self.storage, self.settings.keep_failed_hours) or error.hint
             failure = describe(error, step.id)
             self._persist(lambda: self.store.runs.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise
@@ -126,145 +132,83 @@ class Execution:
         self.metrics[step.id] = dict(metrics)
         return outputs
 
-    def _session(self, step: Step) -> str | None:
-        """The id of the step's session on a Connect server, known before there is one: it outlives its runner."""
+    def _new_session_id(self, step: Step) -> str | None:
+        """Choose the id of the step's session on a Connect server before it exists: it outlives its runner."""
         return str(uuid4()) if self.settings.spark_remote and step.job.kind != "python" else None
 
-    def _execute(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepResult:
+    def _run_step(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepResult:
         request = self._request(definition, step, try_, session)
-        with self._owning(session):
+        with self._tracking(session):
             return self._runner(definition, step).run_step(
                 request,
                 on_log=lambda stream, text: self._log(step.id, stream, text),
-                on_progress=lambda progress: self._progress(step.id, progress),
-                on_ask=lambda asset_id, version: self._persist(
+                on_progress=lambda values: self._progress(step.id, values),
+                on_query=lambda asset_id, version: self._persist(
                     lambda: self.store.runs.table_at(asset_id, self.run.partition_key, version)
                 ),
                 stop=self.stop,
             )
 
+    def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
+        builder = RequestBuilder(self.run, definition, self.storage, self.staged)
+        reading = builder.reading(step)
+        if reading.full_refresh_reason and reads_increments(step):
+            self._log(step.id, "log", f"INFO everything is read anew: {reading.full_refresh_reason}")
+        orphans = {*self.run.sessions, *self.runners.orphans}
+        return builder.build(step, try_, reading, session=session, orphans=orphans)
+
     @contextmanager
-    def _owning(self, session: str | None) -> Iterator[None]:
-        """A session whose runner gave no answer may still compute; whoever comes next ends it (R12.1)."""
+    def _tracking(self, session: str | None) -> Iterator[None]:
+        """Remember a session whose runner did not report an end: it may still compute, and the next step closes it.
+
+        See docs/semantics.md#R12.1.
+        """
         try:
             yield
         except (RunnerDied, StepStopped, StepTimeout, EngineError):
             if session:
-                self.slot.orphans.append(session)
+                self.runners.orphans.append(session)
             raise
-        if session:  # those before it are ended by now
-            self.slot.orphans.clear()
+        if session:  # the step has closed those before it
+            self.runners.orphans.clear()
 
     def _runner(self, definition: Workflow, step: Step) -> RunnerProcess:
         wanted = definition.spark or Spark()
         spark = step.job.kind != "python"
         # A Connect server has one size for all.
         if not spark or wanted.size == "small" or self.settings.spark_remote:
-            return self.slot.runner(spark=spark, code_hash=self.code_hash)
-        runner, warm = self.slot.large(wanted.conf, self.code_hash), self.slot.spark()
-        failure = self._awaited(runner)
+            return self.runners.runner(spark=spark, code_hash=self.code_hash)
+        runner, warm = self.runners.large(wanted.conf, self.code_hash), self.runners.spark()
+        failure = self._wait_until_ready(runner)
         if failure and warm is not None and warm.ready:
-            # Spark starts on this machine, but not so: that is the workflow's own fault.
+            # Spark starts on this machine, but not with these settings: the workflow's own mistake.
             raise JobError(f"Spark cannot be started with the workflow's spark.conf: {failure.message}")
         return runner
 
-    def _awaited(self, runner: RunnerProcess) -> FreshlineError | None:
-        """Why a new runner cannot get ready, if so."""
+    def _wait_until_ready(self, runner: RunnerProcess) -> FreshlineError | None:
+        """Wait for a new runner; return why it cannot become ready, if so."""
         while runner.alive and not runner.ready:
             if reason := self.pause(WARMING_S):
                 raise StepStopped(reason)
         return runner.failure
 
-    def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
-        run = self.run
-        internal = internal_inputs(definition)[step.id]
-        inputs = self._inputs(step, internal)
-        heads = {asset_id: _position(run.inputs[asset_id]) for asset_id in internal if asset_id in run.inputs}
-        read = reading(step, inputs, run.positions, heads=heads, forced=self._forced)
-        if read.refresh and reads_increments(step):
-            self._log(step.id, "log", f"INFO everything is read anew: {read.refresh}")
-        return StepRequest(
-            run_id=run.id,
-            attempt=run.attempt,
-            try_=try_,
-            slug=run.slug,
-            partition_key=run.partition_key,
-            step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
-            parameters={**definition.parameters, **run.parameters},
-            inputs={asset_id: replace(one, since=read.since.get(asset_id)) for asset_id, one in inputs.items()},
-            outputs={output.asset_id: self._output(output, try_, read) for output in step.produces},
-            warehouse=str(self.storage),
-            timeout_ms=step.timeout_ms,
-            secrets=tuple(definition.secrets),
-            full_refresh=read.refresh is not None,
-            conf=definition.spark.conf if definition.spark else {},
-            session=session,
-            orphans=tuple({*self.run.sessions, *self.slot.orphans}) if session else (),
-        )
-
-    def _output(self, output: Produces, try_: int, read: Reading) -> dict[str, Any]:
-        run, head = self.run, self.run.inputs.get(output.asset_id)
-        return {
-            "staging": layout.staging_directory(output.asset_id, run.id, run.attempt, try_),
-            "head": asdict(head) if head else None,
-            "anew": _anew(output, read, forced=self._forced),
-        }
-
-    @property
-    def _forced(self) -> bool:
-        """Whether a user asks for everything anew."""
-        return bool(self.run.trigger.get("fullRefresh"))
-
-    def _inputs(self, step: Step, internal: Collection[str]) -> dict[str, PinnedInput]:
-        """Pins, own outputs of earlier steps, and for what the step itself makes the previous head (R1.3).
-
-        If a user asks for everything anew, there is no previous head, as on the first run: it is about to be replaced.
-        """
-        made = {output.asset_id for output in step.produces}
-        inputs = {}
-        for item in step.consumes:
-            pinned = self._own(item.asset_id) if item.asset_id in internal else self.run.inputs.get(item.asset_id)
-            if pinned is not None and not (item.asset_id in made and self._forced):
-                inputs[item.asset_id] = pinned
-        return inputs
-
-    def _own(self, asset_id: str) -> PinnedInput | None:
-        """What an earlier step of this run has staged, by its number to come; if it appended, with the head's rows."""
-        output, head = self.staged.get(asset_id), self.run.inputs.get(asset_id)
-        if output is None:
-            return None
-        number = 0 if head is None or head.table_version is None else head.table_version + 1
-        before = head if output.appended else None
-        paths = (output.location or {}).get("paths", ())
-        return PinnedInput(
-            asset_id,
-            0,
-            output.data_version or f"run:{self.run.id}",
-            output.location,
-            output.payload,
-            table_version=number,
-            schema=output.schema,
-            base_version=before.base_version if before else number,
-            parts=[*(before.parts if before else ()), *((number, path) for path in paths)],
-        )
-
     def _log(self, step_id: str, stream: str, text: str) -> None:
         self.lease.lines.append({"step_id": step_id, "stream": stream, "text": text})
 
-    def _progress(self, step_id: str, progress: Mapping[str, Any]) -> None:
-        self.lease.progress = {"step": step_id, **progress}
+    def _progress(self, step_id: str, values: ProgressValues) -> None:
+        self.lease.progress = {"step": step_id, **values}
 
     def _publish(self, definition: Workflow) -> list[str]:
         located = [output.location for output in self.staged.values() if output.location]
         for location in located:
             layout.verify_staged(self.storage, location)
         if located:
-            self.check_warehouse()  # files may lie in the empty place of one that has gone away
+            self.check_warehouse()  # an unmounted warehouse leaves an empty directory that files can be written to
         reason = self.stop()
         if reason:
             raise StepStopped(reason)
         damaged = self._damaged_heads()
-        self._persist(lambda: self.heart.flush(self.lease))  # afterwards the run is no longer ours to write to
+        self._persist(lambda: self.leases.flush(self.lease))  # after the publication this attempt may not write
         return self._persist(
             lambda: self.store.runs.publish(
                 self.run,
@@ -277,58 +221,49 @@ class Execution:
         )
 
     def _damaged_heads(self) -> set[str]:
-        """Directories that an equal output must not keep: their files are not those that were published (ADR 0008).
+        """Return directories that an equal output must replace: their files differ from the published ones (ADR 0008).
 
-        Nor if a user asks for everything anew and the files are to have other encodings (ADR 0013).
+        A requested full refresh also replaces files that have other encodings (ADR 0013).
         """
         heads = [(self.run.inputs[one], output) for one, output in self.staged.items() if one in self.run.inputs]
         located = [(head.location, output.location or {}) for head, output in heads if head.location]
+        forced = full_refresh_requested(self.run)
         return {
             old["paths"][-1]
             for old, new in located
-            if layout.difference(self.storage, old) or (self._forced and old.get("parquet") != new.get("parquet"))
+            if layout.difference(self.storage, old) or (forced and old.get("parquet") != new.get("parquet"))
         }
 
     def _persist(self, write: Callable[[], T]) -> T:
         return persist(write, lambda: self.pause(RETRY_S))
 
 
-def _position(head: PinnedInput) -> Position:
-    return Position(head.data_version, head.table_version, head.base_version)
-
-
-def _anew(output: Produces, read: Reading, *, forced: bool) -> bool:
-    """Whether an output replaces what is there: an append when its inputs were replaced (R9.5), or if a user asks."""
-    table = output.table or Table()
-    return forced or (table.mode == "append" and table.on_replaced_input == "replace" and read.refresh is not None)
-
-
 def persist(write: Callable[[], T], pause: Callable[[], str | None]) -> T:
-    """A write that outlasts a database that is away for a moment, but not the lease: `pause` says when that is over."""
+    """Repeat a write while the database is away, until `pause` returns a reason to stop."""
     while True:
         try:
             return write()
         except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
-            if not isinstance(error, (LostConnectionError, UnreachableError)):  # those are told once
+            if not isinstance(error, (LostConnectionError, UnreachableError)):  # the connections log those once
                 log.warning("database_trouble", error=str(error).strip())
             reason = pause()
             if reason:
                 raise StepStopped(reason) from error
 
 
-def describe(error: FreshlineError, step_id: str | None = None) -> dict[str, Any]:
-    """An error as a run stores and shows it."""
-    told = {
+def describe(error: FreshlineError, step_id: str | None = None) -> Json:
+    """Return an error as a run stores and shows it."""
+    described = {
         "code": error.code,
         "message": str(error),
         "step": step_id,
         "traceback": getattr(error, "traceback", "") or None,
     }
-    return {**told, "checks": told_checks(error.checks)} if isinstance(error, CheckError) else told
+    return {**described, "checks": told_checks(error.checks)} if isinstance(error, CheckError) else described
 
 
-def _whereabouts(error: CheckError, storage: Storage, hours: int) -> str | None:
-    """Where the data is that failed a check, and for how long."""
+def _where_kept(error: CheckError, storage: Storage, hours: int) -> str | None:
+    """Return where data that failed a check is kept, and for how long."""
     if error.staged is None:
         return None
     if hours == 0:
@@ -337,7 +272,7 @@ def _whereabouts(error: CheckError, storage: Storage, hours: int) -> str | None:
 
 
 def clean_up(storage: Storage, run_id: str, outputs: list[str], keep: set[str]) -> None:
-    """Remove what the run staged and did not publish, of all attempts; the vacuum finds what is left."""
+    """Remove what the run staged and did not publish, of all attempts; the vacuum removes what this misses."""
     try:
         found = [f"{data}/{name}" for data in map(layout.data_directory, outputs) for name in storage.children(data)]
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A failure of the user's code as one error: a sentence, the place in the user's files, and the user's own lines."""
+"""Converts an exception of user code into one error: a sentence, the place in the user's files, a short traceback."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from types import TracebackType
 
 import freshline
 from freshline.errors import Place
-from freshline.worker.protocol import JobFailedError
+from freshline.worker.step_errors import JobFailedError
 
 OURS = str(Path(freshline.__path__[0]))
 MAX_MESSAGE = 2_000
 
 
 def user_error(error: BaseException, sentence: str | None = None) -> JobFailedError:
-    """`error` for people: without the frames of Freshline and of the import machinery."""
+    """Return the error to show, without the frames of Freshline and of the import machinery."""
     frames = _users(error.__traceback__)
     text = "".join(traceback.format_exception(type(error), error, frames))
     return JobFailedError(sentence or _sentence(error), place=_place(error, frames), traceback=text)
@@ -33,7 +33,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _users(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that begins at the user's first line."""
+    """Return the part of a traceback that begins at the user's first line."""
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
@@ -44,7 +44,7 @@ def _is_ours(filename: str) -> bool:
 
 
 def _place(error: BaseException, trace: TracebackType | None) -> Place | None:
-    """The last line of the project itself, which is where the user can do something."""
+    """Return the last line of the project itself, where the user can fix it."""
     if isinstance(error, SyntaxError) and error.filename:
         return Place(_relative(error.filename) or error.filename, error.lineno)
     found = None
@@ -56,7 +56,7 @@ def _place(error: BaseException, trace: TracebackType | None) -> Place | None:
 
 
 def _relative(filename: str) -> str | None:
-    """`filename` as seen from the project's root, which is the runner's directory."""
+    """Return `filename` relative to the project's root, which is the runner's directory; None if it is outside."""
     try:
         path = Path(filename).relative_to(Path.cwd())
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is new to a step: which rows of its inputs none of its outputs was computed from yet (R9.5)."""
+"""Increments: which rows of its inputs a step has not read yet (docs/semantics.md#R9.5)."""
 
 from __future__ import annotations
 
@@ -12,76 +12,84 @@ Positions = Mapping[str, Mapping[str, Position]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a step reads its inputs. `since`: by input, the version of its table after which rows are new.
+class InputReading:
+    """How a step reads its inputs. `since`: per input, the version of its table after which rows are new.
 
-    `refresh`: why everything counts as new; nothing if it does not.
+    `full_refresh_reason`: why all rows count as new; None if they do not.
     """
 
-    refresh: str | None = None
+    full_refresh_reason: str | None = None
     since: Mapping[str, int] = field(default_factory=dict)
 
 
-def reading(
+@dataclass(frozen=True, slots=True)
+class _Increment:
+    """The new rows of one input: those after version `since`, or all of them for `full_refresh_reason`."""
+
+    since: int = 0
+    full_refresh_reason: str | None = None
+
+
+def plan_reading(
     step: Step,
     inputs: Mapping[str, PinnedInput],
     positions: Positions,
     *,
     heads: Mapping[str, Position] | None = None,
     forced: bool = False,
-) -> Reading:
-    """From how far the heads of the step's outputs have read. What it makes itself is nothing to come further in.
+) -> InputReading:
+    """Return how the step reads its inputs, given how far the heads of its outputs have read them.
 
-    `inputs`: pins, and what earlier steps of the run have made. `heads`: what the latter is going to replace; a step
-    without outputs stands there, as that is published with its success.
+    A step's own outputs are excluded from increment tracking. `inputs`: pins, and outputs of earlier steps of the run.
+    `heads`: the snapshots that those outputs will replace; they are the positions of a step without outputs.
     """
     if forced:
-        return Reading("it was asked for")
-    outputs = _outputs(step)
-    unmade = [output.asset_id for output in outputs if output.asset_id not in positions]
-    if unmade:
-        return Reading(f"{unmade[0]} was never produced")
-    made = {output.asset_id for output in step.produces}
+        return InputReading("it was asked for")
+    outputs = _tracking_outputs(step)
+    missing = [output.asset_id for output in outputs if output.asset_id not in positions]
+    if missing:
+        return InputReading(f"{missing[0]} was never produced")
+    own = {output.asset_id for output in step.produces}
     since = {}
     for asset_id, pinned in inputs.items():
-        if asset_id in made:
+        if asset_id in own:
             continue
         read = [positions[output.asset_id].get(asset_id) for output in outputs]
-        found = _since(pinned, read or [(heads or {}).get(asset_id)])
-        if isinstance(found, str):
-            return Reading(found)
-        since[asset_id] = found
-    return Reading(None, since)
+        increment = _increment(pinned, read or [(heads or {}).get(asset_id)])
+        if increment.full_refresh_reason:
+            return InputReading(increment.full_refresh_reason)
+        since[asset_id] = increment.since
+    return InputReading(None, since)
 
 
 def reads_increments(step: Step) -> bool:
-    """Whether it matters to the step what is new: it adds to what is there, or asks for new rows."""
+    """Return whether the step depends on which rows are new: it adds to a table, or consumes `rows: new`."""
     adds = any(output.table and output.table.mode != "overwrite" for output in step.produces)
     return adds or any(item.rows == "new" for item in step.consumes)
 
 
-def _outputs(step: Step) -> list[Produces]:
-    """The outputs that say how far the step has come: those that add to what is there, if there are such.
+def _tracking_outputs(step: Step) -> list[Produces]:
+    """Return the outputs whose positions count: those that are appended to or merged, if there are any.
 
-    One that a run may leave out says little; where every one may, the rest is as good as any.
+    Optional outputs count only if all are optional, as a run may leave them out.
     """
     extended = [output for output in step.produces if output.table and output.table.mode != "overwrite"]
     chosen = extended or list(step.produces)
     return [output for output in chosen if not output.optional] or chosen
 
 
-def _since(pinned: PinnedInput, read: Iterable[Position | None]) -> int | str:
-    """After which version of the input's table rows are new, or why all are. What is no table has the one version 0."""
+def _increment(pinned: PinnedInput, read: Iterable[Position | None]) -> _Increment:
+    """Return the increment of one input. An input that is not a table has one version, 0."""
     positions = set(read)
     if len(positions) > 1:
-        return f"the outputs have read different versions of {pinned.asset_id}"
+        return _Increment(full_refresh_reason=f"the outputs have read different versions of {pinned.asset_id}")
     (position,) = positions
     if position is None:
-        return f"{pinned.asset_id} was never read"
+        return _Increment(full_refresh_reason=f"{pinned.asset_id} was never read")
     then, now = position.table_version or 0, pinned.table_version or 0
     if position.data_version == pinned.data_version:
-        return now
+        return _Increment(now)
     same_table = position.base_version is not None and position.base_version == pinned.base_version
     if same_table and then <= now:
-        return then
-    return f"{pinned.asset_id} was changed other than by append"
+        return _Increment(then)
+    return _Increment(full_refresh_reason=f"{pinned.asset_id} was changed other than by append")

@@ -1,9 +1,9 @@
-"""What a job gives back, checked against what its step declares."""
+"""Checks the return value of a job against the outputs that its step declares."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from freshline.definitions.names import suggestion
 from freshline.definitions.schema.workflow import Freshness, Produces, Step
 from freshline.errors import JobError
+from freshline.model.json import Json
 from freshline.model.run import StagedOutput
 
 ENTRY_FIELDS = ("assetId", "dataVersion", "payload", "partitionKey", "freshness")
@@ -19,12 +20,12 @@ MAX_VERSION = 1_000
 
 
 def is_report(returned: Any) -> bool:
-    """Whether it is `{"assets": [...]}`, about data that the job wrote elsewhere."""
+    """Return whether it is `{"assets": [...]}`: a report about data that the job wrote itself."""
     return isinstance(returned, Mapping) and isinstance(returned.get("assets"), list)
 
 
-def tables(step: Step, returned: Any, is_table: Callable[[Any], bool]) -> dict[str, Any]:
-    """The DataFrames by asset."""
+def returned_tables(step: Step, returned: Any, is_table: Callable[[Any], bool]) -> dict[str, Any]:
+    """Return the DataFrames by asset."""
     if is_table(returned):
         if len(step.produces) != 1:
             names = ", ".join(p.asset_id for p in step.produces) or "none"
@@ -50,23 +51,23 @@ def _shown(value: Any) -> str:
     return f"a value of type {type(value).__module__}.{type(value).__qualname__}"
 
 
-def reports(step: Step, returned: Any) -> list[StagedOutput]:
-    """What the job says that it wrote elsewhere. None: all that is not optional, at an unknown version."""
+def reported_outputs(step: Step, returned: Any) -> list[StagedOutput]:
+    """Return the outputs that the job reports. None means all that are not optional, at an unknown version."""
     if returned is None:
         returned = {"assets": [{"assetId": p.asset_id} for p in step.produces if not p.optional]}
     if not is_report(returned) or set(returned) != {"assets"}:
         raise JobError(f'the job returned {_shown(returned)}; allowed are None and {{"assets": [{{"assetId": ...}}]}}')
-    entries = [_entry(entry) for entry in returned["assets"]]
+    entries = [_checked_entry(entry) for entry in returned["assets"]]
     ids = [entry["assetId"] for entry in entries]
     if twice := sorted({asset for asset in ids if ids.count(asset) > 1}):
         raise JobError(f"the job reported {', '.join(twice)} more than once")
-    check_declared(step, dict.fromkeys(ids))
-    check_complete(step, dict.fromkeys(ids))
+    check_declared(step, ids)
+    check_complete(step, ids)
     produced = {p.asset_id: p for p in step.produces}
     return [_reported(entry, produced[entry["assetId"]], step.id) for entry in entries]
 
 
-def _entry(entry: Any) -> Mapping[str, Any]:
+def _checked_entry(entry: Any) -> Json:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("assetId"), str):
         raise JobError(f'an entry of "assets" is {str(entry)[:200]!r}; it needs a mapping with at least "assetId"')
     for name in entry:
@@ -80,10 +81,10 @@ def _entry(entry: Any) -> Mapping[str, Any]:
             f"asset {entry['assetId']!r} has partitionKey {str(entry['partitionKey'])[:80]!r}; "
             "partitions are not built yet: leave it out or empty"
         )
-    return entry
+    return dict(entry)
 
 
-def _reported(entry: Mapping[str, Any], produced: Produces, step_id: str) -> StagedOutput:
+def _reported(entry: Json, produced: Produces, step_id: str) -> StagedOutput:
     payload = _payload(produced.asset_id, entry.get("payload"))
     return StagedOutput(
         asset_id=produced.asset_id,
@@ -123,14 +124,14 @@ def _payload(asset_id: str, payload: Any) -> Any:
     return json.loads(text)
 
 
-def _location(payload: Any) -> dict[str, Any] | None:
-    """Data that a job wrote elsewhere can be read by consumers when the payload says where it is, as with sources."""
+def _location(payload: Any) -> Json | None:
+    """Return the location in the payload, from which consumers can read, as with sources."""
     if not isinstance(payload, Mapping) or not isinstance(payload.get("path"), str):
         return None
     return {"format": str(payload.get("format", "parquet")), "path": payload["path"]}
 
 
-def _freshness(asset_id: str, freshness: Any) -> dict[str, Any] | None:
+def _freshness(asset_id: str, freshness: Any) -> Json | None:
     if freshness is None:
         return None
     try:
@@ -140,8 +141,8 @@ def _freshness(asset_id: str, freshness: Any) -> dict[str, Any] | None:
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def check_declared(step: Step, returned: Mapping[str, Any]) -> None:
-    """Refuse what the step does not declare."""
+def check_declared(step: Step, returned: Iterable[str]) -> None:
+    """Raise JobError for an asset that the step does not declare."""
     declared = [p.asset_id for p in step.produces]
     for asset in returned:
         if asset not in declared:
@@ -151,8 +152,8 @@ def check_declared(step: Step, returned: Mapping[str, Any]) -> None:
             )
 
 
-def check_complete(step: Step, returned: Mapping[str, Any]) -> None:
-    """Refuse to go on without a declared output (R7.4)."""
+def check_complete(step: Step, returned: Container[str]) -> None:
+    """Raise JobError if a declared output is missing (docs/semantics.md#R7.4)."""
     missing = [p.asset_id for p in step.produces if not p.optional and p.asset_id not in returned]
     if missing:
         raise JobError(

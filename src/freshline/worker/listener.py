@@ -1,4 +1,4 @@
-"""The thread that listens to one runner: what it says, what it prints, and that it ended."""
+"""The thread that reads from one runner: its messages, its output and its exit."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import selectors
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any
+from typing import IO
 
 from freshline.errors import EngineError, FreshlineError
-from freshline.worker.log_capture import Secrets, Splitter
-from freshline.worker.protocol import Channel, error_from
+from freshline.worker.log_capture import LineSplitter, Secrets
+from freshline.worker.protocol import Channel, Message, Ready, SnapshotQuery, StepEnded, Unable
 
-POLL = 0.2  # seconds between two looks at the process itself
-AT_ONCE = 64  # reads of one stream before the others get their turn
+POLL_S = 0.2  # between two checks of the process itself
+MAX_READS = 64  # of one stream before the others get their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,29 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Received:
     """A message of the runner."""
 
-    message: Mapping[str, Any]
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The runner is gone. `status`: its exit code, or minus the signal's number."""
+class Exited:
+    """The runner has exited. `status`: its exit code, or minus the signal's number."""
 
     status: int
 
 
 class Listener:
-    """Collects the events of a runner in `events`, and buries it: its group is killed, its scratch is removed."""
+    """Collects the events of a runner in `events`. After its exit it kills its group and calls `cleanup`."""
 
     def __init__(self, popen: subprocess.Popen[bytes], channel: Channel, cleanup: Callable[[], None]) -> None:
-        self.events: queue.SimpleQueue[Line | Said | Ended] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[Line | Received | Exited] = queue.SimpleQueue()
         self.ready = threading.Event()
         self.leaving = threading.Event()
         self.ended = threading.Event()
         self.failure: FreshlineError | None = None
-        self.secrets = Secrets()  # of the step that runs
+        self.secrets = Secrets()  # of the current step
         self.lacks_archive = False
         self._popen = popen
         self._channel = channel
@@ -66,19 +66,19 @@ class Listener:
 
     @property
     def status(self) -> int | None:
-        """How the runner ended; None while it lives."""
+        """The exit status of the runner; None while it runs."""
         return self._popen.returncode if self.ended.is_set() else None
 
-    def next(self, timeout: float) -> Line | Said | Ended | None:
-        """The next event; None if there is none for now. `Ended` is said again and again."""
+    def next(self, timeout: float) -> Line | Received | Exited | None:
+        """Return the next event, or None after `timeout`. After the exit every further call returns `Exited`."""
         with contextlib.suppress(queue.Empty):
             return self.events.get(timeout=timeout)
         if self.ended.is_set() and self.events.empty():
-            return Ended(self._popen.returncode)
+            return Exited(self._popen.returncode)
         return None
 
     def drain(self) -> list[str]:
-        """Forget what has come so far; the lines among it."""
+        """Remove all events so far; return the text of the lines among them."""
         lines = []
         with contextlib.suppress(queue.Empty):
             while True:
@@ -89,7 +89,7 @@ class Listener:
 
     def kill(self) -> None:
         """Kill the runner's process group."""
-        with self._killing:  # once its end is noted, the number may belong to somebody else
+        with self._killing:  # after its exit is recorded, the pid may belong to another process
             if not self.ended.is_set():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._popen.pid, signal.SIGKILL)
@@ -112,11 +112,11 @@ class Listener:
         with self._killing:
             self.leaving.set()
             self.ended.set()
-        self.events.put(Ended(status))
+        self.events.put(Exited(status))
 
     def _once(self, selector: selectors.BaseSelector) -> bool:
-        """Handle what has come; False when the control socket ended."""
-        for key, _ in selector.select(POLL):
+        """Handle the readable streams; return False when the control socket is closed."""
+        for key, _ in selector.select(POLL_S):
             if not key.data():
                 selector.unregister(key.fileobj)
                 if key.fileobj is self._channel:
@@ -135,40 +135,41 @@ class Listener:
     def _pass_messages(self) -> bool:
         messages = self._channel.feed()
         for message in messages or ():
-            if "id" in message:  # the answer to a step: what was printed before comes before
+            if isinstance(message, StepEnded | SnapshotQuery):  # earlier output comes first
                 for stream in self._streams:
                     self._pass_lines(stream)
                     self._pass(stream, stream.splitter.flush(self.secrets))
             self._take(message)
         return messages is not None
 
-    def _take(self, message: Mapping[str, Any]) -> None:
-        if message["type"] == "ready":
-            self.lacks_archive = not message["archive"]
-            self.ready.set()
-        elif message["type"] == "unable":
-            error = error_from(message)
-            self.failure = error if isinstance(error, EngineError) else EngineError(str(error))
-        else:
-            if message.get("last"):
-                self.leaving.set()
-            self.events.put(Said(message))
+    def _take(self, message: Message) -> None:
+        match message:
+            case Ready(class_archive):
+                self.lacks_archive = not class_archive
+                self.ready.set()
+            case Unable(record):
+                error = record.to_error()
+                self.failure = error if isinstance(error, EngineError) else EngineError(str(error))
+            case _:
+                if isinstance(message, StepEnded) and message.last:
+                    self.leaving.set()
+                self.events.put(Received(message))
 
 
 class _Stream:
-    """The read end of stdout or stderr, never blocking."""
+    """The read end of stdout or stderr, non-blocking."""
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
         os.set_blocking(file.fileno(), False)
         self.name = name
         self.file = file
-        self.splitter = Splitter()
+        self.splitter = LineSplitter()
 
     def read(self) -> bytes | None:
-        """What is there; None if nothing is, b"" at the end."""
+        """Return the available bytes; None if there are none, b"" at the end."""
         parts: list[bytes] = []
         try:
-            while len(parts) < AT_ONCE and (part := os.read(self.file.fileno(), 65_536)):
+            while len(parts) < MAX_READS and (part := os.read(self.file.fileno(), 65_536)):
                 parts.append(part)
         except BlockingIOError:
             return b"".join(parts) or None

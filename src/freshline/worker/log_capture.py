@@ -1,22 +1,22 @@
-"""What a job prints, as bounded lines: long lines are cut, endless output ends with one line that says so."""
+"""The captured output of a step: secrets hidden, long lines cut, the number of lines limited."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from freshline.worker.protocol import storable
+from freshline.worker.step_errors import storable
 
 MAX_LINE = 8 * 1024
-MAX_SAID = 64 * 1024  # characters of a line that a job passes to its logger
+MAX_LOGGED = 64 * 1024  # characters of a line that a job passes to its logger
 MAX_LINES = 10_000
 MAX_BYTES = 1024 * 1024
-TAIL = 20  # lines kept for the message about a runner that died
+TAIL = 20  # last lines kept for the error about a runner that died
 SHORTEST_SECRET = 4  # replacing every "1" of a log would hide more than it protects
 
 
 class Secrets:
-    """Values that no log may show. Output comes in lines, so each line of a secret is one too."""
+    """Values that no log may show. Output is captured by line, so each line of a secret counts as a secret."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         lines = {line.strip() for value in values for line in (value, *value.splitlines())}
@@ -25,13 +25,13 @@ class Secrets:
         self.longest = max((len(data) for data in self._bytes), default=0)
 
     def hide(self, text: str) -> str:
-        """`text` without them."""
+        """Return `text` with secrets replaced."""
         for secret in self._texts:
             text = text.replace(secret, "***")
         return text
 
     def hide_cut(self, text: str) -> str:
-        """The same for a text that was cut: what it ends with may be the beginning of one."""
+        """Replace secrets in a text that was cut: it may end with the beginning of a secret."""
         text = self.hide(text)
         for secret in self._texts:
             for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
@@ -40,27 +40,27 @@ class Secrets:
         return text
 
     def hide_bytes(self, data: bytes) -> bytes:
-        """The same, before anybody knows what the bytes mean."""
+        """Replace secrets in bytes that are not decoded yet."""
         for secret in self._bytes:
             data = data.replace(secret, b"***")
         return data
 
 
-class Splitter:
-    """Bytes of one stream in, whole lines out. A line without an end is given out in pieces of MAX_LINE.
+class LineSplitter:
+    """Splits the bytes of one stream into lines. A line without an end is returned in pieces of MAX_LINE.
 
-    What is cut is cut after secrets are hidden: half a secret is none to whoever looks for it.
+    Secrets are hidden before a line is cut: half a secret would not be recognised.
     """
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes, secrets: Secrets) -> Iterator[str]:
-        """The lines that `data` completes."""
+        """Yield the lines that `data` completes."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         for line in whole:
             yield _text(secrets.hide_bytes(line))
-        # What begins before the cut has to end within what is looked at.
+        # A secret that begins before the cut must end within the searched bytes.
         while len(self._rest) > MAX_LINE + secrets.longest:
             self._rest = secrets.hide_bytes(self._rest)
             if len(self._rest) <= MAX_LINE + secrets.longest:
@@ -69,7 +69,7 @@ class Splitter:
             yield _text(piece)
 
     def flush(self, secrets: Secrets) -> Iterator[str]:
-        """The unfinished last line, if there is one."""
+        """Yield the unfinished last line, if there is one."""
         rest, self._rest = self._rest, b""
         if rest:
             yield _text(secrets.hide_bytes(rest))
@@ -80,8 +80,8 @@ def _text(line: bytes) -> str:
     return storable(cut.decode("utf-8", "replace"))
 
 
-class Log:
-    """The log of one step: passes lines on until the limit, hides the values of secrets, remembers the last lines."""
+class StepLog:
+    """The log of one step: passes lines on until the limit, hides secrets, remembers the last lines."""
 
     def __init__(self, on_log: Callable[[str, str], None], secrets: Secrets | None = None) -> None:
         self._on_log = on_log
@@ -96,8 +96,8 @@ class Log:
         return "\n".join(self._tail)
 
     def write(self, stream: str, text: str) -> None:
-        """Take one line."""
-        hide = self.secrets.hide_cut if len(text) >= MAX_SAID else self.secrets.hide
+        """Add one line."""
+        hide = self.secrets.hide_cut if len(text) >= MAX_LOGGED else self.secrets.hide
         line = hide(text)[:MAX_LINE]
         self._tail.append(line)
         if self._lines > MAX_LINES or self._bytes > MAX_BYTES:

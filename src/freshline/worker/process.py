@@ -1,66 +1,64 @@
 """The supervisor's handle on one runner: a child process that executes one step after another.
 
-The runner is the leader of its own session and process group; Spark's JVM and what user code forks are members.
-Whatever happens to it, the supervisor goes on: every end of the runner becomes one exception of `run_step`.
+The runner is the leader of its own session and process group; Spark's JVM and processes that user code forks are
+members. Every way in which a runner can end becomes one exception of `run_step`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, unquote
 
 from freshline.errors import FreshlineError, NotFoundError
 from freshline.model.run import PinnedInput
 from freshline.settings import Settings
-from freshline.worker.listener import Ended, Line, Listener, Said
-from freshline.worker.log_capture import TAIL, Log, Secrets
+from freshline.worker.listener import Exited, Line, Listener, Received
+from freshline.worker.log_capture import TAIL, Secrets, StepLog
 from freshline.worker.protocol import (
+    CancelStep,
     Channel,
-    JobFailedError,
-    RunnerDied,
+    Exit,
+    Hello,
+    LogLine,
+    Message,
+    Progress,
+    ProgressValues,
+    RunStep,
+    SnapshotAnswer,
+    SnapshotQuery,
+    StepEnded,
     StepRequest,
     StepResult,
-    StepStopped,
-    StepTimeout,
-    error_from,
-    error_message,
-    hide_in,
+    ToRunner,
 )
-from freshline.worker.scratch import make_scratch
+from freshline.worker.runner_environment import child_environment, declared_secrets, known_credentials, make_scratch
+from freshline.worker.step_errors import ErrorRecord, RunnerDied, StepStopped, StepTimeout, hide_in
 
-POLL = 0.2  # seconds between two looks at `stop`
-SEND_TIMEOUT = 10.0
-GRACE = {"lease-lost": 0.0}  # the run belongs to somebody else: no time to be polite
-DEFAULT_GRACE = 5.0  # for Spark to give its cores back; after that a new JVM is quicker
+POLL_S = 0.2  # between two calls of `stop`
+SEND_TIMEOUT_S = 10.0
+GRACE_S = {"lease-lost": 0.0}  # another worker may own the run by now
+DEFAULT_GRACE_S = 5.0  # for Spark to free its cores; after that a new JVM is faster
 TIMEOUT = "timeout"
 
-# Credentials of Freshline itself. What a job needs of them it has to name in `secrets`.
-HIDDEN = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN"})
-STORE_SECRET = re.compile(r"(?:AWS|AZURE|GOOGLE)_\w*(?:KEY|SECRET|TOKEN|PASSWORD|CONNECTION_STRING)")
-KEPT = frozenset({"FRESHLINE_PROJECT", "FRESHLINE_WAREHOUSE", "FRESHLINE_LOG_LEVEL", "FRESHLINE_LOG_FORMAT"})
-
-# The kernel's parent-death signal follows the thread that forked, so all runners are forked by one that stays.
+# The kernel's parent-death signal follows the thread that forked, so one permanent thread forks all runners.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="freshline-spawner")
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What a step needs of the supervisor while it runs."""
+    """What the supervisor does for a running step."""
 
-    log: Log
-    on_progress: Callable[[dict[str, Any]], None]
-    on_ask: Callable[[str, int], PinnedInput]
+    log: StepLog
+    on_progress: Callable[[ProgressValues], None]
+    on_query: Callable[[str, int], PinnedInput]
     stop: Callable[[], str | None]
 
 
@@ -74,11 +72,11 @@ class RunnerProcess:
         spark: bool,
         settings: Settings,
         code_hash: str | None,
-        own: Mapping[str, str] | None = None,
+        own_conf: Mapping[str, str] | None = None,
     ) -> None:
-        """`own`: settings of the one run that this runner's Spark is for."""
+        """Describe a runner. `own_conf`: settings of the one run that its Spark is for."""
         self._project = project or settings.project
-        self._own = None if own is None else dict(own)
+        self._own_conf = None if own_conf is None else dict(own_conf)
         self._spark = spark
         self._settings = settings
         self._code_hash = code_hash
@@ -93,7 +91,7 @@ class RunnerProcess:
             raise RuntimeError("a runner is started once")
         scratch = make_scratch()
         ours, theirs = socket.socketpair()
-        ours.settimeout(SEND_TIMEOUT)
+        ours.settimeout(SEND_TIMEOUT_S)
         try:
             self._popen = _SPAWNER.submit(self._spawn, theirs).result()
         except BaseException:
@@ -104,7 +102,7 @@ class RunnerProcess:
             theirs.close()
         self._channel = Channel(ours)
         self._listener = Listener(self._popen, self._channel, scratch.remove)
-        with contextlib.suppress(OSError):  # the listener notices a child that is dead already
+        with contextlib.suppress(OSError):  # the listener notices a child that has already exited
             self._channel.send(self._hello(scratch.path))
 
     def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
@@ -121,46 +119,46 @@ class RunnerProcess:
             start_new_session=True,
         )
 
-    def _hello(self, scratch: Path) -> dict[str, Any]:
-        return {
-            "type": "hello",
-            "project": str(self._project),
-            "spark": self._spark,
-            "master": self._settings.spark_master,
-            "remote": self._settings.spark_remote,
-            "token": self._settings.spark_token,
-            "own": self._own,
-            "scratch": str(scratch),
-        }
+    def _hello(self, scratch: Path) -> Hello:
+        settings = self._settings
+        return Hello(
+            project=str(self._project),
+            scratch=str(scratch),
+            spark=self._spark,
+            master=settings.spark_master,
+            remote=settings.spark_remote,
+            token=settings.spark_token,
+            own_conf=self._own_conf,
+        )
 
     @property
     def ready(self) -> bool:
-        """It can execute a step without waiting for Spark."""
+        """Whether it can execute a step without waiting for Spark."""
         return self._listener is not None and self._listener.ready.is_set() and self.alive
 
     @property
     def alive(self) -> bool:
-        """The child was started and can take another step: it has not ended and is not about to."""
+        """Whether it was started and can execute another step: it has not exited and is not about to."""
         return self._listener is not None and not self._listener.leaving.is_set()
 
     @property
     def failure(self) -> FreshlineError | None:
-        """Why it could not get ready (Java absent, Spark not reachable), if so."""
+        """Why it could not become ready (Java absent, Spark not reachable), if so."""
         return self._listener.failure if self._listener else None
 
     @property
     def lacks_archive(self) -> bool:
-        """Its Spark has started slower than it could (`freshline.spark.jvm_cds`)."""
+        """Whether its JVM started without the class archive (`freshline.spark.jvm_cds`)."""
         return self._listener is not None and self._listener.lacks_archive
 
     @property
     def code_hash(self) -> str | None:
-        """The hash of the project's code that it has imported (R10.3)."""
+        """The hash of the project's code that it imports (docs/semantics.md#R10.3)."""
         return self._code_hash
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, also that of its group."""
+        """The process id of the child, which is also that of its group."""
         return self._popen.pid if self._popen else None
 
     def run_step(
@@ -168,22 +166,22 @@ class RunnerProcess:
         request: StepRequest,
         *,
         on_log: Callable[[str, str], None],
-        on_progress: Callable[[dict[str, Any]], None],
-        on_ask: Callable[[str, int], PinnedInput],
+        on_progress: Callable[[ProgressValues], None],
+        on_query: Callable[[str, int], PinnedInput],
         stop: Callable[[], str | None],
     ) -> StepResult:
         """Execute one step and wait for it; callbacks are called by this thread.
 
-        Raises JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
+        Raise JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
         """
-        secrets = _secrets(request.secrets, os.environ)
-        log = Log(on_log, Secrets([*secrets.values(), *_tokens(self._settings, os.environ)]))
+        secrets = declared_secrets(request.secrets, os.environ)
+        log = StepLog(on_log, Secrets([*secrets.values(), *known_credentials(self._settings, os.environ)]))
         try:
             listener = self._wait_ready(stop)
             listener.secrets = log.secrets
             self._steps += 1
-            self._send({"type": "step", "id": self._steps, "request": request.as_json(), "secrets": secrets})
-            return self._follow(listener, request, Callbacks(log, on_progress, on_ask, stop))
+            self._send(RunStep(self._steps, request, secrets))
+            return self._follow(listener, request, Callbacks(log, on_progress, on_query, stop))
         except FreshlineError as error:
             hide_in(error, log.secrets.hide_cut)
             raise
@@ -193,40 +191,35 @@ class RunnerProcess:
         if listener is None:
             raise RunnerDied(None)
         while not (listener.ready.is_set() and self.alive):
-            ended = not self.alive  # asked first: a failure is told before the end
+            exited = not self.alive  # read first: a failure is reported before the exit
             if listener.failure is not None:
                 raise listener.failure
-            if ended:
+            if exited:
                 raise RunnerDied(listener.status, "\n".join(listener.drain()[-TAIL:]))
             if reason := stop():
                 raise StepStopped(reason)
-            listener.ready.wait(POLL)
-        listener.drain()  # what was printed before belongs to no step
+            listener.ready.wait(POLL_S)
+        listener.drain()  # earlier output belongs to no step
         return listener
 
-    def _send(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: ToRunner) -> None:
         try:
             if self._channel:
                 self._channel.send(message)
         except OSError:
-            self.kill()  # whoever waits for an answer learns of the end
+            self.kill()  # whoever waits for an answer learns of the exit
 
-    def _follow(
-        self,
-        listener: Listener,
-        request: StepRequest,
-        callbacks: Callbacks,
-    ) -> StepResult:
+    def _follow(self, listener: Listener, request: StepRequest, callbacks: Callbacks) -> StepResult:
         log = callbacks.log
         deadline = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
         while True:
-            match listener.next(POLL):
-                case Ended(status):
+            match listener.next(POLL_S):
+                case Exited(status):
                     raise RunnerDied(status, log.tail)
                 case Line(stream, text):
                     log.write(stream, text)
-                case Said(message):
-                    if result := self._hear(message, callbacks):
+                case Received(message):
+                    if result := self._handle(message, callbacks):
                         return result
             if reason := callbacks.stop():
                 self._interrupt(listener, reason, log)
@@ -235,38 +228,39 @@ class RunnerProcess:
                 self._interrupt(listener, TIMEOUT, log)
                 raise StepTimeout(f"the step took longer than its timeoutMs of {request.timeout_ms} and was stopped")
 
-    def _hear(self, message: Mapping[str, Any], callbacks: Callbacks) -> StepResult | None:
-        match message["type"]:
-            case "log":
-                callbacks.log.write("log", message["text"])
-            case "progress":
-                callbacks.on_progress(message["progress"])
-            case "ask" if message["id"] == self._steps:
-                self._send({"type": "answer", **_answer(message, callbacks.on_ask)})
-            case "done" if message["id"] == self._steps:
-                return StepResult.from_json(message)
-            case "error" if message["id"] == self._steps:
-                raise error_from(message)
+    def _handle(self, message: Message, callbacks: Callbacks) -> StepResult | None:
+        """Handle one message; return the result if it ends the step, or raise its error."""
+        match message:
+            case LogLine(text):
+                callbacks.log.write("log", text)
+            case Progress(values):
+                callbacks.on_progress(values)
+            case SnapshotQuery(id=self._steps):
+                self._send(_answer(message, callbacks.on_query))
+            case StepEnded(id=self._steps, error=ErrorRecord() as record):
+                raise record.to_error()
+            case StepEnded(id=self._steps):
+                return message.result
         return None
 
-    def _interrupt(self, listener: Listener, reason: str, log: Log) -> None:
-        """Ask the step to end, and kill the group if it does not within its grace."""
-        deadline = time.monotonic() + GRACE.get(reason, DEFAULT_GRACE)
-        self._send({"type": "cancel", "id": self._steps})
+    def _interrupt(self, listener: Listener, reason: str, log: StepLog) -> None:
+        """Ask the step to stop, and kill the group if it does not within its grace."""
+        deadline = time.monotonic() + GRACE_S.get(reason, DEFAULT_GRACE_S)
+        self._send(CancelStep(self._steps))
         while (left := deadline - time.monotonic()) > 0:
-            match listener.next(min(left, POLL)):
+            match listener.next(min(left, POLL_S)):
                 case Line(stream, text):
                     log.write(stream, text)
-                case Said(message) if message.get("id") == self._steps:
+                case Received(StepEnded(id=self._steps) | SnapshotQuery(id=self._steps)):
                     return
-                case Ended():
+                case Exited():
                     return
         self.kill()
 
     def close(self, grace: float) -> None:
-        """Let it finish by itself for `grace` seconds, then kill it."""
+        """Let it exit by itself for `grace` seconds, then kill it."""
         if self._listener and grace > 0 and not self._listener.ended.is_set():
-            self._send({"type": "exit"})
+            self._send(Exit())
             self._listener.ended.wait(grace)
         self.kill()
 
@@ -274,40 +268,11 @@ class RunnerProcess:
         """Kill the child's process group at once and wait until it is gone."""
         if self._listener:
             self._listener.kill()
-            self._listener.ended.wait(SEND_TIMEOUT)
+            self._listener.ended.wait(SEND_TIMEOUT_S)
 
 
-def _answer(message: Mapping[str, Any], on_ask: Callable[[str, int], PinnedInput]) -> dict[str, Any]:
+def _answer(query: SnapshotQuery, on_query: Callable[[str, int], PinnedInput]) -> SnapshotAnswer:
     try:
-        return {"pinned": asdict(on_ask(message["asset"], message["version"]))}
+        return SnapshotAnswer(pinned=on_query(query.asset, query.version))
     except NotFoundError as error:
-        return {"error": error_message(error)}
-
-
-def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The supervisor's environment without Freshline's own settings and credentials."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in KEPT or not (name.startswith("FRESHLINE_") or name in HIDDEN)
-    }
-
-
-def _tokens(settings: Settings, environ: Mapping[str, str]) -> Iterable[str]:
-    """Credentials that a runner knows and no log may show: of a Spark Connect server and of an object store."""
-    inside = re.search(r";token=([^;]+)", settings.spark_remote or "")
-    stores = (value for name, value in environ.items() if STORE_SECRET.fullmatch(name))
-    known = (settings.spark_token, inside[1] if inside else None, *stores)
-    return {form for token in known if token for form in (token, unquote(token), quote(token, safe=""))}
-
-
-def _secrets(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values of the declared secrets, taken from the worker's environment."""
-    for name in names:
-        if name.startswith("FRESHLINE_"):
-            raise JobFailedError(f"secret {name!r} is Freshline's own; jobs may name any other variable of the worker")
-        if name not in environ:
-            raise JobFailedError(
-                f"secret {name!r} is not set in the environment of the worker; set it and start the worker again"
-            )
-    return {name: environ[name] for name in names}
+        return SnapshotAnswer(error=ErrorRecord.of(error))

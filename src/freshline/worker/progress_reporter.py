@@ -1,7 +1,7 @@
-"""What a running step tells its supervisor: its lines at once, how far it is a few times a second.
+"""Sends the log lines of a running step at once, and its progress a few times a second.
 
-A job may call `ctx.progress` in a tight loop: the first call is told at once, later ones at most every PAUSE_S, and the
-last one always. While the job's own function speaks, its progress counts more than Spark's tasks, and both are told.
+A job may call `ctx.progress` in a tight loop: the first call is sent at once, later ones at most every INTERVAL_S, and
+the last one always. While the job's function runs, its own progress is sent beside that of Spark.
 """
 
 from __future__ import annotations
@@ -13,66 +13,74 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from freshline.errors import JobError
+from freshline.worker.protocol import LogLine, Progress
 
-PAUSE_S = 0.2
+INTERVAL_S = 0.2
 
 
-class Voice:
-    """Takes the messages of one step, from any thread, and sends what is worth sending."""
+class ProgressReporter:
+    """Reports on one step; may be called by any thread."""
 
-    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, send: Callable[[LogLine | Progress], None]) -> None:
         self._send = send
         self._lock = threading.RLock()  # a signal may end the step in the middle of a call
-        self._progress: dict[str, Any] = {}
-        self._told: dict[str, Any] = {}
-        self._told_at = -math.inf
+        self._values: dict[str, Mapping[str, float | None]] = {}
+        self._sent: dict[str, Mapping[str, float | None]] = {}
+        self._sent_at = -math.inf
         self._timer: threading.Timer | None = None
-        self.last: dict[str, Any] | None = None
+        self.last_job_progress: Mapping[str, float | None] | None = None
 
-    def __call__(self, message: dict[str, Any]) -> None:
-        """Send a message; of progress only what is new, and not too often."""
-        if message["type"] != "progress":
-            self._send(message)
-            return
+    def log(self, text: str) -> None:
+        """Send one line."""
+        self._send(LogLine(text))
+
+    def job_progress(self, done: Any, total: Any = None) -> None:
+        """Report what the job says about its own progress."""
+        values = progress_numbers(done, total)
         with self._lock:
-            self._progress |= message["progress"]
-            self.last = self._progress.get("job") or self.last
-            self._tell_soon()
+            self._values["job"] = self.last_job_progress = values
+            self._send_soon()
 
-    def returned(self) -> None:
-        """The job's function is over: what Spark still has to do is what counts now."""
+    def spark_progress(self, values: Mapping[str, int]) -> None:
+        """Report Spark's counters."""
         with self._lock:
-            if self._progress.pop("job", None):
-                self._tell_soon()
+            self._values["spark"] = values
+            self._send_soon()
 
-    def hush(self) -> None:
-        """The step is over: tell what was not told yet, and nothing afterwards."""
+    def job_returned(self) -> None:
+        """Drop the job's own progress: its function has returned, and Spark may still have work to do."""
+        with self._lock:
+            if self._values.pop("job", None):
+                self._send_soon()
+
+    def close(self) -> None:
+        """Send what is unsent, and nothing afterwards."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
-            self._tell()
-            self._told_at = math.inf
+            self._send_values()
+            self._sent_at = math.inf
 
-    def _tell_soon(self) -> None:
-        early = self._told_at + PAUSE_S - time.monotonic()
+    def _send_soon(self) -> None:
+        early = self._sent_at + INTERVAL_S - time.monotonic()
         if early <= 0:
-            self._tell()
+            self._send_values()
         elif self._timer is None and early < math.inf:
-            self._timer = threading.Timer(early, self._tell)
+            self._timer = threading.Timer(early, self._send_values)
             self._timer.daemon = True
             self._timer.start()
 
-    def _tell(self) -> None:
+    def _send_values(self) -> None:
         with self._lock:
             self._timer = None
-            if self._progress == self._told or self._told_at == math.inf:
+            if self._values == self._sent or self._sent_at == math.inf:
                 return
-            self._told, self._told_at = dict(self._progress), time.monotonic()
-            self._send({"type": "progress", "progress": self._told})
+            self._sent, self._sent_at = dict(self._values), time.monotonic()
+            self._send(Progress(self._sent))
 
 
-def job_progress(done: Any, total: Any) -> Mapping[str, Any]:
-    """What a job says about itself, as numbers that JSON can carry."""
+def progress_numbers(done: Any, total: Any) -> dict[str, float | None]:
+    """Return a job's progress as numbers that JSON can carry."""
     return {"done": _number("done", done), "total": None if total is None else _number("total", total)}
 
 

@@ -1,37 +1,27 @@
-"""What a supervisor and its runner say to each other: JSON lines on a socket of their own, plain data only.
-
-To the runner: `hello`, `step`, `cancel`, `answer`, `exit`. From it: `ready`, `log`, `progress`, `ask`, `done`, `error`,
-`stopped`.
-"""
+"""The messages between a supervisor and its runner: JSON lines on a private socket, plain data only."""
 
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from freshline.errors import CheckError, EngineError, EngineLostError, FreshlineError, JobError, Place, WarehouseError
-from freshline.model.run import PinnedInput, StagedOutput
+from freshline.model.json import Json
+from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
+from freshline.worker.step_errors import ErrorRecord, JobFailedError
 
 MAX_MESSAGE = 16 * 1024 * 1024
-MAX_TEXT = 16_000  # of a message or a traceback
-OUT_OF_MEMORY = 71  # the exit code of a runner whose Spark had not enough
-MORE_MEMORY = (
-    "give it more with `spark: {size: large, conf: {spark.driver.memory: 8g}}` in the workflow, or let the step hold "
-    "less at once"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One try of one step. `inputs`: what it reads; `outputs`: per produced asset {"staging": absolute directory}.
+    """One try of one step. `inputs`: what it reads; `outputs`: where each produced asset is staged.
 
-    `conf`: the workflow's settings of Spark; `session`: the id of the step's session on a Connect server; `orphans`:
-    such sessions of lost tries.
+    `conf`: the workflow's Spark settings; `session`: the id of the step's session on a Connect server; `orphans`:
+    sessions of lost tries, which the runner closes first.
     """
 
     run_id: str
@@ -42,7 +32,7 @@ class StepRequest:
     step: Mapping[str, Any]
     parameters: Mapping[str, Any]
     inputs: Mapping[str, PinnedInput]
-    outputs: Mapping[str, Mapping[str, Any]]
+    outputs: Mapping[str, OutputTarget]
     warehouse: str
     timeout_ms: int | None = None
     secrets: tuple[str, ...] | list[str] = ()
@@ -51,125 +41,168 @@ class StepRequest:
     session: str | None = None
     orphans: tuple[str, ...] | list[str] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain data for the socket."""
+    def as_json(self) -> Json:
+        """Return plain data for the socket."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StepRequest:
-        """The inverse of `as_json`."""
+    def from_json(cls, data: Json) -> StepRequest:
+        """Return the request that `as_json` described."""
         inputs = {asset: PinnedInput(**pinned) for asset, pinned in data["inputs"].items()}
-        return cls(**{**data, "inputs": inputs})
+        outputs = {asset: OutputTarget.from_json(target) for asset, target in data["outputs"].items()}
+        return cls(**{**data, "inputs": inputs, "outputs": outputs})
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A finished step: what it staged, and numbers about it."""
+    """A finished step: its staged outputs and its metrics."""
 
     outputs: tuple[StagedOutput, ...]
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain data for the socket."""
-        return asdict(self)
-
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StepResult:
-        """The inverse of `as_json`."""
+    def from_json(cls, data: Json) -> StepResult:
+        """Return the result that was sent as JSON."""
         return cls(tuple(StagedOutput(**output) for output in data["outputs"]), data["metrics"])
 
 
-class JobFailedError(JobError):
-    """The user's code failed. `traceback` begins at the user's first line; empty where it would not help."""
-
-    def __init__(
-        self, message: str, *, place: Place | None = None, hint: str | None = None, traceback: str = ""
-    ) -> None:
-        super().__init__(message, place=place, hint=hint)
-        self.traceback = traceback
+# To the runner.
 
 
-class StepTimeout(JobFailedError):
-    """The step took longer than its `timeoutMs`."""
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message: which project to run, and how to start Spark.
 
-    code = "timeout"
+    `own_conf`: settings of the one large run that this runner's Spark is for.
+    """
 
-
-class StepStopped(FreshlineError):
-    """The supervisor stopped the step. `reason`: canceled, lease-lost or shutdown."""
-
-    code = "stopped"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the step was stopped: {reason}")
-        self.reason = reason
-
-
-class RunnerDied(FreshlineError):
-    """The runner ended in the middle of a step. `status`: its exit code, or minus the signal's number."""
-
-    code = "runner-died"
-
-    def __init__(self, status: int | None, tail: str = "") -> None:
-        how = "is not running" if status is None else _ending(status)
-        hint = MORE_MEMORY if status == OUT_OF_MEMORY else None
-        last = f"; its last words:\n{tail}" if tail and not hint else ""  # of a lost JVM they tell nothing
-        super().__init__(f"the process that ran the job {how}{last}", hint=hint)
-        self.status = status
-        self.tail = tail
+    project: str
+    scratch: str
+    spark: bool
+    master: str | None
+    remote: str | None
+    token: str | None
+    own_conf: Mapping[str, str] | None
 
 
-def _ending(status: int) -> str:
-    if status == OUT_OF_MEMORY:
-        return "was ended, as Spark ran out of memory"
-    if status >= 0:
-        return f"ended itself with exit code {status}"
-    why = ", as the system does when memory runs out" if -status == signal.SIGKILL else ""
-    return f"was killed by signal {-status}{why}"
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """Execute a step with these secrets in its environment."""
+
+    id: int
+    request: StepRequest
+    secrets: Mapping[str, str]
 
 
-_ERRORS: dict[str, type[FreshlineError]] = {kind.code: kind for kind in (EngineError, EngineLostError, WarehouseError)}
+@dataclass(frozen=True, slots=True)
+class CancelStep:
+    """Stop the step with this id."""
+
+    id: int
 
 
-def error_message(error: FreshlineError) -> dict[str, Any]:
-    """An error as plain data; what PostgreSQL cannot store in a text is replaced."""
-    return {
-        "type": "error",
-        "code": error.code,
-        "message": storable(error.message),
-        "hint": None if error.hint is None else storable(error.hint),
-        "place": asdict(error.place) if error.place else None,
-        "traceback": storable(getattr(error, "traceback", "")),
-        **({"checks": error.checks, "staged": error.staged} if isinstance(error, CheckError) else {}),
-    }
+@dataclass(frozen=True, slots=True)
+class SnapshotAnswer:
+    """The answer to a `SnapshotQuery`: the snapshot, or why there is none."""
+
+    pinned: PinnedInput | None = None
+    error: ErrorRecord | None = None
 
 
-def error_from(message: Mapping[str, Any]) -> FreshlineError:
-    """The error that an `error` message stands for."""
-    place = Place(**message["place"]) if message.get("place") else None
-    text, hint = message["message"], message.get("hint")
-    if message["code"] == CheckError.code:
-        return CheckError(text, place=place, hint=hint, checks=message["checks"], staged=message["staged"])
-    if kind := _ERRORS.get(message["code"]):
-        return kind(text, place=place, hint=hint)
-    return JobFailedError(text, place=place, hint=hint, traceback=message.get("traceback") or "")
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Exit after the current step."""
 
 
-def hide_in(error: FreshlineError, hide: Callable[[str], str]) -> None:
-    """An error must not tell a secret either."""
-    error.message = hide(error.message)
-    error.args = (error.message,)
-    if isinstance(error, JobFailedError):
-        error.traceback = hide(error.traceback)
+# From the runner.
 
 
-def storable(text: str) -> str:
-    """`text` without NUL and lone surrogates, which the database refuses, and cut in the middle if endless."""
-    clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-    if len(clean) <= MAX_TEXT:
-        return clean
-    half = MAX_TEXT // 2
-    return f"{clean[:half]}\n... {len(clean) - MAX_TEXT} characters left out ...\n{clean[-half:]}"
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The runner can execute steps. `class_archive`: its JVM started with one, or there is no JVM."""
+
+    class_archive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unable:
+    """Spark cannot be started or reached; the runner exits."""
+
+    error: ErrorRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that the job passed to its logger."""
+
+    text: str
+
+
+ProgressValues = Mapping[str, Mapping[str, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the step is. `values`: numbers of the job itself under `job`, of Spark under `spark`."""
+
+    values: ProgressValues
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotQuery:
+    """The step reads another version of an input."""
+
+    id: int
+    asset: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """The step has ended: with a result, with an error, or with neither if it was stopped.
+
+    `last`: the runner cannot execute another step.
+    """
+
+    id: int
+    last: bool
+    result: StepResult | None = None
+    error: ErrorRecord | None = None
+
+
+ToRunner = Hello | RunStep | CancelStep | SnapshotAnswer | Exit
+FromRunner = Ready | Unable | LogLine | Progress | SnapshotQuery | StepEnded
+Message = ToRunner | FromRunner
+
+_KINDS: Mapping[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (
+        *(Hello, RunStep, CancelStep, SnapshotAnswer, Exit),
+        *(Ready, Unable, LogLine, Progress, SnapshotQuery, StepEnded),
+    )
+}
+_RECORDS: Mapping[str, Callable[[Json], Any]] = {
+    "request": StepRequest.from_json,
+    "result": StepResult.from_json,
+    "error": ErrorRecord.from_json,
+    "pinned": lambda data: PinnedInput(**data),
+}
+
+
+def encode(message: Message) -> bytes:
+    """Return one line of JSON."""
+    data = {"type": type(message).__name__, **asdict(message)}
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Return the message of one line."""
+    data: Json = json.loads(line)
+    kind = _KINDS[data.pop("type")]
+    for name in _RECORDS.keys() & data.keys():
+        if data[name] is not None:
+            data[name] = _RECORDS[name](data[name])
+    return kind(**data)
 
 
 class Channel:
@@ -181,12 +214,12 @@ class Channel:
         self._rest = bytearray()
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Return the descriptor, for selectors."""
         return self._end.fileno()
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message. OSError: the other end is gone."""
-        data = json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    def send(self, message: Message) -> None:
+        """Send one message. Raise OSError if the other end is gone."""
+        data = encode(message)
         if len(data) > MAX_MESSAGE:
             raise JobFailedError(
                 f"a message of {len(data)} bytes is too large; at most {MAX_MESSAGE} bytes may be passed"
@@ -194,8 +227,8 @@ class Channel:
         with self._sending:
             self._end.sendall(data)
 
-    def feed(self) -> Iterator[dict[str, Any]] | None:
-        """The messages that one read completes; None at the end of the stream."""
+    def feed(self) -> Iterator[Message] | None:
+        """Read once and return the messages that are complete; None at the end of the stream."""
         try:
             data = self._end.recv(65_536)
         except OSError:
@@ -205,12 +238,12 @@ class Channel:
         self._rest += data
         return self._complete()
 
-    def _complete(self) -> Iterator[dict[str, Any]]:
+    def _complete(self) -> Iterator[Message]:
         while (end := self._rest.find(b"\n")) >= 0:
             line = bytes(self._rest[:end])
             del self._rest[: end + 1]
-            yield json.loads(line)
+            yield decode(line)
 
     def close(self) -> None:
-        """Hang up; may be called twice."""
+        """Close the socket; may be called twice."""
         self._end.close()

@@ -1,6 +1,6 @@
-"""The runner: the child process of a worker in which user code and Spark live. It knows no database.
+"""The runner: the child process of a worker in which user code and Spark run. It has no access to the database.
 
-Started by `freshline.worker.process` as `python -m freshline.worker.runner FD`. It dies with its supervisor: by the
+Started by `freshline.worker.process` as `python -m freshline.worker.runner FD`. It ends with its supervisor: by the
 kernel's parent-death signal where there is one, and because the end of the control socket kills the whole group.
 """
 
@@ -18,7 +18,8 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from freshline.definitions.loading.modules import ProjectFinder
 from freshline.definitions.schema.workflow import Step
@@ -26,29 +27,43 @@ from freshline.errors import EngineError, EngineLostError, FreshlineError
 from freshline.model.run import PinnedInput
 from freshline.worker.failures import user_error
 from freshline.worker.log_capture import Secrets
-from freshline.worker.progress_reporter import Voice
-from freshline.worker.protocol import OUT_OF_MEMORY, Channel, StepRequest, error_from, error_message, hide_in
-from freshline.worker.step_executor import Work, execute
+from freshline.worker.progress_reporter import ProgressReporter
+from freshline.worker.protocol import (
+    CancelStep,
+    Channel,
+    Hello,
+    Ready,
+    RunStep,
+    SnapshotAnswer,
+    SnapshotQuery,
+    StepEnded,
+    StepRequest,
+    StepResult,
+    ToRunner,
+    Unable,
+)
+from freshline.worker.step_errors import OUT_OF_MEMORY, ErrorRecord, hide_in
+from freshline.worker.step_executor import StepTask, execute
 
 if TYPE_CHECKING:
     from freshline.spark.engine import Engine
 
 PR_SET_PDEATHSIG = 1
-SPARK_IS_GONE = 70  # the exit code
-CANCEL_S = 0.2  # between two attempts to cancel what a step computes
+SPARK_IS_GONE = 70  # exit code
+CANCEL_S = 0.2  # between two attempts to cancel the Spark jobs of a step
 
 
 class Interrupted(BaseException):
-    """The supervisor wants the step to end."""
+    """The supervisor has canceled the step."""
 
 
 class Runner:
-    """The main thread executes steps; a watcher thread listens to the supervisor all the time."""
+    """The main thread executes steps; a watcher thread reads the messages of the supervisor."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._inbox: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[SnapshotAnswer] = queue.SimpleQueue()
         self._engine: Engine | None = None
         self._step: int | None = None
         self._canceled: int | None = None
@@ -58,119 +73,125 @@ class Runner:
         self._canceler: threading.Thread | None = None
 
     def run(self) -> None:
-        """Live until the supervisor says `exit`."""
+        """Execute steps until the supervisor sends `Exit`, or until Spark can no longer be used."""
         signal.signal(signal.SIGUSR1, self._on_signal)
         threading.Thread(target=self._watch, name="watcher", daemon=True).start()
         hello = self._inbox.get()
-        _enter(Path(hello["project"]))
-        if hello["spark"] and not self._warm_up(hello):
+        if not isinstance(hello, Hello):
+            raise TypeError(f"the first message is {hello}; it must be Hello")
+        _enter(Path(hello.project))
+        if hello.spark and not self._open_spark(hello):
             return
-        if self._engine is not None and self._engine.jvm is not None:
-            threading.Thread(target=self._guard, args=(self._engine.jvm,), name="guard", daemon=True).start()
-        self._channel.send({"type": "ready", "archive": not (self._engine and self._engine.lacks_archive())})
-        while self._usable and (message := self._inbox.get())["type"] == "step":
-            answer = self._answer(message)
-            self._channel.send({"id": message["id"], "last": not self._usable, **answer})
-        if self._engine is not None:
-            self._engine.close()
+        spark = self._engine.application if self._engine else None
+        if spark is not None and spark.jvm is not None:
+            threading.Thread(target=self._guard, args=(spark.jvm,), name="guard", daemon=True).start()
+        self._channel.send(Ready(class_archive=not (spark and spark.lacks_archive())))
+        while self._usable and isinstance(message := self._inbox.get(), RunStep):
+            result, error = self._run_step(message)
+            self._channel.send(StepEnded(message.id, last=not self._usable, result=result, error=error))
+        if spark is not None:
+            spark.close()
 
-    def _warm_up(self, hello: Mapping[str, Any]) -> bool:
-        # Imported here: a runner without Spark must never load it.
+    def _open_spark(self, hello: Hello) -> bool:
+        # Imported here: a runner for `python` steps starts without PySpark.
         from freshline.spark.connect import Remote  # noqa: PLC0415
         from freshline.spark.engine import Engine  # noqa: PLC0415
 
         try:
             self._engine = Engine.open(
-                master=hello["master"],
-                remote=Remote.of(hello["remote"], hello["token"]) if hello["remote"] else None,
-                scratch=Path(hello["scratch"]),
-                own=hello["own"],
-                project=Path(hello["project"]),
+                master=hello.master,
+                remote=Remote.of(hello.remote, hello.token) if hello.remote else None,
+                scratch=Path(hello.scratch),
+                own_conf=hello.own_conf,
+                project=Path(hello.project),
             )
         except FreshlineError as error:
-            self._channel.send({**error_message(error), "type": "unable"})
+            self._channel.send(Unable(ErrorRecord.of(error)))
             return False
         return True
 
-    def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _run_step(self, message: RunStep) -> tuple[StepResult | None, ErrorRecord | None]:
+        """Execute one step; return its result or its error, or neither if it was canceled."""
         self._over.clear()
-        self._step = message["id"]
-        secrets = Secrets(message["secrets"].values())
+        self._step = message.id
+        secrets = Secrets(message.secrets.values())
         try:
-            if self._canceled == self._step:  # while it lay in the inbox
-                return {"type": "stopped"}
-            with _environment(message["secrets"]):
-                return self._execute(StepRequest.from_json(message["request"]))
+            if self._canceled == self._step:  # before it was started
+                return None, None
+            with _environment(message.secrets):
+                return self._execute(message.request), None
         except Interrupted:
-            return {"type": "stopped"}
+            return None, None
         except FreshlineError as error:
-            return self._failed(error, secrets)
-        except Exception as error:  # noqa: BLE001 - a defect of ours is told like one of the user's
-            return self._failed(user_error(error), secrets)
+            return None, self._failed(error, secrets)
+        except Exception as error:  # noqa: BLE001 - a defect of Freshline is reported like one of the job
+            return None, self._failed(user_error(error), secrets)
         finally:
             self._settle()
             sys.stdout.flush()
             sys.stderr.flush()
 
-    def _execute(self, request: StepRequest) -> dict[str, Any]:
+    def _execute(self, request: StepRequest) -> StepResult:
         step = Step.model_validate(request.step)
-        voice = Voice(self._channel.send)
+        reporter = ProgressReporter(self._channel.send)
         try:
-            result = execute(Work(request, step, self._engine, voice, self._ask, self._interruption))
+            return execute(StepTask(request, step, self._engine, reporter, self._find_version, self._interruption))
         finally:
-            voice.hush()
-        return {"type": "done", **result.as_json()}
+            reporter.close()
 
-    def _ask(self, asset_id: str, version: int) -> PinnedInput:
-        """Another version of an input, from the supervisor, who knows the database."""
-        self._channel.send({"type": "ask", "id": self._step, "asset": asset_id, "version": version})
+    def _find_version(self, asset_id: str, version: int) -> PinnedInput:
+        """Ask the supervisor, which has the database, for another version of an input."""
+        self._channel.send(SnapshotQuery(self._step or 0, asset_id, version))
         answer = self._answers.get()
-        if "error" in answer:
-            raise error_from(answer["error"])
-        return PinnedInput(**answer["pinned"])
+        if answer.pinned is None:
+            raise answer.error.to_error() if answer.error else EngineError(f"no answer about asset {asset_id!r}")
+        return answer.pinned
 
-    def _failed(self, error: FreshlineError, secrets: Secrets) -> dict[str, Any]:
-        hide_in(error, secrets.hide_cut)  # before more of a long text is cut, perhaps within one
+    def _failed(self, error: FreshlineError, secrets: Secrets) -> ErrorRecord | None:
+        """Return the error to report; None if the step was canceled. Exit if Spark has ended."""
+        hide_in(error, secrets.hide_cut)  # first: cutting a long text could leave half a secret
         if self._canceled == self._step:
-            return {"type": "stopped"}
-        if isinstance(error, EngineError):  # the engine has seen for itself what happened
-            return error_message(error)
-        match self._engine and self._engine.health():
+            return None
+        if isinstance(error, EngineError):  # the engine has examined the cause itself
+            return ErrorRecord.of(error)
+        spark = self._engine.application if self._engine else None
+        match spark and spark.health():
             case "lost":
-                return error_message(EngineLostError(f"Spark got lost in the middle of the step: {error}"))
+                return ErrorRecord.of(EngineLostError(f"Spark got lost in the middle of the step: {error}"))
             case "gone":
                 sys.stderr.write(f"Spark ended in the middle of the step: {error}\n")
                 sys.stderr.flush()
-                os._exit(OUT_OF_MEMORY if self._engine and self._engine.out_of_memory() else SPARK_IS_GONE)
+                os._exit(OUT_OF_MEMORY if spark and spark.out_of_memory() else SPARK_IS_GONE)
             case "stopped":
                 error.hint = "the job has stopped the Spark session, which is not its own; do not call spark.stop()"
-        return error_message(error)
+        return ErrorRecord.of(error)
 
     def _settle(self) -> None:
-        """After an interruption: the slot is free only when Spark's cores are."""
+        """Wait until the cores of a canceled step are free, and check whether Spark can execute another step."""
         self._over.set()
         if self._canceler is not None:
-            self._canceler.join()  # it would cancel the probe too
+            self._canceler.join()  # it would also cancel the probe
             self._canceler = None
         if self._canceled == self._step and self._engine is not None:
-            self._engine.settle()
+            self._engine.application.settle()
         self._step = None
         # User code may have stopped Spark; the supervisor then starts another runner.
-        self._usable = self._engine is None or self._engine.health() == "good"
+        self._usable = self._engine is None or self._engine.application.health() == "good"
 
     def _watch(self) -> None:
         while (messages := self._channel.feed()) is not None:
             for message in messages:
-                if message["type"] == "cancel":
-                    self._cancel(message["id"])
-                elif message["type"] == "answer":
-                    self._answers.put(message)
-                else:
-                    self._inbox.put(message)
+                match message:
+                    case CancelStep(step):
+                        self._cancel(step)
+                    case SnapshotAnswer():
+                        self._answers.put(message)
+                    case _:
+                        self._inbox.put(cast("ToRunner", message))
         _die()
 
     def _guard(self, jvm: subprocess.Popen[bytes]) -> None:
-        """A JVM that dies between two steps takes its runner along: the next step would be the one to pay for it."""
+        """Exit when the JVM dies between two steps, so that the next step gets a new runner."""
         jvm.wait()
         if self._step is None:
             _die()
@@ -178,27 +199,27 @@ class Runner:
     def _cancel(self, step: int) -> None:
         self._canceled = step
         if self._engine is not None:
-            # A signal would tear the main thread out of a call to the JVM; canceled jobs return by themselves.
+            # A signal would interrupt a call to the JVM in the main thread; canceled Spark jobs return by themselves.
             self._canceler = threading.Thread(target=self._keep_canceling, args=(step,), daemon=True)
             self._canceler.start()
         else:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
     def _keep_canceling(self, step: int) -> None:
-        """User code may go on to its next Spark job, which has to end too."""
+        """Cancel again and again: user code may start another Spark job."""
         while self._engine is not None and self._step == step and not self._over.is_set():
-            with contextlib.suppress(Exception):  # a Spark that does not answer is replaced with this process
+            with contextlib.suppress(Exception):  # a Spark that does not answer is replaced together with this process
                 self._engine.cancel()
             self._over.wait(CANCEL_S)
 
-    def _on_signal(self, _number: int, _frame: Any) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._interruptible and self._canceled == self._step:
             self._interruptible = False
             raise Interrupted
 
     @contextlib.contextmanager
     def _interruption(self) -> Iterator[None]:
-        """User code runs inside; only there may a signal raise."""
+        """Allow the signal to raise `Interrupted` in the body, which is user code."""
         self._interruptible = self._engine is None
         try:
             if self._canceled == self._step:
@@ -209,10 +230,10 @@ class Runner:
 
 
 def _enter(project: Path) -> None:
-    """The project's root comes first on the import path, also of the Python processes that Spark starts."""
+    """Put the project's root first on the import path, also for the Python processes that Spark starts."""
     os.chdir(project)
     sys.path.insert(0, str(project))
-    # Cached bytecode is compared by whole seconds, which an edit can beat: the project is always compiled anew.
+    # Cached bytecode is compared by whole seconds, so a quick edit is missed: always compile the project.
     sys.meta_path.insert(0, ProjectFinder(project))
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(project), *([inherited] if inherited else [])])
@@ -220,7 +241,7 @@ def _enter(project: Path) -> None:
 
 @contextlib.contextmanager
 def _environment(secrets: Mapping[str, str]) -> Iterator[None]:
-    """The step's secrets are in the environment while it runs, and gone afterwards."""
+    """Set the step's secrets in the environment while it runs."""
     before = {name: os.environ.get(name) for name in secrets}
     os.environ.update(secrets)
     try:
@@ -238,13 +259,13 @@ def _die_with_parent() -> None:
 
 
 def _die() -> NoReturn:
-    """Take the whole process group along: user code, what it forked, and Spark's JVM."""
+    """Kill the whole process group: user code, the processes it forked, and Spark's JVM."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def main() -> None:
-    """The child's whole life."""
+    """Run the child process."""
     _die_with_parent()
     faulthandler.enable()
     for stream in (sys.stdout, sys.stderr):

@@ -1,77 +1,157 @@
-"""The runners of one slot: one for `python` steps, one with a warm Spark, and one for a large run as long as it runs.
-
-Each is replaced when it must be.
-"""
+"""One slot of a worker: claims one run after another and executes it."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+import time
+from typing import TYPE_CHECKING
 
-from freshline.settings import Settings
+import psycopg
+import structlog
+
+from freshline.errors import DatabaseError
+from freshline.model.run import ClaimedRun
+from freshline.services.service import Service
+from freshline.store.runs.runs import Claimant
+from freshline.worker.execution import Execution
+from freshline.worker.lease import Lease
+from freshline.worker.outcome import HandedBack, Outcome, OutcomeWriter, Succeeded, outcome_of
 from freshline.worker.process import RunnerProcess
+from freshline.worker.runner_pool import RunnerPool
 
-CLOSE_GRACE_S = 2.0
-PYTHON, SPARK, LARGE = "python", "spark", "large"
-MOST_ORPHANS = 100
+if TYPE_CHECKING:
+    from freshline.worker.worker import Worker
+
+log = structlog.get_logger("freshline.runs")
+WARMING_S = 0.2
+STOP_POLL_S = 0.1
 
 
-@dataclass(slots=True)
-class Slot:
-    """One slot executes one run at a time. `python` steps never wait for Spark and never start it.
+class Slot(Service):
+    """Executes one run at a time in its own runner processes."""
 
-    `orphans`: sessions on a Connect server whose runner gave no answer; the next step there ends them.
-    """
+    def __init__(self, worker: Worker, number: int) -> None:
+        super().__init__(worker.store)
+        self.name = f"slot-{number}"
+        self.runners = RunnerPool(worker.settings)
+        self.current: str | None = None
+        self._worker = worker
+        self._outcomes = OutcomeWriter(worker)
+        self._idle_s = self.poll_s
+        self._hand_back_at: float | None = None
 
-    settings: Settings
-    orphans: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_ORPHANS))
-    _runners: dict[str, RunnerProcess] = field(default_factory=dict)
+    def start(self) -> None:
+        """Start the thread, and runners that warm up before the first run needs them."""
+        self._warm_up()
+        super().start()
 
-    def runner(self, *, spark: bool, code_hash: str) -> RunnerProcess:
-        """A runner that is alive and has imported this code, and no other (R10.3)."""
-        return self._usable(SPARK if spark else PYTHON, code_hash)
+    def _warm_up(self) -> None:
+        engines = self.store.runs.engines(self._worker.project)
+        code_hash = self._worker.code.current()
+        for spark in engines:
+            self.runners.runner(spark=spark, code_hash=code_hash)
 
-    def large(self, own: Mapping[str, str], code_hash: str) -> RunnerProcess:
-        """A runner with a Spark of its own, started with these settings; the warm one stays warm beside it."""
-        return self._usable(LARGE, code_hash, own)
+    def leave(self, deadline: float) -> None:
+        """Claim no more runs; hand back a run that has not ended by this monotonic time."""
+        self._hand_back_at = deadline
+        self._stopping.set()
 
-    def end_large(self) -> None:
-        """The run is over, and so is the Spark that was started for it."""
-        runner = self._runners.pop(LARGE, None)
-        if runner is not None:
-            runner.close(CLOSE_GRACE_S)
+    def stop(self) -> None:
+        """Stop the thread and close the runners."""
+        super().stop()
+        self.runners.close()
 
-    def spark(self) -> RunnerProcess | None:
-        """The Spark runner, if one was started."""
-        return self._runners.get(SPARK)
+    def run_once(self) -> bool:
+        """Claim and execute one run; return whether there was one."""
+        worker = self._worker
+        claimed_at = time.monotonic()
+        code_hash = worker.code.current()
+        runner = self._ensure_spark(code_hash)
+        ready = runner is not None and runner.ready
+        self.poll_s = self._idle_s if runner is None or ready else min(WARMING_S, self._idle_s)
+        # Until Spark is ready only other runs are claimed, so that they never wait for it.
+        spark = ready and self._check_warehouse()
+        run = self.store.runs.claim(Claimant(worker.heartbeat.id, worker.project, code_hash, spark=spark))
+        if run is None:
+            return False
+        self._run(run, claimed_at, code_hash)
+        return True
 
-    def forget_spark(self) -> None:
-        """Give up a Spark runner that cannot get ready."""
-        runner = self._runners.pop(SPARK, None)
-        if runner is not None:
-            runner.close(CLOSE_GRACE_S)
-
-    def _usable(self, kind: str, code_hash: str, own: Mapping[str, str] | None = None) -> RunnerProcess:
-        runner = self._runners.get(kind)
-        if runner is not None and runner.alive and runner.failure is None and runner.code_hash == code_hash:
-            return runner
-        if runner is not None:
-            runner.close(CLOSE_GRACE_S)
-        return self._start(kind, code_hash, own)
-
-    def _start(self, kind: str, code_hash: str, own: Mapping[str, str] | None) -> RunnerProcess:
-        settings, spark = self.settings, kind != PYTHON
-        runner = RunnerProcess(settings.project, spark=spark, settings=settings, code_hash=code_hash, own=own)
-        runner.start()
-        self._runners[kind] = runner
+    def _ensure_spark(self, code_hash: str) -> RunnerProcess | None:
+        """Start the Spark runner when a run waits for it, and replace an outdated one; None while Spark is unusable."""
+        worker, runner = self._worker, self.runners.spark()
+        if not worker.may_use_spark():
+            return None
+        if runner is not None and runner.failure is not None:
+            worker.record_engine(runner.failure)
+            self.runners.close_spark()
+            return None
+        if runner is None and not self.store.runs.spark_waits(worker.project):
+            return None
+        runner = self.runners.runner(spark=True, code_hash=code_hash)
+        if runner.ready:
+            worker.report_class_archive(missing=runner.lacks_archive)
         return runner
 
-    def pids(self) -> dict[str, int | None]:
-        """The processes, for `freshline workers`."""
-        return {kind: runner.pid for kind, runner in list(self._runners.items())}
+    def _check_warehouse(self) -> bool:
+        """Record whether the warehouse can be used, and return it. Full is usable: that is the workflow's failure."""
+        error = self._worker.warehouse_error()
+        self._worker.record_engine(error)
+        return error is None
 
-    def close(self) -> None:
-        """End all runners."""
-        for runner in self._runners.values():
-            runner.close(CLOSE_GRACE_S)
+    def _run(self, run: ClaimedRun, claimed_at: float, code_hash: str) -> None:
+        lease = self._worker.leases.hold(run, claimed_at)
+        self.current = run.id
+        with structlog.contextvars.bound_contextvars(run=run.id, attempt=run.attempt, workflow=run.slug):
+            log.info("run_started", trigger=run.trigger["type"], reason=run.trigger.get("reason"))
+            try:
+                self.end(lease, self.execute(lease, code_hash))
+            finally:
+                self.runners.close_large()
+                self.current = None
+                self._worker.leases.release(lease)
+
+    def execute(self, lease: Lease, code_hash: str) -> Outcome:
+        """Execute the run and return how it ended.
+
+        Errors of the database are raised: the lease then expires and another worker takes the run over.
+        """
+        execution = Execution(
+            store=self.store,
+            settings=self._worker.settings,
+            storage=self._worker.storage,
+            runners=self.runners,
+            leases=self._worker.leases,
+            lease=lease,
+            code_hash=code_hash,
+            stop=lambda: self._stop_reason(lease),
+            pause=lambda seconds: self._pause(lease, seconds),
+            check_warehouse=self._worker.check_warehouse,
+        )
+        try:
+            return Succeeded(execution.execute())
+        except (psycopg.Error, DatabaseError):
+            raise
+        except Exception as error:  # noqa: BLE001 - every other error ends this run, and only this run
+            return outcome_of(error, lease.run, execution.step, self._worker.warehouse_error)
+
+    def end(self, lease: Lease, outcome: Outcome) -> None:
+        """Write how the run ended. After a loss of Spark or the warehouse, claim no Spark runs for a while."""
+        if isinstance(outcome, HandedBack) and outcome.engine_error is not None:
+            self._worker.record_engine(outcome.engine_error)
+        self._outcomes.write(lease, outcome)
+
+    def _stop_reason(self, lease: Lease) -> str | None:
+        late = self._hand_back_at is not None and time.monotonic() > self._hand_back_at
+        return lease.stop_reason() or ("shutdown" if late else None)
+
+    def _pause(self, lease: Lease, seconds: float) -> str | None:
+        """Wait between two tries; return early, with the reason, when the run must stop."""
+        deadline = time.monotonic() + seconds
+        waiting = threading.Event()
+        while time.monotonic() < deadline:
+            reason = self._stop_reason(lease)
+            if reason:
+                return reason
+            waiting.wait(min(STOP_POLL_S, seconds))
+        return None

@@ -1,4 +1,4 @@
-"""Executes one step inside the runner: finds the job, calls it, and turns what it returns into staged outputs."""
+"""Executes one step inside the runner: finds the job, calls it, and stages what it returns."""
 
 from __future__ import annotations
 
@@ -19,127 +19,130 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
 from freshline.worker.context import Context
 from freshline.worker.failures import OURS, user_error
-from freshline.worker.job_result import check_complete, check_declared, is_report, reports, tables
-from freshline.worker.progress_reporter import Voice
+from freshline.worker.job_result import check_complete, check_declared, is_report, reported_outputs, returned_tables
+from freshline.worker.progress_reporter import ProgressReporter
 from freshline.worker.protocol import StepRequest, StepResult
 
 if TYPE_CHECKING:
-    from freshline.spark.engine import Engine, Wishes
+    from freshline.spark.engine import Engine, SessionOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """One step to execute. `interruptible` surrounds user code; `say` tells the supervisor.
+class StepTask:
+    """One step to execute. `interruptible` surrounds user code.
 
-    `ask` has the supervisor look up another version of an input.
+    `find_version` asks the supervisor for another version of an input.
     """
 
     request: StepRequest
     step: Step
     engine: Engine | None
-    say: Voice
-    ask: Callable[[str, int], PinnedInput]
+    reporter: ProgressReporter
+    find_version: Callable[[str, int], PinnedInput]
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The job's own parameters under those of the run."""
+        """The parameters of the job, overridden by those of the run."""
         return {**self.step.job.parameters, **self.request.parameters}
 
     def inputs(self) -> Iterator[tuple[str, PinnedInput | None]]:
-        """The consumed assets with their pins; None for what was never produced (R1.3)."""
+        """Yield the consumed assets with their pins; None for an asset that was never produced."""
         for consumed in self.step.consumes:
             yield consumed.asset_id, self.request.inputs.get(consumed.asset_id)
 
 
-def execute(work: Work) -> StepResult:
-    """Run the step; its outputs are written and checked when this returns. It comes with numbers about itself."""
+def execute(task: StepTask) -> StepResult:
+    """Execute the step. When this returns, its outputs are written and checked."""
     began = time.monotonic()
-    result = _execute(work)
+    result = _execute(task)
     duration = round((time.monotonic() - began) * 1000)
-    told = {"progress": work.say.last} if work.say.last else {}
-    return replace(result, metrics={"durationMs": duration, **result.metrics, **told})
+    last = task.reporter.last_job_progress
+    progress = {"progress": last} if last else {}
+    return replace(result, metrics={"durationMs": duration, **result.metrics, **progress})
 
 
-def _execute(work: Work) -> StepResult:
-    job = work.step.job
+def _execute(task: StepTask) -> StepResult:
+    job = task.step.job
     if isinstance(job, Python):
-        return StepResult(tuple(reports(work.step, _call(work, job.entrypoint))))
-    if work.engine is None:
+        return StepResult(tuple(reported_outputs(task.step, _call(task, job.entrypoint))))
+    if task.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
-    with work.engine.step(storage_at(work.request.warehouse), work.request.outputs, work.say, _wishes(work)) as meter:
+    storage, outputs = storage_at(task.request.warehouse), task.request.outputs
+    with task.engine.step(storage, outputs, task.reporter, _session_options(task)) as meter:
         if isinstance(job, SparkSql):
-            result = _stage(work, work.engine, _queries(work, work.engine, job))
+            result = _stage(task, task.engine, _queries(task, task.engine, job))
         else:
-            result = _python_on_spark(work, work.engine, job)
+            result = _python_on_spark(task, task.engine, job)
         return replace(result, metrics={**meter.metrics(), **result.metrics})
 
 
-def _wishes(work: Work) -> Wishes:
-    from freshline.spark.engine import Wishes  # noqa: PLC0415 - a runner without Spark must never load it
+def _session_options(task: StepTask) -> SessionOptions:
+    from freshline.spark.engine import SessionOptions  # noqa: PLC0415 - a runner without Spark must never load it
 
-    request = work.request
-    return Wishes(request.conf, isinstance(work.step.job, SparkPython), request.session, request.orphans)
+    request = task.request
+    return SessionOptions(request.conf, isinstance(task.step.job, SparkPython), request.session, request.orphans)
 
 
-def _python_on_spark(work: Work, engine: Engine, job: SparkPython) -> StepResult:
-    returned = _call(work, job.entrypoint)
+def _python_on_spark(task: StepTask, engine: Engine, job: SparkPython) -> StepResult:
+    returned = _call(task, job.entrypoint)
     if is_report(returned):
-        return StepResult(tuple(reports(work.step, returned)))
-    return _stage(work, engine, tables(work.step, returned, engine.is_table))
+        return StepResult(tuple(reported_outputs(task.step, returned)))
+    return _stage(task, engine, returned_tables(task.step, returned, engine.is_table))
 
 
-def _queries(work: Work, engine: Engine, job: SparkSql) -> dict[str, Any]:
-    engine.create_views(work.step, work.request.inputs)
-    queries = job.queries(work.step)
-    check_declared(work.step, queries)
-    return {asset: engine.query(asset, query, work.parameters, work.request.inputs) for asset, query in queries.items()}
+def _queries(task: StepTask, engine: Engine, job: SparkSql) -> dict[str, Any]:
+    engine.create_views(task.step, task.request.inputs)
+    queries = job.queries(task.step)
+    check_declared(task.step, queries)
+    return {asset: engine.query(asset, query, task.parameters, task.request.inputs) for asset, query in queries.items()}
 
 
-def _stage(work: Work, engine: Engine, written: Mapping[str, Any]) -> StepResult:
-    produced = {p.asset_id: p for p in work.step.produces}
-    check_complete(work.step, written)
-    staged = [engine.stage(produced[asset], work.step.id, table) for asset, table in written.items()]
-    volumes = [_written(work, output) for output in staged]
-    told = {"rowsOut": sum(rows for rows, _ in volumes), "bytesOut": sum(size for _, size in volumes)}
-    return StepResult(tuple(staged), told)
+def _stage(task: StepTask, engine: Engine, written: Mapping[str, Any]) -> StepResult:
+    produced = {p.asset_id: p for p in task.step.produces}
+    check_complete(task.step, written)
+    staged = [engine.stage(produced[asset], task.step.id, table) for asset, table in written.items()]
+    volumes = [_written(task, output) for output in staged]
+    metrics = {"rowsOut": sum(rows for rows, _ in volumes), "bytesOut": sum(size for _, size in volumes)}
+    return StepResult(tuple(staged), metrics)
 
 
-def _written(work: Work, output: StagedOutput) -> tuple[int, int]:
-    """Rows and bytes that the step wrote: an output that was appended also counts those that were there."""
-    head = (work.request.outputs[output.asset_id]["head"] or {}) if output.appended else {}
-    return (output.rows or 0) - (head.get("rows") or 0), (output.bytes or 0) - (head.get("bytes") or 0)
+def _written(task: StepTask, output: StagedOutput) -> tuple[int, int]:
+    """Return the rows and bytes that the step wrote: an appended output also counts those of the head."""
+    rows, size = output.rows or 0, output.bytes or 0
+    head = task.request.outputs[output.asset_id].head if output.appended else None
+    return (rows - (head.rows or 0), size - (head.bytes or 0)) if head else (rows, size)
 
 
-def _call(work: Work, entrypoint: str) -> Any:
-    """Call the user's function. Everything that it raises becomes one JobError that shows the user's own lines."""
+def _call(task: StepTask, entrypoint: str) -> Any:
+    """Call the user's function. Convert everything that it raises into one JobError that shows the user's own lines."""
     try:
-        with work.interruptible():
+        with task.interruptible():
             function = _function(entrypoint)
-            arguments, named = _arguments(work, function)
+            arguments, named = _arguments(task, function)
             return function(*arguments, **named)
     except JobError as error:
         raise _located(error) from None
     except FreshlineError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
-        raise user_error(error, work.engine.explain(error) if work.engine else None) from None
+        raise user_error(error, task.engine.explain(error) if task.engine else None) from None
     finally:
-        if work.engine:
-            work.say.returned()
+        if task.engine:
+            task.reporter.job_returned()
 
 
 def _located(error: JobError) -> JobError:
-    """What `ctx` has to say to the user, with the user's own lines; as it is if there are none."""
+    """Return an error that `ctx` raised with the user's own lines added; unchanged if there are none."""
     if error.code != JobError.code or not _end_at_user(error.__traceback__):
         return error
-    told = user_error(error, error.message)
-    told.hint = error.hint
-    return told
+    located = user_error(error, error.message)
+    located.hint = error.hint
+    return located
 
 
 def _end_at_user(trace: TracebackType | None) -> bool:
-    """Cut our own frames from the end of a traceback. False: there are no others."""
+    """Cut our own frames from the end of a traceback; return False if there are no others."""
     last = None
     while trace is not None:
         last = last if trace.tb_frame.f_code.co_filename.startswith(OURS) else trace
@@ -161,28 +164,28 @@ def _function(entrypoint: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]  # callable() narrows to Callable[..., object]
 
 
-def _arguments(work: Work, function: Callable[..., Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(task: StepTask, function: Callable[..., Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     context = Context(
-        run_id=work.request.run_id,
-        attempt=work.request.attempt,
-        partition_key=work.request.partition_key,
-        parameters=work.parameters,
-        inputs={asset: pinned for asset, pinned in work.inputs() if pinned},
-        full_refresh=work.request.full_refresh,
-        tables=work.engine,
-        say=work.say,
-        ask=work.ask,
+        run_id=task.request.run_id,
+        attempt=task.request.attempt,
+        partition_key=task.request.partition_key,
+        parameters=task.parameters,
+        inputs={asset: pinned for asset, pinned in task.inputs() if pinned},
+        full_refresh=task.request.full_refresh,
+        tables=task.engine,
+        reporter=task.reporter,
+        find_version=task.find_version,
     )
     declared = getattr(function, "__freshline__", None)
     if not isinstance(declared, AssetFunction):
         return (context,), {}
-    return (), declared.arguments(work.step, work.parameters, partial(_argument, work, context), context)
+    return (), declared.arguments(task.step, task.parameters, partial(_argument, task, context), context)
 
 
-def _argument(work: Work, context: Context, asset: str) -> Any:
-    """What a parameter under `@asset` gets: a DataFrame, an `Input` without Spark, None if there is nothing yet."""
+def _argument(task: StepTask, context: Context, asset: str) -> Any:
+    """Return the argument for an input of an `@asset` function: a DataFrame, an `Input` without Spark, or None."""
     found = context.inputs.get(asset)
-    if found is None or work.engine is None:
+    if found is None or task.engine is None:
         return found
-    new = any(item.rows == "new" for item in work.step.consumes if item.asset_id == asset)
+    new = any(item.rows == "new" for item in task.step.consumes if item.asset_id == asset)
     return context.new(asset) if new else found.df()

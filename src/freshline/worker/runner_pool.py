@@ -1,0 +1,75 @@
+"""The runner processes of one slot: one for `python` steps, one with a warm Spark, and one per large run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from freshline.settings import Settings
+from freshline.worker.process import RunnerProcess
+
+CLOSE_GRACE_S = 2.0
+PYTHON, SPARK, LARGE = "python", "spark", "large"
+MAX_ORPHANS = 100
+
+
+@dataclass(slots=True)
+class RunnerPool:
+    """Starts, replaces and closes the runners of a slot. `python` steps never wait for Spark and never start it.
+
+    `orphans`: sessions on a Connect server whose runner did not report an end; the next step there closes them.
+    """
+
+    settings: Settings
+    orphans: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_ORPHANS))
+    _runners: dict[str, RunnerProcess] = field(default_factory=dict)
+
+    def runner(self, *, spark: bool, code_hash: str) -> RunnerProcess:
+        """Return a live runner that imported exactly this code (docs/semantics.md#R10.3)."""
+        return self._usable(SPARK if spark else PYTHON, code_hash)
+
+    def large(self, conf: Mapping[str, str], code_hash: str) -> RunnerProcess:
+        """Return a runner whose Spark was started with these settings; the warm one keeps running beside it."""
+        return self._usable(LARGE, code_hash, conf)
+
+    def close_large(self) -> None:
+        """Close the Spark that was started for one large run."""
+        self._close(LARGE)
+
+    def spark(self) -> RunnerProcess | None:
+        """Return the Spark runner if one was started."""
+        return self._runners.get(SPARK)
+
+    def close_spark(self) -> None:
+        """Close a Spark runner that cannot become ready."""
+        self._close(SPARK)
+
+    def _close(self, kind: str) -> None:
+        runner = self._runners.pop(kind, None)
+        if runner is not None:
+            runner.close(CLOSE_GRACE_S)
+
+    def _usable(self, kind: str, code_hash: str, conf: Mapping[str, str] | None = None) -> RunnerProcess:
+        runner = self._runners.get(kind)
+        if runner is not None and runner.alive and runner.failure is None and runner.code_hash == code_hash:
+            return runner
+        if runner is not None:
+            runner.close(CLOSE_GRACE_S)
+        return self._start(kind, code_hash, conf)
+
+    def _start(self, kind: str, code_hash: str, conf: Mapping[str, str] | None) -> RunnerProcess:
+        settings, spark = self.settings, kind != PYTHON
+        runner = RunnerProcess(settings.project, spark=spark, settings=settings, code_hash=code_hash, own_conf=conf)
+        runner.start()
+        self._runners[kind] = runner
+        return runner
+
+    def pids(self) -> dict[str, int | None]:
+        """Return the process ids by kind, for `freshline workers`."""
+        return {kind: runner.pid for kind, runner in list(self._runners.items())}
+
+    def close(self) -> None:
+        """Close all runners."""
+        for runner in self._runners.values():
+            runner.close(CLOSE_GRACE_S)

@@ -1,0 +1,121 @@
+"""Builds the request for one try of a step: which snapshots it reads, what is new to it, where it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from freshline.definitions.schema.workflow import Produces, Step, Table, Workflow
+from freshline.definitions.steps import internal_inputs
+from freshline.model.run import ClaimedRun, OutputTarget, PinnedInput, Position, StagedOutput
+from freshline.storage import layout
+from freshline.storage.base import Storage
+from freshline.worker.increments import InputReading, plan_reading
+from freshline.worker.protocol import StepRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBuilder:
+    """Builds the requests of one attempt. `staged`: outputs of the steps that have already finished."""
+
+    run: ClaimedRun
+    definition: Workflow
+    storage: Storage
+    staged: Mapping[str, StagedOutput]
+
+    @property
+    def full_refresh_requested(self) -> bool:
+        """Whether a user requested that everything is computed again."""
+        return full_refresh_requested(self.run)
+
+    def reading(self, step: Step) -> InputReading:
+        """Return how the step reads its inputs: increments or everything."""
+        internal = internal_inputs(self.definition)[step.id]
+        pins = self.run.inputs
+        heads = {asset_id: _position(pins[asset_id]) for asset_id in internal if asset_id in pins}
+        inputs = self._inputs(step, internal)
+        return plan_reading(step, inputs, self.run.positions, heads=heads, forced=self.full_refresh_requested)
+
+    def build(
+        self, step: Step, try_: int, reading: InputReading, *, session: str | None, orphans: Collection[str]
+    ) -> StepRequest:
+        """Return the request. `session` and `orphans`: see `StepRequest`."""
+        run, definition = self.run, self.definition
+        inputs = self._inputs(step, internal_inputs(definition)[step.id])
+        return StepRequest(
+            run_id=run.id,
+            attempt=run.attempt,
+            try_=try_,
+            slug=run.slug,
+            partition_key=run.partition_key,
+            step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            parameters={**definition.parameters, **run.parameters},
+            inputs={asset_id: replace(one, since=reading.since.get(asset_id)) for asset_id, one in inputs.items()},
+            outputs={output.asset_id: self._target(output, try_, reading) for output in step.produces},
+            warehouse=str(self.storage),
+            timeout_ms=step.timeout_ms,
+            secrets=tuple(definition.secrets),
+            full_refresh=reading.full_refresh_reason is not None,
+            conf=definition.spark.conf if definition.spark else {},
+            session=session,
+            orphans=tuple(orphans) if session else (),
+        )
+
+    def _target(self, output: Produces, try_: int, reading: InputReading) -> OutputTarget:
+        run = self.run
+        return OutputTarget(
+            staging=layout.staging_directory(output.asset_id, run.id, run.attempt, try_),
+            head=run.inputs.get(output.asset_id),
+            replace=self.full_refresh_requested or _replaces(output, reading),
+        )
+
+    def _inputs(self, step: Step, internal: Collection[str]) -> dict[str, PinnedInput]:
+        """Return pins, outputs of earlier steps of this run, and the previous head of the step's own outputs.
+
+        A full refresh has no previous head, as on the first run (docs/semantics.md#R1.3): it is about to be replaced.
+        """
+        own = {output.asset_id for output in step.produces}
+        inputs = {}
+        for item in step.consumes:
+            pinned = self._internal(item.asset_id) if item.asset_id in internal else self.run.inputs.get(item.asset_id)
+            if pinned is not None and not (item.asset_id in own and self.full_refresh_requested):
+                inputs[item.asset_id] = pinned
+        return inputs
+
+    def _internal(self, asset_id: str) -> PinnedInput | None:
+        """Return the output that an earlier step of this run staged, under the table version that it will get.
+
+        An appended output includes the parts of the head.
+        """
+        output, head = self.staged.get(asset_id), self.run.inputs.get(asset_id)
+        if output is None:
+            return None
+        version = 0 if head is None or head.table_version is None else head.table_version + 1
+        before = head if output.appended else None
+        paths = (output.location or {}).get("paths", ())
+        return PinnedInput(
+            asset_id,
+            0,
+            output.data_version or f"run:{self.run.id}",
+            output.location,
+            output.payload,
+            table_version=version,
+            schema=output.schema,
+            base_version=before.base_version if before else version,
+            parts=[*(before.parts if before else ()), *((version, path) for path in paths)],
+        )
+
+
+def full_refresh_requested(run: ClaimedRun) -> bool:
+    """Return whether a user requested that the run computes everything again."""
+    return bool(run.trigger.get("fullRefresh"))
+
+
+def _position(head: PinnedInput) -> Position:
+    return Position(head.data_version, head.table_version, head.base_version)
+
+
+def _replaces(output: Produces, reading: InputReading) -> bool:
+    """Return whether an append replaces the table, because its inputs were replaced (docs/semantics.md#R9.5)."""
+    table = output.table or Table()
+    return table.mode == "append" and table.on_replaced_input == "replace" and reading.full_refresh_reason is not None
