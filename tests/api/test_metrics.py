@@ -138,14 +138,14 @@ def test_every_queue_tells_the_age_of_its_oldest(api: Api) -> None:
 
 def test_the_number_of_assets_is_bounded(api: Api) -> None:
     """However many promise a maximal age, those nearest to it are shown."""
-    many = [workflow(f"w{n}", "a", freshness={"maxAgeMs": HOUR * (n + 1)}) for n in range(metrics.MOST_ASSETS + 20)]
+    many = [workflow(f"w{n}", "a", freshness={"maxAgeMs": HOUR * (n + 1)}) for n in range(metrics.MAX_ASSETS + 20)]
     api.lab.apply(*many)
     api.lab.work()
     shown = {name for name in numbers(api) if name.startswith("freshline_asset_age_seconds")}
-    assert len(shown) == metrics.MOST_ASSETS
+    assert len(shown) == metrics.MAX_ASSETS
     api.lab.report("a", "2")
     behind = {name for name in numbers(api) if name.startswith("freshline_asset_lag_seconds")}
-    assert len(behind) == metrics.MOST_ASSETS
+    assert len(behind) == metrics.MAX_ASSETS
 
 
 def test_the_alerts_of_the_page_are_the_rules() -> None:
@@ -154,7 +154,7 @@ def test_the_alerts_of_the_page_are_the_rules() -> None:
     rules = YAML(typ="safe").load(RULES)["groups"][0]["rules"]
     conditions = {rule["expr"] for rule in rules}
     assert {code(row[0]) for row in page.table("Alerts")} == conditions
-    known = {code(row[0]) for row in page.table("How the installation stands")}
+    known = {code(row[0]) for row in page.table("Metrics of the installation")}
     assert {name for one in conditions for name in re.findall(r"freshline_\w+", one)} <= known
 
 
@@ -171,8 +171,8 @@ def test_the_page_lists_what_is_told(shared: Api) -> None:
     """Each with its meaning, and no other."""
     text = shared.client.get("/metrics").text
     told = {one.name: one.documentation for one in text_string_to_metric_families(text)}
-    standing = {name: meaning for name, meaning in told.items() if meaning != "What this process counted."}
-    rows = Page("docs/metrics.md").table("How the installation stands")
+    standing = {name: meaning for name, meaning in told.items() if meaning != "A counter of this process."}
+    rows = Page("docs/metrics.md").table("Metrics of the installation")
     assert {code(row[0]): row[1] for row in rows} == standing
 
 
@@ -184,7 +184,7 @@ def test_the_page_lists_what_processes_count() -> None:
             if isinstance(call, ast.Call) and ast.unparse(call.func) in {"count", "observe"}:
                 for name in names_of(call):
                     counted.setdefault(name, set()).update(str(one.arg) for one in call.keywords)
-    rows = Page("docs/metrics.md").table("What a process counted")
+    rows = Page("docs/metrics.md").table("Counters of a process")
     listed = {name: set(codes(row[1])) for row in rows for name in codes(row[0])}
     assert listed == counted
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from freshline.api import middleware
-from freshline.api.middleware import MOST_BYTES
+from freshline.api.middleware import MAX_BODY_BYTES
 from tests.api.conftest import JSON, Api
 
 BAD: list[tuple[str, str, Any, int, str]] = [
@@ -32,7 +32,7 @@ BAD: list[tuple[str, str, Any, int, str]] = [
     ("post", "/assets/a/produced", {"sequence": -1}, 422, "invalid-request"),
     ("post", "/assets/a/produced", {"payload": "\x00"}, 400, "bad-value"),
     ("post", "/assets/a/produced", {"payload": "x" * 300_000}, 422, "usage"),
-    ("post", "/assets/a/produced", {"payload": "x" * MOST_BYTES}, 413, "too-large"),
+    ("post", "/assets/a/produced", {"payload": "x" * MAX_BODY_BYTES}, 413, "too-large"),
 ]
 
 

@@ -148,7 +148,7 @@ def test_a_wrong_token_is_no_loopback(api: Api) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - it must be refused
 def test_another_address_than_loopback_needs_a_token_to_start(lab: Lab, host: str) -> None:
     """The refusal says what to do; with a token it starts, and then every request needs one."""
-    with pytest.raises(UsageError, match=r"there is no token .*`freshline token create NAME`, or listen on 127.0.0.1"):
+    with pytest.raises(UsageError, match=r"no token exists.*`freshline token create NAME`, or listen on 127.0.0.1"):
         Server(lab.store, host=host, port=0)
 
 

@@ -91,6 +91,6 @@ def test_a_stream_ends_with_the_server(quick: Api) -> None:
 
 def test_a_stream_ends_after_a_while_and_gives_its_place_back(quick: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a revoked token is noticed; however many come one after another, there is place for the next."""
-    monkeypatch.setattr(stream, "LONGEST_S", 0.0)
-    for _ in range(stream.MOST_STREAMS + 5):
+    monkeypatch.setattr(stream, "MAX_STREAM_S", 0.0)
+    for _ in range(stream.MAX_STREAMS + 5):
         assert quick.client.get("/events", headers=STREAM).text == f"retry: {stream.RETRY_MS}\n\n"

@@ -255,7 +255,7 @@ def test_followers_follow_through_the_api(applied: Freshline, store: Store, monk
 
 def test_a_listing_is_read_page_by_page(applied: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a page of the API, and exactly as many as were asked for."""
-    monkeypatch.setattr(remote, "LONGEST_PAGE", 2)
+    monkeypatch.setattr(remote, "MAX_PAGE", 2)
     for number in range(7):
         applied("report", "shop.raw", "--version", f"v{number}")
     expected = applied.json("events", "--limit", "5")
@@ -344,7 +344,7 @@ def test_an_api_that_is_not_there_is_told(freshline: Freshline, monkeypatch: pyt
     ("token", "told"),
     [
         (None, "this needs a token"),
-        ("wrong", "the token is not known, revoked or expired"),
+        ("wrong", "the token is unknown, revoked or expired"),
         (SECRET, "this needs the scope 'operate'; the token 'ci' has 'read' [access]"),
     ],
 )

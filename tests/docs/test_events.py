@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from freshline.api.event_schemas import FACTS, schema
+from freshline.api.event_schemas import EVENT_DATA, schema
 from freshline.api.stream import message as server_sent
 from freshline.model.enums import EventType
 from freshline.model.events import cloud_event
@@ -65,7 +65,7 @@ def events(module_database_url: str) -> Iterator[list[dict[str, Any]]]:
 
 def test_every_type_of_event_happens(events: list[dict[str, Any]]) -> None:
     """Or the tests below would prove nothing."""
-    assert {one["type"] for one in events} == {str(one) for one in EventType} == {str(one) for one in FACTS}
+    assert {one["type"] for one in events} == {str(one) for one in EventType} == {str(one) for one in EVENT_DATA}
 
 
 def test_events_keep_to_the_rules_of_cloudevents(events: list[dict[str, Any]]) -> None:
@@ -100,7 +100,7 @@ def test_every_surface_tells_the_same(events: list[dict[str, Any]]) -> None:
 def test_events_say_what_the_models_say(events: list[dict[str, Any]]) -> None:
     """No field is missing, none is more, and all have the described type."""
     for one in events:
-        FACTS[EventType(one["type"])].model_validate(one["data"])
+        EVENT_DATA[EventType(one["type"])].model_validate(one["data"])
 
 
 def test_events_fit_the_published_schema(events: list[dict[str, Any]]) -> None:
@@ -116,7 +116,7 @@ def test_events_fit_the_published_schema(events: list[dict[str, Any]]) -> None:
 def test_the_page_names_every_event_and_its_fields(events: list[dict[str, Any]]) -> None:
     """Each with an example that the schema takes."""
     examples = {one["type"]: one for one in map(json.loads, PAGE.blocks("json"))}
-    for type_, fact in FACTS.items():
+    for type_, fact in EVENT_DATA.items():
         fields = [code(row[0]) for row in PAGE.table(type_)]
         assert fields == [field.alias for field in fact.model_fields.values()]
         assert violations(examples[type_], schema()) == []

@@ -1,8 +1,8 @@
-"""The HTTP API: thin, on the store. docs/api.md has the routes, docs/security.md who may use them.
+"""The HTTP API, a thin layer over the store. docs/api.md lists the routes, docs/security.md describes access control.
 
-Here is what its clients have to know too; it costs no import of the rest.
+This module has only constants that clients need too, so that importing it is cheap.
 """
 
 PREFIX = "/api/v1"
-VERSION = "Freshline-Version"  # a header, so that a client which speaks another version can say so
-LONGEST_PAGE = 1000
+VERSION = "Freshline-Version"  # response header; a client of another version stops with an error
+MAX_PAGE = 1000

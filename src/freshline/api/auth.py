@@ -1,8 +1,8 @@
-"""Who may do what: bearer tokens with scopes, and what is asked of a request that brings none.
+"""Authorization: bearer tokens with scopes, and the rules for requests without a token.
 
-On a loopback address people and programs of this machine need no token. A web page that one of them has open must not
-profit from that, so such a request must name a loopback host (against DNS rebinding), and one that changes something
-must be JSON and, if it names an origin, come from this very place (against cross-site requests).
+On a loopback address local users and programs need no token. A web page in a local browser must not be able to use
+that, so a request without a token must name a loopback host (against DNS rebinding), and a change
+must be JSON and, if it has an Origin header, come from the API's own origin (against cross-site requests).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Annotated
 from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
-from freshline.api.problems import Refusal
+from freshline.api.problems import RequestError
 from freshline.api.stream import Streams
 from freshline.store.operations.audit import Actor
 from freshline.store.store import Store
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-LONGEST_TOKEN = 200
+MAX_TOKEN_LENGTH = 200
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "ip6-localhost"})
 JSON_TYPE = "application/json"
 
 
 class Scope(StrEnum):
-    """What a token allows; each contains those before it."""
+    """The scope of a token; each includes the previous ones."""
 
     READ = "read"
     OPERATE = "operate"
@@ -38,14 +38,14 @@ class Scope(StrEnum):
 
 
 RANK = {scope: number for number, scope in enumerate(Scope)}
-# Who comes without a token, where that is allowed, may operate and not administrate.
+# The scope of requests without a token, where they are allowed.
 ANONYMOUS = Scope.OPERATE
 LOOPBACK = Actor("loopback")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the routes need: the store, the streams on it, and whether requests without a token are served."""
+    """The state of the application: the store, its event streams, and whether requests without a token are served."""
 
     store: Store
     streams: Streams
@@ -55,12 +55,12 @@ class Access:
 bearer = HTTPBearer(
     scheme_name="bearer",
     auto_error=False,
-    description="A token of `freshline token create`; on loopback none is needed.",
+    description="A token of `freshline token create`; not needed on loopback.",
 )
 
 
 def access(request: Request) -> Access:
-    """What the application was made with."""
+    """Return the state of the application."""
     found: Access = request.app.state.access
     return found
 
@@ -70,7 +70,7 @@ def authorize(
     scopes: SecurityScopes,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
 ) -> Actor:
-    """Who asks, if they may do what the route needs."""
+    """Return the actor of a request, or raise if its scope is insufficient for the route."""
     needed = Scope(scopes.scopes[0])
     allowed = access(request)
     if credentials is None:
@@ -82,7 +82,10 @@ def authorize(
 
 
 def check_query(request: Request) -> None:
-    """A filter with a slip in its name, or given twice, must not be one that lets more through. No slip is repeated."""
+    """Reject unknown and repeated query parameters.
+
+    A misspelled filter would otherwise return too much. The error does not repeat the unknown name.
+    """
     if not request.query_params:
         return
     known: list[str] = request.app.filters[request.scope["route"].name]
@@ -90,27 +93,27 @@ def check_query(request: Request) -> None:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known) or 'none'}"
-            raise Refusal(422, "invalid-request", f"a parameter of the query is not known here; {hint}")
+            raise RequestError(422, "invalid-request", f"unknown query parameter; {hint}")
         if len(request.query_params.getlist(name)) > 1:
-            raise Refusal(422, "invalid-request", f"the parameter '{name}' is given more than once; give it once")
+            raise RequestError(422, "invalid-request", f"the parameter '{name}' is given more than once; give it once")
 
 
 def _without_token(request: Request, needed: Scope, *, anonymous: bool) -> Actor:
     if not anonymous or "authorization" in request.headers:
-        raise Refusal(401, "token-needed", "this needs a token: send it as `Authorization: Bearer TOKEN`")
+        raise RequestError(401, "token-needed", "this needs a token: send it as `Authorization: Bearer TOKEN`")
     check_local(request)
     if RANK[needed] > RANK[ANONYMOUS]:
-        raise Refusal(401, "token-needed", f"this needs a token with the scope '{needed}', here too")
+        raise RequestError(401, "token-needed", f"this needs a token with the scope '{needed}', also on loopback")
     return LOOPBACK
 
 
 def _with_token(store: Store, secret: str, needed: Scope) -> Actor:
-    digest = hashlib.sha256(secret[:LONGEST_TOKEN].encode()).digest()
-    found = store.reader.token(digest) if len(secret) <= LONGEST_TOKEN else None
+    digest = hashlib.sha256(secret[:MAX_TOKEN_LENGTH].encode()).digest()
+    found = store.reader.token(digest) if len(secret) <= MAX_TOKEN_LENGTH else None
     if found is None or not hmac.compare_digest(bytes(found["digest"]), digest):
-        raise Refusal(401, "token-invalid", "the token is not known, revoked or expired; `freshline token list` tells")
+        raise RequestError(401, "token-invalid", "the token is unknown, revoked or expired; see `freshline token list`")
     if RANK[Scope(found["scope"])] < RANK[needed]:
-        raise Refusal(
+        raise RequestError(
             403, "scope-needed", f"this needs the scope '{needed}'; the token '{found['name']}' has '{found['scope']}'"
         )
     if found["stale"]:
@@ -119,10 +122,10 @@ def _with_token(store: Store, secret: str, needed: Scope) -> Actor:
 
 
 def check_local(request: Request) -> None:
-    """What a request without a token must be, so that no web page can make one for its visitor."""
+    """Reject a request without a token that a web page could have caused."""
     host = request.headers.get("host", "")
     if not is_loopback(host_name(host)):
-        raise Refusal(
+        raise RequestError(
             403,
             "host-not-allowed",
             "without a token the Host must be a loopback address, such as 127.0.0.1 or localhost",
@@ -131,25 +134,27 @@ def check_local(request: Request) -> None:
         return
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{host}":
-        raise Refusal(403, "origin-not-allowed", "without a token a change cannot be asked for by another site's page")
+        raise RequestError(
+            403, "origin-not-allowed", "without a token a change cannot be requested by a page of another site"
+        )
     if content_type(request) != JSON_TYPE:
-        raise Refusal(415, "json-needed", f"without a token a change needs `Content-Type: {JSON_TYPE}`")
+        raise RequestError(415, "json-needed", f"without a token a change needs `Content-Type: {JSON_TYPE}`")
 
 
 def content_type(request: Request) -> str:
-    """The media type of the body, without its parameters."""
+    """Return the media type of the body, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without the port."""
+    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name or an address is this machine's own, seen by nobody else."""
+    """Return whether a name or an address is a loopback address."""
     if name.lower() in LOOPBACK_NAMES:
         return True
     try:
@@ -158,6 +163,6 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-Reading = Annotated[Actor, Security(authorize, scopes=[Scope.READ.value])]
-Operating = Annotated[Actor, Security(authorize, scopes=[Scope.OPERATE.value])]
-Administrating = Annotated[Actor, Security(authorize, scopes=[Scope.ADMIN.value])]
+RequireRead = Annotated[Actor, Security(authorize, scopes=[Scope.READ.value])]
+RequireOperate = Annotated[Actor, Security(authorize, scopes=[Scope.OPERATE.value])]
+RequireAdmin = Annotated[Actor, Security(authorize, scopes=[Scope.ADMIN.value])]

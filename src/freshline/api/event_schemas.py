@@ -1,4 +1,4 @@
-"""What each event says: the models behind docs/events.md and the JSON Schema of events. Tests hold events to them."""
+"""Models of event data: the source of docs/events.md and of the JSON Schema of events. Tests validate events."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from freshline.model.json import Json
 SCHEMA_ID = "urn:freshline:events:1"
 
 
-class Fact(BaseModel):
+class EventData(BaseModel):
     """The data of an event."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
 
-class AboutAsset(Fact):
-    """An asset, as it was produced last."""
+class AboutAsset(EventData):
+    """Data about an asset as it was last produced."""
 
     asset_id: str = Field(description="the asset; also the event's `subject`")
     partition_key: str = Field(description="empty for an asset without partitions")
-    workflow_slug: str | None = Field(description="who makes it; null for a source")
-    workflow_id: int | None = Field(description="the same, by number")
-    run_id: str | None = Field(description="the run that made it; null for a report or a rollback")
+    workflow_slug: str | None = Field(description="the workflow that produces it; null for a source")
+    workflow_id: int | None = Field(description="the number of that workflow")
+    run_id: str | None = Field(description="the run that produced it; null for a report or a rollback")
     step_id: str | None = Field(description="the step of that run")
-    produced_at: datetime | None = Field(description="when; null for what was never produced")
-    freshness: Json | None = Field(description="what was promised, as declared or as the job returned it")
+    produced_at: datetime | None = Field(description="time of production; null if it was never produced")
+    freshness: Json | None = Field(description="the freshness policy, as declared or as returned by the job")
     data_version: str | None = Field(description="changes if and only if the content does")
-    changed: bool = Field(description="whether the content differs from the version before")
-    rows: int | None = Field(description="how many rows, where that is known")
-    bytes: int | None = Field(description="how large its files are, where that is known")
-    payload: Any = Field(description="what the reporter or the job said about it")
+    changed: bool = Field(description="whether the content differs from the previous version")
+    rows: int | None = Field(description="number of rows, if known")
+    bytes: int | None = Field(description="size of its files, if known")
+    payload: Any = Field(description="metadata from the reporter or the job")
     checks: list[Json] = Field(
         default=[], description="results of data checks: `check`, `severity`, `passed`, `observed`"
     )
-    parameters: Json = Field(default={}, description="of the run, with `publishParameters: true`")
+    parameters: Json = Field(default={}, description="parameters of the run, with `publishParameters: true`")
 
 
 class AssetProduced(AboutAsset):
-    """There is a new snapshot of an asset: a run published it, the outside reported it, or it was rolled back."""
+    """An asset has a new snapshot: a run published it, it was reported, or the asset was rolled back."""
 
     rolled_back_to: int = Field(default=0, description="the version whose rows are current again, after a rollback")
 
 
 class AssetExpired(AboutAsset):
-    """The freshness of an asset ran out."""
+    """An asset expired."""
 
-    expires_at: datetime = Field(description="when it ran out")
-    reason: Literal["ttl", "cadence", "cron", "manual"] = Field(description="why then")
+    expires_at: datetime = Field(description="time of expiry")
+    reason: Literal["ttl", "cadence", "cron", "manual"] = Field(description="cause of the expiry")
 
 
 class AssetOverdue(AboutAsset):
-    """An asset is older than its `maxAgeMs`; told once until it recovers."""
+    """An asset is older than its `maxAgeMs`; emitted once until it recovers."""
 
-    expires_at: datetime = Field(description="when it became too old")
+    expires_at: datetime = Field(description="time at which it became too old")
     reason: Literal["max-age"] = Field(description="always `max-age`")
 
 
@@ -66,76 +66,76 @@ class AssetRecovered(AboutAsset):
     """An overdue asset was produced."""
 
 
-class DefinitionUpdated(Fact):
+class DefinitionUpdated(EventData):
     """A definition was applied."""
 
     workflow_slug: str = Field(description="the workflow; also the event's `subject`")
-    project: str = Field(description="whose definition it is")
-    change: Literal["added", "changed", "retired"] = Field(description="what became of it")
+    project: str = Field(description="the project of the definition")
+    change: Literal["added", "changed", "retired"] = Field(description="kind of change")
 
 
-class AboutRun(Fact):
-    """A run of a workflow."""
+class AboutRun(EventData):
+    """Data about a run of a workflow."""
 
     workflow_slug: str = Field(description="the workflow; also the event's `subject`")
-    workflow_id: int = Field(description="the same, by number")
+    workflow_id: int = Field(description="the number of that workflow")
     run_id: str = Field(description="the run")
     partition_key: str = Field(description="empty for a workflow without partitions")
     trigger: Json = Field(
-        description="why the run exists: `type`, and for automatic runs `reason`, `upstream`, `decisionId`"
+        description="cause of the run: `type`, and for automatic runs `reason`, `upstream`, `decisionId`"
     )
 
 
 class RunQueued(AboutRun):
-    """A run waits for a worker."""
+    """A run was queued."""
 
 
 class RunStarted(AboutRun):
-    """A worker claimed a run; again after its worker was lost, with the next attempt."""
+    """A worker claimed a run. Emitted again, with the next attempt, after the worker was lost."""
 
-    attempt: int = Field(description="which attempt it is, from 1 on")
+    attempt: int = Field(description="number of the attempt, starting at 1")
 
 
 class RunSucceeded(AboutRun):
-    """Everything that a run made is published."""
+    """All outputs of a run are published."""
 
     attempt: int = Field(description="the attempt that published")
-    result: Json = Field(description="`assets`, those of them that are `unchanged`, and `metrics`")
+    result: Json = Field(description="`assets`, the `unchanged` ones among them, and `metrics`")
 
 
 class RunFailed(AboutRun):
-    """A run failed; nothing of it is published."""
+    """A run failed; it published nothing."""
 
     attempt: int = Field(description="the attempt that failed")
-    error: Json = Field(description="`code`, `message` and what else is known")
+    error: Json = Field(description="`code`, `message` and further details")
 
 
 class RunCanceled(AboutRun):
-    """A run was ended before it was done."""
+    """A run was canceled."""
 
-    attempt: int = Field(default=0, description="the attempt that was ended; absent where nobody had claimed it")
-    reason: str = Field(description="a user's words, or `paused`, `superseded`, `definition-changed`")
+    attempt: int = Field(default=0, description="the attempt that was canceled; absent if no worker had claimed it")
+    reason: str = Field(description="text from a user, or `paused`, `superseded`, `definition-changed`")
 
 
-class AboutBreaker(Fact):
-    """The breaker of a workflow."""
+class AboutBreaker(EventData):
+    """Data about the breaker of a workflow."""
 
     workflow_slug: str = Field(description="the workflow; also the event's `subject`")
-    workflow_id: int = Field(description="the same, by number")
+    workflow_id: int = Field(description="the number of that workflow")
     partition_key: str = Field(description="empty for a workflow without partitions")
 
 
 class BreakerOpened(AboutBreaker):
-    """A workflow failed so often that only probes run."""
+    """A workflow failed too often; only probes run."""
 
 
 class BreakerClosed(AboutBreaker):
-    """Automatic runs go on."""
+    """The breaker of a workflow closed; automatic runs continue."""
 
     by: Literal["reset", "definition"] = Field(default="reset", description="what closed it; absent after a success")
 
 
-FACTS: dict[EventType, type[Fact]] = {
+EVENT_DATA: dict[EventType, type[EventData]] = {
     EventType.ASSET_PRODUCED: AssetProduced,
     EventType.ASSET_EXPIRED: AssetExpired,
     EventType.ASSET_OVERDUE: AssetOverdue,
@@ -152,7 +152,7 @@ FACTS: dict[EventType, type[Fact]] = {
 
 
 class Attributes(BaseModel):
-    """The context attributes of CloudEvents 1.0, and `position`, our extension."""
+    """The context attributes of CloudEvents 1.0, and our extension attribute `position`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -166,8 +166,8 @@ class Attributes(BaseModel):
 
 
 def schema() -> Json:
-    """The JSON Schema of all events: one of the types, each with its data."""
-    models = [_event(type_, fact) for type_, fact in FACTS.items()]
+    """Return the JSON Schema of all events: one of the types, each with its data."""
+    models = [_event(type_, fact) for type_, fact in EVENT_DATA.items()]
     definitions: Json = {}
     for model in models:
         made = model.model_json_schema(ref_template="#/$defs/{model}")
@@ -183,6 +183,6 @@ def schema() -> Json:
     }
 
 
-def _event(type_: EventType, fact: type[Fact]) -> type[BaseModel]:
-    fields: dict[str, Any] = {"type": (Literal[type_.value], ...), "data": (fact, ...)}
+def _event(type_: EventType, fact: type[EventData]) -> type[BaseModel]:
+    fields: Json = {"type": (Literal[type_.value], ...), "data": (fact, ...)}
     return create_model(f"{fact.__name__}Event", __base__=Attributes, __doc__=fact.__doc__, **fields)

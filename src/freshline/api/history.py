@@ -1,4 +1,4 @@
-"""`/runs`, `/events`, `/decisions`, `/workers` and `/audit`: what happened, newest first."""
+"""`/runs`, `/events`, `/decisions`, `/workers` and `/audit`: history, newest first."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 
 from freshline.api import models, stream
-from freshline.api.auth import Administrating, Operating, Reading, access
-from freshline.api.pagination import After, Flag, Limit, Name, Plain, page, period
-from freshline.api.problems import Refusal
-from freshline.api.workflows import Stored
+from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead, access
+from freshline.api.pagination import After, Flag, Limit, Name, UnvalidatedRoute, page, period
+from freshline.api.problems import RequestError
+from freshline.api.workflows import StoreDep
 from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.read.reader import MAX_LIMIT, Period
 from freshline.store.store import Store
 
-router = APIRouter(tags=["history"], route_class=Plain)
+router = APIRouter(tags=["history"], route_class=UnvalidatedRoute)
 Id = Annotated[str, Path(max_length=100)]
 Within = Annotated[Period, Depends(period)]
-Type = Annotated[str | None, Query(max_length=200, description="A type, or its beginning: `asset`.")]
+Type = Annotated[str | None, Query(max_length=200, description="A type, or its prefix: `asset`.")]
 Position = Annotated[int, Query(ge=0, lt=2**63, description="The position of the last known event.")]
-Many = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="At most so many.")]
-Line = Annotated[int, Query(ge=-1, lt=2**31, description="The number of the last line that is known.")]
+Many = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of entries.")]
+Line = Annotated[int, Query(ge=-1, lt=2**31, description="The number of the last known line.")]
 
 
 @router.get("/runs", response_model=models.Page[models.Run])
 def list_runs(
-    _: Reading,
-    store: Stored,
+    _: RequireRead,
+    store: StoreDep,
     within: Within,
     *,
     limit: Limit = 50,
@@ -38,7 +38,7 @@ def list_runs(
     asset: Name = None,
     trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
 ) -> Json:
-    """Runs. The period is that of `queuedAt`; `asset` means the workflow that produces it."""
+    """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflow that produces it."""
     _one_of(workflow, asset)
     return page(
         limit,
@@ -47,31 +47,31 @@ def list_runs(
 
 
 @router.get("/runs/{runId}", response_model=models.RunDetail)
-def show_run(_: Reading, store: Stored, runId: Id) -> Json:  # noqa: N803 - the name of the field
-    """One run, with its steps and what it published."""
+def show_run(_: RequireRead, store: StoreDep, runId: Id) -> Json:
+    """Return one run, with its steps and published outputs."""
     return store.reader.run(runId)
 
 
 @router.get("/runs/{runId}/logs", response_model=models.Page[models.LogLine])
-def list_logs(_: Reading, store: Stored, runId: Id, limit: Limit = 1000, after: Line = -1) -> Json:  # noqa: N803
-    """What it printed, in its order."""
+def list_logs(_: RequireRead, store: StoreDep, runId: Id, limit: Limit = 1000, after: Line = -1) -> Json:
+    """List the log lines of a run, in order."""
     return page(limit, lambda most: store.reader.logs(runId, after, most), "line")
 
 
 @router.post("/runs/{runId}/cancel", response_model=models.RunDetail, status_code=202)
-def cancel_run(actor: Operating, store: Stored, runId: Id, asked: models.CancelAsked | None = None) -> Json:  # noqa: N803
-    """End a run: at once if it is queued, through its worker if it is running. One that has ended stays as it is."""
+def cancel_run(actor: RequireOperate, store: StoreDep, runId: Id, body: models.CancelRequest | None = None) -> Json:
+    """Cancel a run: immediately if it is queued, through its worker if it is running. An ended run does not change."""
     found = store.reader.find_run(runId)
     with acting(actor):
-        store.operations.cancel(found, (asked or models.CancelAsked()).reason)
+        store.operations.cancel(found, (body or models.CancelRequest()).reason)
     return store.reader.run(found)
 
 
 @router.get("/events", response_model=models.Page[models.Event], responses={200: {"content": {stream.MEDIA: {}}}})
 def list_events(
-    _: Reading,
+    _: RequireRead,
     request: Request,
-    store: Stored,
+    store: StoreDep,
     within: Within,
     *,
     limit: Limit = 50,
@@ -79,12 +79,12 @@ def list_events(
     type: Type = None,  # noqa: A002
     subject: Name = None,
     last: Annotated[
-        str | None, Header(alias="Last-Event-ID", max_length=100, description="The last known one.")
+        str | None, Header(alias="Last-Event-ID", max_length=100, description="The position of the last known event.")
     ] = None,
 ) -> Any:
-    """Events, newest first. With `Accept: text/event-stream`, those to come as they happen, oldest first.
+    """List events, newest first. With `Accept: text/event-stream`, stream new events, oldest first.
 
-    Such a stream begins after the event that `Last-Event-ID` or `after` names, else now.
+    A stream starts after the event that `Last-Event-ID` or `after` names, otherwise now.
     """
     if accepts_stream(request):
         return access(request).streams.open(_position(store, last or after), type, subject)
@@ -92,22 +92,23 @@ def list_events(
 
 
 @router.get("/events/{eventId}", response_model=models.EventDetail)
-def show_event(_: Reading, store: Stored, eventId: Id, limit: Many = 100) -> Json:  # noqa: N803
-    """One event by its id or position, and what became of it for the first so many workflows that it concerns."""
+def show_event(_: RequireRead, store: StoreDep, eventId: Id, limit: Many = 100) -> Json:
+    """Return one event by id or position, and its outcome for each affected workflow, up to `limit`."""
     return store.reader.event(eventId, limit)
 
 
 @router.get("/feed", response_model=models.Page[models.Event])
 def list_feed(
-    _: Reading,
-    store: Stored,
+    _: RequireRead,
+    store: StoreDep,
     position: Position = 0,
     type: Type = None,  # noqa: A002
     subject: Name = None,
 ) -> Json:
-    """Up to 1,000 events after a position, oldest first. `next`: the position to go on from; none while nothing is new.
+    """List up to 1,000 events after a position, oldest first.
 
-    Positions are in the order of commits: who reads on misses none.
+    `next` is the position to continue from, or null if there is no newer event. Positions follow the order of
+    commits, so a reader that continues from `next` misses no event.
     """
     found = store.reader.events_since(position, type, subject)
     return {"items": found, "next": str(found[-1]["position"]) if found else None}
@@ -115,8 +116,8 @@ def list_feed(
 
 @router.get("/decisions", response_model=models.Page[models.Decision])
 def list_decisions(
-    _: Reading,
-    store: Stored,
+    _: RequireRead,
+    store: StoreDep,
     within: Within,
     *,
     limit: Limit = 50,
@@ -125,7 +126,7 @@ def list_decisions(
     asset: Name = None,
     outcome: models.Outcome | None = None,
 ) -> Json:
-    """Decisions: run, hold, skip or error, with the reason and the evidence."""
+    """List decisions: run, hold, skip or error, with reason and evidence."""
     _one_of(workflow, asset)
     return page(
         limit, lambda most: store.reader.decisions(most, after, workflow, asset, outcome=outcome, period=within)
@@ -133,31 +134,31 @@ def list_decisions(
 
 
 @router.get("/workers", response_model=models.Page[models.Worker])
-def list_workers(_: Reading, store: Stored, limit: Many = 100, stopped: Flag = False) -> Json:
-    """The processes that announced themselves, the first so many; with `stopped`, those that ended too."""
+def list_workers(_: RequireRead, store: StoreDep, limit: Many = 100, stopped: Flag = False) -> Json:
+    """List registered processes, up to `limit`; with `stopped`, also those that have ended."""
     return {"items": store.reader.workers(limit, stopped=stopped), "next": None}
 
 
-@router.get("/audit", response_model=models.Page[models.Change])
+@router.get("/audit", response_model=models.Page[models.AuditEntry])
 def list_changes(
-    _: Administrating, store: Stored, limit: Limit = 50, after: After = None, subject: Name = None
+    _: RequireAdmin, store: StoreDep, limit: Limit = 50, after: After = None, subject: Name = None
 ) -> Json:
-    """Every change that somebody made, by whichever way: who, what, before and after."""
+    """List every change made by a user, through any interface: actor, action, and the state before and after."""
     return page(limit, lambda most: store.reader.audit(most, after, subject))
 
 
 def _position(store: Store, known: str | None) -> int:
-    """Where a stream begins. A position need not be there any more: old events are forgotten."""
+    """Return the position after which a stream starts. The event may have been pruned."""
     if known is None or not (known.isascii() and known.isdecimal()):
         return store.reader.position(known)
     return min(int(known), 2**63 - 1)
 
 
 def accepts_stream(request: Request) -> bool:
-    """Whether a stream is asked for."""
+    """Return whether the client accepts a stream."""
     return stream.MEDIA in request.headers.get("accept", "")
 
 
 def _one_of(workflow: str | None, asset: str | None) -> None:
     if workflow is not None and asset is not None:
-        raise Refusal(422, "invalid-request", "'workflow' and 'asset' exclude each other; give one of them")
+        raise RequestError(422, "invalid-request", "'workflow' and 'asset' exclude each other; give one of them")

@@ -1,11 +1,9 @@
-"""What every request passes: limits on the size of its body and on the time that it takes, and a line in the log."""
+"""Middleware around every request: limits on the size and the arrival time of its body, headers, and a log line."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import MutableMapping
-from typing import Any
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,12 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from freshline import __version__
 from freshline.api import VERSION
-from freshline.api.problems import Refusal, unexpected
+from freshline.api.problems import RequestError, unexpected
 
 log = structlog.get_logger("freshline.api")
-MOST_BYTES = 1024 * 1024
+MAX_BODY_BYTES = 1024 * 1024
 BODY_S = 20.0
-# Nothing here is a page: a browser shall neither guess, nor frame, nor keep what it is told.
+# No response is a page: a browser must not guess its type, frame it or store it.
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -27,30 +25,30 @@ HEADERS = {
 }
 
 
-class Gate:
-    """ASGI middleware, outside of everything else."""
+class ApiMiddleware:
+    """The outermost ASGI middleware."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through, or refuse it."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = Sent(scope, send)
+        sent = ResponseSender(scope, send)
         try:
-            await self._app(scope, await _whole(scope, receive), sent)
-        except Refusal as refusal:
-            await refusal.response()(scope, receive, sent)
-        except Exception as error:  # noqa: BLE001 - the last line of defence before a client's eyes
+            await self._app(scope, await _buffered(scope, receive), sent)
+        except RequestError as error:
+            await error.response()(scope, receive, sent)
+        except Exception as error:  # noqa: BLE001 - no other text may reach the client
             if sent.status is None:
                 await unexpected(scope["path"], error)(scope, receive, sent)
-        sent.note()
+        sent.log_request()
 
 
-class Sent:
-    """The answer on its way out."""
+class ResponseSender:
+    """Sends a response, completes its headers and remembers its status."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -59,38 +57,38 @@ class Sent:
         self.status: int | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Pass a part of it on."""
+        """Send one message of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             _complete(message)
         await self._send(message)
 
-    def note(self) -> None:
-        """Never the query or a header: somebody may have put a secret there."""
+    def log_request(self) -> None:
+        """Log the request, without its query and headers, which may contain secrets."""
         spent = round((time.monotonic() - self._started) * 1000, 1)
         log.info("request", method=self._scope["method"], path=self._scope["path"], status=self.status, ms=spent)
 
 
-def _complete(message: MutableMapping[str, Any]) -> None:
+def _complete(message: Message) -> None:
     headers = MutableHeaders(scope=message)
     for name, value in HEADERS.items():
         headers.setdefault(name, value)
     headers.setdefault("Cache-Control", "no-store")
 
 
-async def _whole(scope: Scope, receive: Receive) -> Receive:
-    """The body, read to its end before anything else is done: who sends slowly holds nothing but a connection."""
+async def _buffered(scope: Scope, receive: Receive) -> Receive:
+    """Read the whole body first, so that a slow client holds only a connection."""
     headers = Headers(scope=scope)
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > MOST_BYTES:
-        raise Refusal(413, "too-large", f"the body may have {MOST_BYTES} bytes")
+    if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+        raise RequestError(413, "too-large", f"the body is larger than {MAX_BODY_BYTES} bytes")
     if length == "0" and "transfer-encoding" not in headers:
         return receive
     try:
         async with asyncio.timeout(BODY_S):
             body = await _body(receive)
     except TimeoutError:
-        raise Refusal(408, "too-slow", f"the body did not arrive within {BODY_S:g} s") from None
+        raise RequestError(408, "too-slow", f"the body did not arrive within {BODY_S:g} s") from None
     return _replay(body, receive)
 
 
@@ -101,8 +99,8 @@ async def _body(receive: Receive) -> bytes:
         message = await receive()
         part = message.get("body", b"")
         size += len(part)
-        if size > MOST_BYTES:
-            raise Refusal(413, "too-large", f"the body may have {MOST_BYTES} bytes")
+        if size > MAX_BODY_BYTES:
+            raise RequestError(413, "too-large", f"the body is larger than {MAX_BODY_BYTES} bytes")
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)

@@ -1,4 +1,4 @@
-"""`/status` and `/about`: how everything stands, and what answers here."""
+"""`/status` and `/about`: the state of the installation, and the version of the API."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from fastapi import APIRouter
 
 from freshline import __version__
 from freshline.api import models
-from freshline.api.auth import Reading
-from freshline.api.pagination import Name, Plain
-from freshline.api.workflows import Stored
+from freshline.api.auth import RequireRead
+from freshline.api.pagination import Name, UnvalidatedRoute
+from freshline.api.workflows import StoreDep
 from freshline.model.json import Json
 from freshline.store.read.look import plain
 
-router = APIRouter(tags=["overview"], route_class=Plain)
+router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 
 
 @router.get("/status", response_model=models.Status)
-def show_status(_: Reading, store: Stored, name: Name = None) -> Json:
-    """All assets and workflows; with `name`, one asset or workflow and its own. An asset wins."""
+def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Json:
+    """Return all assets and workflows; with `name`, one asset or workflow. An asset takes precedence."""
     return store.reader.status(name)
 
 
 @router.get("/about", response_model=models.About)
-def show_about(_: Reading, store: Stored) -> Json:
-    """What answers here, and the clock that counts: the database's."""
+def show_about(_: RequireRead, store: StoreDep) -> Json:
+    """Return the version of the API and the time of the database."""
     reader = store.reader
     return {"version": __version__, "at": plain(reader.now()), "position": reader.position()}

@@ -1,4 +1,4 @@
-"""What listings and documents share: cursors, periods, and tags for those who have the document already."""
+"""Cursors and periods of listings, and ETags of documents."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from fastapi import Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator
 
-from freshline.api import LONGEST_PAGE
+from freshline.api import MAX_PAGE
 from freshline.api.models import Moment
 from freshline.model.json import Json
 from freshline.store.read.reader import Period
 
 
-def _flag(value: Any) -> Any:
-    """`true` or `false`, and nothing that only looks like one of them."""
+def _strict_flag(value: Any) -> Any:
+    """Accept only `true` and `false`, not other values that pydantic would convert."""
     if isinstance(value, str) and value not in {"true", "false"}:
         raise ValueError("allowed are true and false")
     return value
 
 
-Flag = Annotated[bool, BeforeValidator(_flag)]
-Limit = Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="At most so many.")]
-After = Annotated[str | None, Query(max_length=200, description="The `next` of the part before.")]
-Since = Annotated[Moment | None, Query(description="From this time on.")]
-Until = Annotated[Moment | None, Query(description="Before this time.")]
+Flag = Annotated[bool, BeforeValidator(_strict_flag)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Maximum number of entries.")]
+After = Annotated[str | None, Query(max_length=200, description="The `next` of the previous page.")]
+Since = Annotated[Moment | None, Query(description="Start of the period, inclusive.")]
+Until = Annotated[Moment | None, Query(description="End of the period, exclusive.")]
 Name = Annotated[str | None, Query(max_length=200)]
 
 
-class Plain(APIRoute):
-    """A route whose answer is sent as it is.
+class UnvalidatedRoute(APIRoute):
+    """A route whose result is sent without validation.
 
-    The models describe it; that it is so is shown by tests, and not looked at again with every request.
+    The response models describe it, and tests check that; validating every response would cost time.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -57,24 +57,24 @@ def _plain(endpoint: Callable[..., Any], status: int) -> Callable[..., Any]:
 
 
 def encoded(document: Any) -> bytes:
-    """The document as JSON, as the command line has it."""
+    """Return a document as JSON, as the command line prints it."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
 def page(limit: int, read: Callable[[int], Sequence[Json]], key: str = "id") -> Json:
-    """A part of a listing, with where the next one begins: one more than asked for is read to know that."""
+    """Return one page of a listing. It reads one entry more, to know whether there is another page."""
     found = read(limit + 1)
     more = len(found) > limit
     return {"items": found[:limit], "next": str(found[limit - 1][key]) if more else None}
 
 
 def period(since: Since = None, until: Until = None) -> Period:
-    """The period that is asked for; open where nothing is said."""
+    """Return the requested period; a missing bound is open."""
     return since, until
 
 
 def tagged(request: Request, document: Any) -> Response:
-    """The document with its ETag, or 304 for those who have it."""
+    """Return a document with its ETag, or 304 if the client has it."""
     body = encoded(document)
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details, each with a stable code. No problem carries more than a sentence of ours."""
+"""Errors as RFC 9457 problem details with stable codes. Problems contain only texts of Freshline."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ CODES = {404: "not-found", 405: "method-not-allowed"}
 RETRY_AFTER_S = "2"
 
 
-class Refusal(Exception):
-    """A request that is not let through."""
+class RequestError(Exception):
+    """A rejected request."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -58,12 +58,12 @@ class Refusal(Exception):
         self.detail = detail
 
     def response(self) -> JSONResponse:
-        """The answer."""
+        """Return the response."""
         return problem(self.status, self.code, self.detail)
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
-    """One problem; `more` are its extension members."""
+    """Return a problem as a response; `more` are its extension members."""
     content = {
         "type": f"urn:freshline:problem:{code}",
         "title": TITLES.get(status, "Error"),
@@ -77,9 +77,9 @@ def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Every error of the application becomes a problem."""
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(FreshlineError, _told)
+    """Register handlers that turn every error of the application into a problem."""
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(FreshlineError, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(psycopg.Error, _database)
@@ -87,18 +87,18 @@ def install(app: FastAPI) -> None:
 
 
 def unexpected(request_path: str, error: Exception) -> JSONResponse:
-    """A fault of ours: told without its words, which may be anything; the log has its kind."""
+    """Log an unexpected error and return a problem without its text, which may contain anything."""
     log.error("request_failed", path=request_path, error=type(error).__name__, exc_info=error)
-    return problem(500, "internal", "something went wrong here; the log of the API tells more")
+    return problem(500, "internal", "internal error; see the log of the API")
 
 
-def _refused(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Refusal)  # noqa: S101 - it is registered for these alone
+def _request_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestError)  # noqa: S101 - registered only for this type
     return error.response()
 
 
-def _told(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, FreshlineError)  # noqa: S101 - it is registered for these alone
+def _known(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, FreshlineError)  # noqa: S101 - registered only for this type
     for kind, status in STATUS:
         if isinstance(error, kind):
             return problem(status, error.code, str(error))
@@ -106,18 +106,18 @@ def _told(request: Request, error: Exception) -> JSONResponse:
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """What is wrong and where; never the value, which may be a secret in a wrong place."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for these alone
+    """Report each invalid field without its value, which may be a misplaced secret."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered only for this type
     found = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
-    first = f"{found[0]['at']}: {found[0]['message']}" if found else "the request is not valid"
+    first = f"{found[0]['at']}: {found[0]['message']}" if found else "the request is invalid"
     return problem(422, "invalid-request", first, errors=found)
 
 
 def _http(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these alone
-    told = problem(error.status_code, CODES.get(error.status_code, "bad-request"), str(error.detail))
-    told.headers.update(error.headers or {})  # which methods are allowed, say
-    return told
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered only for this type
+    response = problem(error.status_code, CODES.get(error.status_code, "bad-request"), str(error.detail))
+    response.headers.update(error.headers or {})  # such as Allow
+    return response
 
 
 def _database(request: Request, error: Exception) -> JSONResponse:
@@ -125,9 +125,9 @@ def _database(request: Request, error: Exception) -> JSONResponse:
         return problem(400, "bad-value", "a value cannot be stored: a NUL character, or a number that is too large")
     if isinstance(error, psycopg.OperationalError):
         log.warning("database_busy", path=request.url.path, error=type(error).__name__)
-        return problem(503, "database", "the database is busy or away; try again")
+        return problem(503, "database", "the database is busy or unavailable; try again")
     return unexpected(request.url.path, error)
 
 
 def _unstorable(_: Request, __: Exception) -> JSONResponse:
-    return problem(400, "bad-value", "a text is not valid Unicode: it has half of a surrogate pair")
+    return problem(400, "bad-value", "a text is not valid Unicode: it contains an unpaired surrogate")

@@ -1,4 +1,4 @@
-"""The process that serves the API: binds first, so that a wrong address is told at once, and ends cleanly."""
+"""The HTTP server of the API. It binds when it is created, so that an invalid address is reported immediately."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from freshline.store.store import Store
 
 KEEP_ALIVE_S = 30
 GRACE_S = 5
-MOST_CONNECTIONS = 500
+MAX_CONNECTIONS = 500
 BACKLOG = 128
 
 
 class Server:
-    """Serves the API of a store in a thread. `port` 0 takes a free one; `address` tells which."""
+    """Serves the API of a store in a thread. `port` 0 selects a free port; see `address`."""
 
     def __init__(self, store: Store, *, host: str, port: int, auth: str = "loopback") -> None:
         local = is_loopback(host)
@@ -36,10 +36,10 @@ class Server:
             app,
             lifespan="off",
             log_config=None,
-            access_log=False,  # the gate notes requests, without their queries
+            access_log=False,  # the middleware logs requests, without their queries
             server_header=False,
-            proxy_headers=False,  # nobody is believed about where a request comes from
-            limit_concurrency=MOST_CONNECTIONS,
+            proxy_headers=False,  # forwarded addresses are not trusted
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
@@ -48,19 +48,19 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Return the base URL."""
         host, port = self.address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> None:
-        """Begin to serve; returns at once."""
+        """Start serving; return immediately."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="api", daemon=True)
             self._thread.start()
             self.heartbeat.start()
 
     def stop(self) -> None:
-        """End when the requests that are under way have ended, or after a grace period."""
+        """Stop after the active requests have ended, or after a grace period."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._streams.stopping.set()
@@ -76,8 +76,8 @@ class Server:
 def _require_token(store: Store, host: str) -> None:
     if not any(one["active"] for one in store.reader.tokens()):
         raise UsageError(
-            f"the API would listen on {host}, where others can reach it, and there is no token that keeps them out",
-            hint="make one with `freshline token create NAME`, or listen on 127.0.0.1",
+            f"the API would listen on {host}, which other machines can reach, but no token exists",
+            hint="create one with `freshline token create NAME`, or listen on 127.0.0.1",
         )
 
 
@@ -89,7 +89,7 @@ def _bind(host: str, port: int) -> socket.socket:
         reason = error.strerror or str(error)
         hint = "choose another with --host and --port, or FRESHLINE_API_HOST and FRESHLINE_API_PORT"
         raise UsageError(f"the API cannot listen on {host} port {port}: {reason}", hint=hint) from None
-    # Those that it accepts inherit this. Headers and body are two packets: without it the second one waits 40 ms for
-    # the client's system to acknowledge the first. asyncio sees to it only for sockets that it has made itself.
+    # Accepted connections inherit this. Headers and body are two packets: without it the second one waits 40 ms for
+    # the client's acknowledgement of the first. asyncio sets it only for sockets that it has created.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made

@@ -1,8 +1,8 @@
-"""Events as they happen, as server-sent events: in the order of their positions, none missing and none twice.
+"""Server-sent events: events in the order of their positions, without gaps or repetitions.
 
-The id of a message is the event's position. A client that was cut off sends the last one that it has as Last-Event-ID,
-as browsers do by themselves, and goes on from there, here or at another process. A stream ends after some minutes, so
-that a token which was revoked meanwhile is noticed; clients come back.
+The id of a message is the event's position. After a disconnect, a client sends the last id that it received as
+Last-Event-ID, as browsers do automatically, and continues from there with any API process. A stream ends after five
+minutes, so that a revoked token takes effect; clients reconnect.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ import psycopg
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from freshline.api.problems import Refusal
+from freshline.api.problems import RequestError
 from freshline.errors import DatabaseError
 from freshline.model.json import Json
 from freshline.store.read.reader import Reader
 
 MEDIA = "text/event-stream"
-LONGEST_S = 300.0
-SILENCE_S = 15.0
+MAX_STREAM_S = 300.0
+KEEP_ALIVE_S = 15.0
 RETRY_MS = 1000
-MOST_STREAMS = 100
+MAX_STREAMS = 100
 BATCH = 1000
 
 
 class Streams:
-    """The streams of one process: how many there are, and how they end."""
+    """The event streams of one process, limited in number."""
 
     def __init__(self, reader: Reader, *, poll_s: float) -> None:
         self._reader = reader
         self._poll_s = poll_s
-        self._places = threading.Semaphore(MOST_STREAMS)
+        self._slots = threading.Semaphore(MAX_STREAMS)
         self.stopping = threading.Event()
 
     def open(self, position: int, type_: str | None, subject: str | None) -> StreamingResponse:
-        """All stamped events after `position` that are asked for."""
-        if not self._places.acquire(blocking=False):
-            raise Refusal(503, "too-many-streams", f"there are {MOST_STREAMS} streams already; try again")
-        return _Stream(self._messages(Follower(self._reader, position, type_, subject)), self._places)
+        """Return a stream of the matching events after `position`."""
+        if not self._slots.acquire(blocking=False):
+            raise RequestError(503, "too-many-streams", f"this process already serves {MAX_STREAMS} streams; try again")
+        return _Stream(self._messages(EventPoller(self._reader, position, type_, subject)), self._slots)
 
-    async def _messages(self, follower: Follower) -> AsyncIterator[str]:
-        ends = time.monotonic() + LONGEST_S
+    async def _messages(self, poller: EventPoller) -> AsyncIterator[str]:
+        ends = time.monotonic() + MAX_STREAM_S
         silent = time.monotonic()
         yield f"retry: {RETRY_MS}\n\n"
         while time.monotonic() < ends and not self.stopping.is_set():
-            found = await follower.poll()
+            found = await poller.poll()
             if found:
                 silent = time.monotonic()
                 yield "".join(map(message, found))
-            elif time.monotonic() - silent > SILENCE_S:
+            elif time.monotonic() - silent > KEEP_ALIVE_S:
                 silent = time.monotonic()
-                yield ": still here\n\n"  # or those between us would take the connection for dead
+                yield ": still here\n\n"  # keeps proxies from closing the connection
             if len(found) < BATCH:
                 await asyncio.sleep(self._poll_s)
 
 
-class Follower:
-    """Reads on from a position."""
+class EventPoller:
+    """Reads new events from a position on."""
 
     def __init__(self, reader: Reader, position: int, type_: str | None, subject: str | None) -> None:
         self._reader = reader
@@ -71,14 +71,14 @@ class Follower:
         self._subject = subject
 
     async def poll(self) -> list[Json]:
-        """What is new; nothing while the database is away."""
+        """Return new events; none while the database is unavailable."""
         try:
             return await run_in_threadpool(self._read)
         except (DatabaseError, psycopg.Error):
             return []
 
     def _read(self) -> list[Json]:
-        # Asked for first: what is not found up to here will never be, so the next look begins after it.
+        # Read first: no event can appear later at or below this position, so the next poll starts after it.
         end = self._reader.position()
         found = self._reader.events_since(self._position, self._type, self._subject)
         last = found[-1]["position"] if found else self._position
@@ -87,19 +87,19 @@ class Follower:
 
 
 class _Stream(StreamingResponse):
-    """Gives its place back however it ends."""
+    """A streaming response that releases its slot when it ends."""
 
-    def __init__(self, content: AsyncIterator[str], places: threading.Semaphore) -> None:
+    def __init__(self, content: AsyncIterator[str], slots: threading.Semaphore) -> None:
         super().__init__(content, media_type=MEDIA, headers={"X-Accel-Buffering": "no"})
-        self._places = places
+        self._slots = slots
 
     async def __call__(self, *arguments: object) -> None:
         try:
-            await super().__call__(*arguments)  # type: ignore[arg-type] # the three of ASGI, as they come
+            await super().__call__(*arguments)  # type: ignore[arg-type] # the three arguments of ASGI
         finally:
-            self._places.release()
+            self._slots.release()
 
 
 def message(event: Json) -> str:
-    """One event: JSON has no line breaks, so its data is one line."""
+    """Return one event as a message. JSON has no line breaks, so its data is one line."""
     return f"id: {event['position']}\nevent: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"

@@ -1,4 +1,4 @@
-"""`/webhooks`: who is told about events over HTTP. To look needs `read`, to change anything `admin`."""
+"""`/webhooks`: subscriptions and deliveries. Reading needs the scope `read`, changes need `admin`."""
 
 from __future__ import annotations
 
@@ -7,83 +7,83 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from freshline.api import models
-from freshline.api.auth import Administrating, Reading
-from freshline.api.pagination import Limit, Plain, page
-from freshline.api.workflows import Key, Stored
+from freshline.api.auth import RequireAdmin, RequireRead
+from freshline.api.pagination import Limit, UnvalidatedRoute, page
+from freshline.api.workflows import Key, StoreDep
 from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 from freshline.webhooks.subscription import subscription
 
-router = APIRouter(tags=["webhooks"], route_class=Plain)
+router = APIRouter(tags=["webhooks"], route_class=UnvalidatedRoute)
 Name = Annotated[str, Path(max_length=200)]
-Position = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the part before.")]
+Position = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the previous page.")]
 
 
 @router.get("/webhooks", response_model=models.Page[models.Webhook])
-def list_webhooks(_: Reading, store: Stored) -> Json:
-    """All of them by name, and how their deliveries go."""
+def list_webhooks(_: RequireRead, store: StoreDep) -> Json:
+    """List webhooks by name, with their delivery status."""
     return {"items": store.reader.webhooks(), "next": None}
 
 
-@router.post("/webhooks", response_model=models.WebhookMade, status_code=201)
-def add_webhook(actor: Administrating, store: Stored, asked: models.WebhookAsked, key: Key = None) -> Json:
-    """Send events to a URL. A secret that is not given is made, and told this once: a repetition has none."""
+@router.post("/webhooks", response_model=models.CreatedWebhook, status_code=201)
+def add_webhook(actor: RequireAdmin, store: StoreDep, body: models.WebhookRequest, key: Key = None) -> Json:
+    """Add a webhook that sends events to a URL. A generated secret is returned only once, not in a repeated request."""
     made, secret = subscription(
-        asked.url,
+        body.url,
         allowed=store.settings.webhook_allow_private,
-        name=asked.name,
-        kind=asked.kind,
-        types=asked.types,
-        assets=asked.assets,
-        secret=asked.secret,
+        name=body.name,
+        kind=body.kind,
+        types=body.types,
+        assets=body.assets,
+        secret=body.secret,
     )
     with acting(actor):
-        new = store.webhooks.add(made, key=key, after=asked.after)
+        new = store.webhooks.add(made, key=key, after=body.after)
     return {**_one(store, made.name), "secret": secret if new else None}
 
 
 @router.get("/webhooks/{name}", response_model=models.Webhook)
-def show_webhook(_: Reading, store: Stored, name: Name) -> Json:
-    """One webhook, and how its deliveries go."""
+def show_webhook(_: RequireRead, store: StoreDep, name: Name) -> Json:
+    """Return one webhook, with its delivery status."""
     return _one(store, name)
 
 
 @router.get("/webhooks/{name}/deliveries", response_model=models.Page[models.Delivery])
-def list_deliveries(_: Reading, store: Stored, name: Name, limit: Limit = 50, after: Position = None) -> Json:
-    """What it did not take, in the order of events: letters that wait to be tried again, and dead ones."""
+def list_deliveries(_: RequireRead, store: StoreDep, name: Name, limit: Limit = 50, after: Position = None) -> Json:
+    """List undelivered events in order: those that wait for a retry, and dead letters."""
     return page(limit, lambda most: store.reader.deliveries(name, most, after), "position")
 
 
 @router.post("/webhooks/{name}/redeliver", response_model=models.Redelivered, status_code=202)
 def redeliver_webhook(
-    actor: Administrating, store: Stored, name: Name, asked: models.RedeliverAsked | None = None
+    actor: RequireAdmin, store: StoreDep, name: Name, body: models.RedeliverRequest | None = None
 ) -> Json:
-    """Send dead letters again, all or that about one event, with a new budget."""
+    """Send all dead letters again, or the one of an event, with a new budget."""
     with acting(actor):
-        number = store.webhooks.redeliver(name, asked.event_id if asked else None)
+        number = store.webhooks.redeliver(name, body.event_id if body else None)
     return {"name": name, "redelivered": number}
 
 
 @router.post("/webhooks/{name}/pause", response_model=models.Webhook)
-def pause_webhook(actor: Administrating, store: Stored, name: Name, _: models.Nothing | None = None) -> Json:
-    """Send nothing until it is resumed; events wait."""
+def pause_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.EmptyBody | None = None) -> Json:
+    """Pause deliveries; events wait until the webhook is resumed."""
     with acting(actor):
         store.webhooks.pause(name)
     return _one(store, name)
 
 
 @router.post("/webhooks/{name}/resume", response_model=models.Webhook)
-def resume_webhook(actor: Administrating, store: Stored, name: Name, _: models.Nothing | None = None) -> Json:
-    """End a pause, and the wait after failures."""
+def resume_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.EmptyBody | None = None) -> Json:
+    """Resume deliveries, and end the backoff after failures."""
     with acting(actor):
         store.webhooks.resume(name)
     return _one(store, name)
 
 
 @router.delete("/webhooks/{name}", status_code=204)
-def remove_webhook(actor: Administrating, store: Stored, name: Name) -> None:
-    """Send nothing any more, and forget what waited."""
+def remove_webhook(actor: RequireAdmin, store: StoreDep, name: Name) -> None:
+    """Remove a webhook and its pending deliveries."""
     with acting(actor):
         store.webhooks.remove(name)
 

@@ -1,4 +1,4 @@
-"""Assets: how they stand, their history, and what the outside says about them."""
+"""Models of assets, snapshots and reports."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
-from freshline.api.models.base import Asked, State, Told
+from freshline.api.models.base import RequestBody, ResponseBody, State
 from freshline.api.models.run import LastRun
 from freshline.model.json import Json
 
 
-class ProducedAsked(Asked):
-    """The outside changed a source (R3.3)."""
+class ReportRequest(RequestBody):
+    """A report that a source asset changed."""
 
-    data_version: str | None = Field(default=None, min_length=1, max_length=1000, description="None: always a change.")
-    key: str | None = Field(default=None, min_length=1, max_length=200, description="As the header Idempotency-Key.")
-    sequence: int | None = Field(default=None, ge=0, lt=2**63, description="A lower one than before is recorded only.")
-    payload: JsonValue = Field(default=None, description="`path` says where this version's data is.")
+    data_version: str | None = Field(
+        default=None, min_length=1, max_length=1000, description="The new data version. None: every report is a change."
+    )
+    key: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Same as the header Idempotency-Key."
+    )
+    sequence: int | None = Field(
+        default=None,
+        ge=0,
+        lt=2**63,
+        description="Out-of-order reports, with a lower sequence, are stored but do not become current.",
+    )
+    payload: JsonValue = Field(default=None, description="Metadata; `path` is the location of this version's data.")
 
 
-class Hold(Told):
-    """Why no automatic run starts now."""
+class Hold(ResponseBody):
+    """The reason why no automatic run starts now."""
 
     reason: str
     until: datetime | None
     blocker: str | None
 
 
-class AssetState(Told):
-    """How an asset stands."""
+class AssetState(ResponseBody):
+    """The state of an asset."""
 
     asset_id: str
     partition_key: str
@@ -51,7 +60,7 @@ class AssetState(Told):
 
 
 class Asset(AssetState):
-    """An asset with what was declared about it."""
+    """An asset with its state and its declaration."""
 
     freshness: Json | None
     auto_materialize: Json | None
@@ -59,7 +68,7 @@ class Asset(AssetState):
     consumed_by: list[str]
 
 
-class Snapshot(Told):
+class Snapshot(ResponseBody):
     """One materialization of an asset."""
 
     asset_id: str
@@ -88,16 +97,16 @@ class Snapshot(Told):
     head: bool
 
 
-class Graph(Told):
-    """Who makes and who reads which asset."""
+class Graph(ResponseBody):
+    """Producers and consumers of assets."""
 
     assets: list[Json]
     workflows: list[Json]
     edges: list[Json]
 
 
-class Planned(Told):
-    """What would run if the asset changed now."""
+class Plan(ResponseBody):
+    """The runs that a change of the asset would cause now."""
 
     asset: str
     assumes: list[str]
@@ -107,8 +116,8 @@ class Planned(Told):
     cut: list[Json]
 
 
-class Reported(Told):
-    """What a report led to."""
+class Reported(ResponseBody):
+    """The result of a report."""
 
     asset_id: str
     sequence: int
@@ -119,8 +128,8 @@ class Reported(Told):
     event_id: str
 
 
-class Expired(Told):
-    """An asset whose freshness has run out."""
+class Expired(ResponseBody):
+    """An expired asset."""
 
     asset_id: str
     partition_key: str

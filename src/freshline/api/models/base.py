@@ -1,4 +1,4 @@
-"""What requests and answers share: strictness, names, pages, problems."""
+"""Base classes of requests and responses, pages and problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["fresh", "stale", "running", "waiting", "failing", "missing", "s
 
 
 def _written(value: Any) -> Any:
-    """Numbers are no times, although they could be taken for seconds."""
+    """Reject numbers, which pydantic would read as seconds."""
     if isinstance(value, str) and WRITTEN.match(value):
         return value
     raise ValueError("a time is written as 2026-01-05T09:00:00Z")
@@ -28,31 +28,31 @@ def _written(value: Any) -> Any:
 Moment = Annotated[AwareDatetime, BeforeValidator(_written), Field(strict=False)]
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """The body of a request."""
 
     model_config = ConfigDict(strict=True, extra="forbid", alias_generator=to_camel)
 
 
-class Nothing(Asked):
+class EmptyBody(RequestBody):
     """An empty object, or no body."""
 
 
-class Told(BaseModel):
-    """The body of an answer."""
+class ResponseBody(BaseModel):
+    """The body of a response."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)
 
 
-class Page(Told, Generic[T]):
-    """A part of a listing. `next`: the value of `after` for the part that follows; none at the end."""
+class Page(ResponseBody, Generic[T]):
+    """A page of a listing. `next` is the value of `after` for the following page, or null on the last page."""
 
     items: list[T]
     next: str | None
 
 
-class Problem(Told):
-    """RFC 9457, with a stable code."""
+class Problem(ResponseBody):
+    """An error as RFC 9457 problem details, with a stable code."""
 
     type: str
     title: str

@@ -1,4 +1,4 @@
-"""Events and decisions."""
+"""Models of events and decisions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from freshline.api.models.base import Outcome, Told
+from freshline.api.models.base import Outcome, ResponseBody
 from freshline.model.json import Json
 
 
-class Event(Told):
-    """A fact, as a CloudEvent 1.0."""
+class Event(ResponseBody):
+    """An event, as a CloudEvent 1.0."""
 
     model_config = ConfigDict(extra="allow")  # the attributes of CloudEvents are lower case
 
@@ -28,14 +28,14 @@ class Event(Told):
 
 
 class EventDetail(Event):
-    """An event and what became of it, for each workflow that it concerns."""
+    """An event with its outcome for each affected workflow."""
 
     consumers: int
     fates: list[Json]
 
 
-class Decision(Told):
-    """The outcome of looking at a workflow."""
+class Decision(ResponseBody):
+    """The result of evaluating a workflow."""
 
     id: str
     workflow_slug: str

@@ -1,4 +1,4 @@
-"""The installation as a whole: status, processes, changes, health."""
+"""Models of the installation: status, processes, audit, health."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from freshline.api.models.asset import AssetState
-from freshline.api.models.base import Told
+from freshline.api.models.base import ResponseBody
 from freshline.api.models.workflow import WorkflowState
 from freshline.model.json import Json
 
 
-class Pool(Told):
-    """How full a pool is."""
+class Pool(ResponseBody):
+    """The use of a pool."""
 
     name: str
     project: str
@@ -23,8 +23,8 @@ class Pool(Told):
     queued: int
 
 
-class Status(Told):
-    """How everything stands, or one asset or workflow and its own. `notes`: what keeps everything from moving."""
+class Status(ResponseBody):
+    """The state of the installation, or of one asset or workflow. `notes` lists what prevents progress."""
 
     at: datetime
     assets: list[AssetState]
@@ -33,16 +33,16 @@ class Status(Told):
     notes: list[str]
 
 
-class About(Told):
-    """What answers here: its version, the database's clock, and the position of the newest event."""
+class About(ResponseBody):
+    """The version of the API, the time of the database, and the position of the newest event."""
 
     version: str
     at: datetime
     position: int
 
 
-class Worker(Told):
-    """A process that announced itself."""
+class Worker(ResponseBody):
+    """A registered process."""
 
     id: str
     kind: Literal["materializer", "worker", "api"]
@@ -58,8 +58,8 @@ class Worker(Told):
     runs: list[str]
 
 
-class Change(Told):
-    """An entry of the audit."""
+class AuditEntry(ResponseBody):
+    """An audit entry."""
 
     id: str
     at: datetime
@@ -71,16 +71,16 @@ class Change(Told):
     after: Json | None
 
 
-class HealthCheck(Told):
-    """One thing that has to be so."""
+class HealthCheck(ResponseBody):
+    """The result of one health check."""
 
     name: str
     ok: bool
     detail: str | None
 
 
-class Health(Told):
-    """Whether a process is there, and whether it can work. Checks after one that fails are not made."""
+class Health(ResponseBody):
+    """Liveness or readiness of a process. Checks stop at the first failure."""
 
     status: Literal["ok", "unavailable"]
     checks: list[HealthCheck] = Field(default_factory=list)

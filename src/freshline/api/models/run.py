@@ -1,4 +1,4 @@
-"""Runs: what is asked about them and what is told."""
+"""Models of runs, steps and logs."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from freshline.api.models.base import Asked, RunStatus, Told
+from freshline.api.models.base import RequestBody, ResponseBody, RunStatus
 from freshline.model.json import Json
 
 
-class RunAsked(Asked):
-    """A manual run."""
+class RunRequest(RequestBody):
+    """The request of a manual run."""
 
-    parameters: dict[str, JsonValue] = Field(default_factory=dict, description="They win over the workflow's own.")
-    key: str | None = Field(default=None, min_length=1, max_length=200, description="As the header Idempotency-Key.")
-    full_refresh: bool = Field(default=False, description="Write all outputs anew, also those that are appended to.")
+    parameters: dict[str, JsonValue] = Field(
+        default_factory=dict, description="They take precedence over the workflow's parameters."
+    )
+    key: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Same as the header Idempotency-Key."
+    )
+    full_refresh: bool = Field(default=False, description="Rewrite all outputs, including those with mode append.")
 
 
-class CancelAsked(Asked):
-    """The end of a run."""
+class CancelRequest(RequestBody):
+    """The cancellation of a run."""
 
     reason: str = Field(default="canceled by a user", min_length=1, max_length=1000)
 
 
-class Step(Told):
+class Step(ResponseBody):
     """One try of a step."""
 
     step_id: str
@@ -38,7 +42,7 @@ class Step(Told):
     error: Json | None
 
 
-class Run(Told):
+class Run(ResponseBody):
     """One execution of a workflow."""
 
     id: str
@@ -66,13 +70,13 @@ class Run(Told):
 
 
 class RunDetail(Run):
-    """A run with what it published."""
+    """A run with its published outputs."""
 
     outputs: list[Json]
 
 
-class LogLine(Told):
-    """A line that a run printed."""
+class LogLine(ResponseBody):
+    """A log line of a run."""
 
     line: int
     at: datetime
@@ -82,7 +86,7 @@ class LogLine(Told):
     text: str
 
 
-class LastRun(Told):
+class LastRun(ResponseBody):
     """The last automatic run."""
 
     run_id: str
@@ -91,7 +95,7 @@ class LastRun(Told):
     reason: str | None
 
 
-class InFlight(Told):
+class InFlight(ResponseBody):
     """The active run."""
 
     run_id: str

@@ -1,4 +1,4 @@
-"""Webhooks, and what they did not take."""
+"""Models of webhooks and deliveries."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from typing import Literal
 
 from pydantic import Field
 
-from freshline.api.models.base import Asked, Told
+from freshline.api.models.base import RequestBody, ResponseBody
 
 
-class WebhookAsked(Asked):
-    """Events for a URL."""
+class WebhookRequest(RequestBody):
+    """The request of a new webhook."""
 
-    url: str = Field(min_length=1, max_length=2000, description="Where they are sent, by https.")
+    url: str = Field(min_length=1, max_length=2000, description="The receiver, by https.")
     name: str | None = Field(default=None, min_length=1, max_length=100, description="None: the host of the URL.")
-    kind: Literal["cloudevents", "openlineage"] = Field(default="cloudevents", description="What is sent.")
-    types: list[str] | None = Field(default=None, min_length=1, max_length=50, description="Patterns. None: all.")
+    kind: Literal["cloudevents", "openlineage"] = Field(default="cloudevents", description="The format of deliveries.")
+    types: list[str] | None = Field(
+        default=None, min_length=1, max_length=50, description="Patterns of event types. None: all."
+    )
     assets: list[str] = Field(default=["*"], min_length=1, max_length=50, description="Patterns of asset ids.")
     secret: str | None = Field(
         default=None, max_length=1000, description="`whsec_` and Base64, or the API key. None: a new one, or none."
     )
-    after: int | None = Field(default=None, ge=0, lt=2**63, description="Begin after this position. None: now.")
+    after: int | None = Field(default=None, ge=0, lt=2**63, description="Start after this position. None: now.")
 
 
-class RedeliverAsked(Asked):
-    """Which dead letters."""
+class RedeliverRequest(RequestBody):
+    """The dead letters to send again."""
 
-    event_id: str | None = Field(default=None, min_length=1, max_length=100, description="None: all of them.")
+    event_id: str | None = Field(
+        default=None, min_length=1, max_length=100, description="The event of one dead letter. None: all dead letters."
+    )
 
 
-class Webhook(Told):
-    """Who is told about events. The query of an address is not shown, and its secret never."""
+class Webhook(ResponseBody):
+    """A webhook. The query string of its URL and its secret are not shown."""
 
     id: str
     name: str
@@ -51,14 +55,14 @@ class Webhook(Told):
     dead: int
 
 
-class WebhookMade(Webhook):
-    """A webhook with its secret, if that was made just now."""
+class CreatedWebhook(Webhook):
+    """A webhook with its secret, if it was created by this request."""
 
     secret: str | None
 
 
-class Delivery(Told):
-    """An event that a webhook did not take."""
+class Delivery(ResponseBody):
+    """An undelivered event."""
 
     event_id: str
     position: int
@@ -70,8 +74,8 @@ class Delivery(Told):
     trouble: str
 
 
-class Redelivered(Told):
-    """Dead letters that are sent again."""
+class Redelivered(ResponseBody):
+    """The number of dead letters that are sent again."""
 
     name: str
     redelivered: int

@@ -1,4 +1,4 @@
-"""Workflows: definitions, policy status, and a hand on them."""
+"""Models of workflows and their policy status."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Literal
 from pydantic import Field
 
 from freshline.api.models.asset import Hold
-from freshline.api.models.base import Asked, Moment, RunStatus, State, Told
+from freshline.api.models.base import Moment, RequestBody, ResponseBody, RunStatus, State
 from freshline.api.models.run import InFlight, LastRun
 from freshline.model.json import Json
 
 
-class PauseAsked(Asked):
-    """A pause."""
+class PauseRequest(RequestBody):
+    """The request of a pause."""
 
-    until: Moment | None = Field(default=None, description="Its end, with a zone. None: no end.")
+    until: Moment | None = Field(default=None, description="End of the pause, with a time zone. None: no end.")
 
 
-class Cooldown(Told):
-    """How failures stand."""
+class Cooldown(ResponseBody):
+    """Consecutive failures, and the earliest time of the next automatic run."""
 
     failures: int
     next_eligible_at: datetime | None
 
 
-class Breaker(Told):
-    """Whether the failures were too many."""
+class Breaker(ResponseBody):
+    """The state of the breaker."""
 
     state: Literal["open", "closed"]
     opened_at: datetime | None
 
 
-class Pause(Told):
-    """Since when and until when."""
+class Pause(ResponseBody):
+    """The start and the end of a pause."""
 
     since: datetime
     until: datetime | None
 
 
-class WorkflowState(Told):
-    """How a workflow stands."""
+class WorkflowState(ResponseBody):
+    """The state of a workflow."""
 
     slug: str
     version: int
@@ -57,8 +57,8 @@ class WorkflowState(Told):
     avoided: int
 
 
-class Workflow(Told):
-    """A workflow's current definition, as declared."""
+class Workflow(ResponseBody):
+    """The current definition of a workflow, as declared."""
 
     slug: str
     version: int
@@ -73,24 +73,24 @@ class Workflow(Told):
     consumes: list[str]
 
 
-class NextRefresh(Told):
-    """When it is looked at or run next by itself, for which asset, and why then."""
+class NextRefresh(ResponseBody):
+    """The next automatic evaluation or run: time, reason and asset."""
 
     at: datetime
     reason: str
     asset_id: str
 
 
-class Lag(Told):
-    """The age of an asset against what was promised."""
+class Lag(ResponseBody):
+    """The age of an asset compared with its `maxAgeMs`."""
 
     age_ms: int | None
     max_age_ms: int | None
     overdue: bool
 
 
-class PolicyAsset(Told):
-    """One asset of a policy status."""
+class PolicyAsset(ResponseBody):
+    """An asset in a policy status."""
 
     asset_id: str
     partition_key: str
@@ -104,8 +104,8 @@ class PolicyAsset(Told):
     lag: Lag
 
 
-class PolicyStatus(Told):
-    """How a workflow's automatic runs stand."""
+class PolicyStatus(ResponseBody):
+    """The status of a workflow's automatic runs."""
 
     at: datetime
     slug: str

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from freshline.api import LONGEST_PAGE
+from freshline.api import MAX_PAGE
 from freshline.cli.backend.http import Wire
 from freshline.cli.render.format import parse_time
 from freshline.model.json import Json
@@ -139,7 +139,7 @@ class Reader:
         """A listing, page by page, up to `limit` entries or to its end."""
         found: list[Json] = []
         while limit is None or len(found) < limit:
-            most = LONGEST_PAGE if limit is None else min(LONGEST_PAGE, limit - len(found))
+            most = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
             part = self._one(*path, limit=most, after=after, **params)
             found += part["items"]
             after = part["next"]
