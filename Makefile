@@ -41,7 +41,7 @@ check: $(STAMP)  ## Check format, lint, types, layers and dependencies; run it b
 	.venv/bin/lint-imports
 	.venv/bin/deptry .
 
-coverage: $(DOCS_STAMP)  ## Measure which code the gate runs, its processes included; a list here, pages in .coverage/html (25 minutes)
+coverage: $(DOCS_STAMP)  ## Measure which lines the gate runs, in its processes too; pages in .coverage/html (longer than the gate)
 	rm -rf .coverage && mkdir .coverage
 	-.venv/bin/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos" $(ARGS)
 	.venv/bin/coverage combine --quiet
