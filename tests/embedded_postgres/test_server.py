@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 USER_OF_THE_SERVER = """
 import signal, sys
 from pathlib import Path
-from freshline.store.embedded import EmbeddedServer
+from freshline.embedded_postgres.server import EmbeddedServer
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
 with EmbeddedServer(Path(sys.argv[1]), options={"fsync": "off"}) as url:
     print(url, flush=True)

@@ -15,8 +15,8 @@ from freshline.failpoints import FailpointError
 from freshline.redis_bus.connection import RedisConnection
 from freshline.redis_bus.inbound import InboundStream
 from freshline.redis_bus.keys import DEAD, GROUP, INBOUND
-from freshline.redis_bus.message import MOST_BYTES
-from freshline.services.redis_consumer import MOST_TRIES, RedisConsumer
+from freshline.redis_bus.message import MAX_BYTES
+from freshline.services.redis_consumer import MAX_TRIES, RedisConsumer
 from freshline.store.operations.report import Reported
 from tests.redis_bus.server import Server
 from tests.store_harness import Lab, workflow
@@ -231,7 +231,7 @@ BAD: dict[str, tuple[dict[Any, Any], str, str]] = {
     "null in payload": ({"assetId": "a", "payload": '"\\u0000"'}, "usage", ""),
     "long key": ({"assetId": "a", "key": "k" * 501}, "usage", "allowed are 500"),
     "not text": ({"assetId": b"\xff\xfe"}, "usage", "UTF-8"),
-    "too large": ({"assetId": "a", "payload": json.dumps("x" * MOST_BYTES)}, "usage", "allowed are 300000"),
+    "too large": ({"assetId": "a", "payload": json.dumps("x" * MAX_BYTES)}, "usage", "allowed are 300000"),
     "garbage": ({b"\x00\x01": b"\xde\xad"}, "usage", ""),
 }
 
@@ -312,7 +312,7 @@ def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
     monkeypatch.setattr(lab.store.operations, "report", fail)
     say(server, assetId="a", dataVersion="poison")
     say(server, assetId="a", dataVersion="good")
-    for _ in range(MOST_TRIES - 1):
+    for _ in range(MAX_TRIES - 1):
         with pytest.raises(RuntimeError):
             intake.run_once()
     intake.run_once()

@@ -79,7 +79,7 @@ def test_what_is_no_http_is_told_without_its_words() -> None:
     """An answer may be anything, also somebody's secret that a webhook was pointed at."""
     with (
         server(lambda line: line.sendall(b"-ERR canary-4711\r\n")) as url,
-        pytest.raises(PostError, match="no HTTP") as told,
+        pytest.raises(PostError, match="not HTTP") as told,
     ):
         post(url).send(b"{}", {})
     assert "canary" not in str(told.value)
@@ -128,7 +128,7 @@ def test_it_can_be_interrupted() -> None:
 
         thread = threading.Thread(target=send)
         thread.start()
-        wait_until(lambda: one._line is not None)
+        wait_until(lambda: one._socket is not None)
         one.interrupt()
         thread.join(5)
         assert [type(error) for error in told] == [InterruptedPostError]

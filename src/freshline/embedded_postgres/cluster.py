@@ -1,10 +1,10 @@
-"""One private PostgreSQL data directory: made, started, asked and stopped. `embedded` says who may do that when.
+"""Creates, starts, queries and stops one private PostgreSQL cluster. `server` decides who may do that and when.
 
 The server listens on a Unix socket in a directory that only its user can enter, and on no network address.
 
-The server's processes hold an exclusive lock on `postgres.alive`, inherited when they start, as long as one of them
-lives. So whether a server is alive is a fact of the kernel, and a stale `postmaster.pid`, whose number may belong to
-any other process by now, does not matter.
+The server's processes inherit an exclusive lock on `postgres.alive` and hold it as long as one of them lives. So the
+kernel knows whether a server is alive. A stale `postmaster.pid`, whose number may belong to another process by now,
+does not matter.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from freshline.embedded_postgres import binaries
 from freshline.errors import DatabaseError
 
 ROLE = "freshline"
-PORT = 5432  # only a part of the socket's name
+PORT = 5432  # only part of the socket's name
 SOCKET = f".s.PGSQL.{PORT}"
 SOCKET_LIMIT = 100  # bytes; macOS allows 103, Linux 107
-LOG_LIMIT = 10_000_000  # bytes; a longer log is set aside when the server starts
+LOG_LIMIT = 10_000_000  # bytes; a longer log is rotated when the server starts
 POLL_S = 0.02
 OPTIONS = {
     "listen_addresses": "",
@@ -49,7 +49,7 @@ OPTIONS = {
 
 
 class Cluster:
-    """The data directory `home/postgres`. Who changes something holds the start lock of `embedded`."""
+    """The cluster in `home/postgres`. Callers of methods that change it hold the start lock of `server`."""
 
     def __init__(self, home: Path, options: Mapping[str, str] | None = None) -> None:
         self.home = home
@@ -59,7 +59,7 @@ class Cluster:
         self._options = {**OPTIONS, **(options or {})}
 
     def url(self, database: str) -> str | None:
-        """The address of `database` on the server that wrote postmaster.pid; None: no server did."""
+        """Return the URL of `database` on the server that wrote postmaster.pid; None if there is none."""
         directory = self._postmaster()[1]
         if directory is None:
             return None
@@ -67,23 +67,23 @@ class Cluster:
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's process id while a server is alive."""
+        """The postmaster's process id; None if no server is alive."""
         return self._postmaster()[0] if self.alive() else None
 
     def alive(self) -> bool:
-        """Whether any process of the server lives: it holds the lock that it inherited."""
+        """Return whether any process of the server lives and so holds the inherited lock."""
         if not self._alive.exists():
             return False
         with self._alive.open("rb") as file:
             try:
-                # Shared, so that two who ask at the same time do not take each other for the server.
+                # Shared, so that two callers at the same time do not take each other for the server.
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
         return False
 
     def refusal(self) -> str | None:
-        """Why the server takes no connections; None: it does."""
+        """Return why the server accepts no connections; None if it does."""
         url = self.url("postgres")
         if url is None:
             return "it has not started yet"
@@ -94,7 +94,7 @@ class Cluster:
         return None
 
     def ensure_accepting(self, timeout_s: float) -> None:
-        """Return once the server takes connections, however the last one ended."""
+        """Start the server if needed, and return when it accepts connections."""
         self._ensure_data()
         deadline = time.monotonic() + timeout_s
         started = False
@@ -109,7 +109,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def ensure_database(self, name: str) -> str:
-        """The address of the database, made if absent."""
+        """Return the URL of a database; create it if it is missing."""
         url = self.url("postgres")
         if url is None:
             raise self._failed("ended")
@@ -119,23 +119,23 @@ class Cluster:
         return url.replace("@/postgres?", f"@/{name}?", 1)
 
     def stop(self) -> bool:
-        """End the server, its connections too. False: there was none."""
+        """Stop the server and its connections. Return False if there was none."""
         if not self.alive() and self.refusal() is not None:
             return False
         socket = self._postmaster()[1]
-        for ending, patience_s in ((signal.SIGINT, 30), (signal.SIGQUIT, 10)):
-            if self._ends_by(ending, patience_s):
+        for ending, timeout_s in ((signal.SIGINT, 30), (signal.SIGQUIT, 10)):
+            if self._ends_by(ending, timeout_s):
                 if socket and Path(socket) != self.data:
                     shutil.rmtree(socket, ignore_errors=True)
                 return True
         raise self._failed("does not stop; its processes may be stuck in the file system")
 
-    def _ends_by(self, ending: signal.Signals, patience_s: float) -> bool:
+    def _ends_by(self, ending: signal.Signals, timeout_s: float) -> bool:
         pid = self._postmaster()[0]
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, ending)
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while self.alive():
             if time.monotonic() > deadline:
                 return False
@@ -143,7 +143,7 @@ class Cluster:
         return True
 
     def _postmaster(self) -> tuple[int | None, str | None]:
-        """Process id and socket directory, as the server wrote them down."""
+        """Return the process id and the socket directory from postmaster.pid."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
             return int(lines[0]), lines[4] or None
@@ -157,11 +157,11 @@ class Cluster:
         elif (version := mark.read_text().strip()) != str(binaries.MAJOR):
             raise DatabaseError(
                 f"{self.data} was made by PostgreSQL {version}, and this Freshline brings {binaries.MAJOR}; "
-                "export it with the older Freshline, or remove the directory to start anew"
+                "export it with the older Freshline, or remove the directory to start with an empty database"
             )
 
     def _initialise(self) -> None:
-        """Make the data directory beside its place and rename it: a crash on the way leaves nothing half done."""
+        """Create the data directory under a temporary name and rename it, so that a crash leaves nothing half done."""
         for leftover in self.home.glob("postgres.new-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         new = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.home))
@@ -170,7 +170,7 @@ class Cluster:
             os.chown(new, user.pw_uid, user.pw_gid)
             binaries.open_programs(user)
             binaries.open_parents(new, user)
-        # The builtin locale sorts the same on every system, by code point, as Python does.
+        # The builtin locale sorts by code point on every system, as Python does.
         locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         sync = ("--no-sync",) if self._options.get("fsync") == "off" else ()
         access = ("--auth-local=trust", "--auth-host=reject", f"--username={ROLE}")
@@ -180,7 +180,7 @@ class Cluster:
     def _start(self) -> None:
         user = binaries.server_user(self.data)
         socket = self._socket_directory()
-        # Nobody lives who could own them; their number may be another process's by now, and PostgreSQL would give up.
+        # No server is alive that could own them. Their process id may be reused by now, and PostgreSQL would refuse.
         for stale in (self.data / "postmaster.pid", socket / f"{SOCKET}.lock", socket / SOCKET):
             stale.unlink(missing_ok=True)
         if user:
@@ -201,12 +201,12 @@ class Cluster:
         self._own(self.log)
 
     def _socket_directory(self) -> Path:
-        """The data directory if its path fits into a socket's name, otherwise a private one in the temporary place."""
+        """Return the data directory if its path fits into a socket's name, otherwise a private temporary directory."""
         digest = hashlib.sha256(f"{self.data}:{self.data.stat().st_ino}".encode()).hexdigest()[:12]
         name = f"freshline-{digest}"
         for directory in (self.data, Path(tempfile.gettempdir()).resolve() / name, Path("/tmp") / name):  # noqa: S108
             path = os.fsencode(directory / SOCKET)
-            # libpq and PostgreSQL read commas and quotes in a socket's directory as syntax.
+            # libpq and PostgreSQL parse commas and quotes in a socket's directory as syntax.
             if len(path) < SOCKET_LIMIT and not set(path) & set(b",\"'"):
                 return directory if directory == self.data else self._private(directory)
         raise DatabaseError(f"no place for a socket: {self.data} and {tempfile.gettempdir()} are too long; set TMPDIR")
@@ -215,16 +215,16 @@ class Cluster:
         with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
             self._own(directory)
-        facts = directory.lstat()
+        status = directory.lstat()
         owner = self.data.stat().st_uid
-        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != owner or facts.st_mode & 0o077:
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner or status.st_mode & 0o077:
             raise DatabaseError(f"{directory} is not a private directory of user {owner}; remove it")
         return directory
 
     def _own(self, path: Path) -> None:
-        facts = self.data.stat()
-        if facts.st_uid != path.stat().st_uid:
-            os.chown(path, facts.st_uid, facts.st_gid)
+        status = self.data.stat()
+        if status.st_uid != path.stat().st_uid:
+            os.chown(path, status.st_uid, status.st_gid)
 
     def _failed(self, what: str) -> DatabaseError:
         try:

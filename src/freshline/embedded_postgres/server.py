@@ -1,13 +1,13 @@
-"""The embedded PostgreSQL of a project: whoever comes first starts it, the last one out stops it.
+"""The embedded PostgreSQL of a project: the first process starts it, the last one stops it.
 
 Two files beside the data directory are locked, and never removed:
 
-- `postgres.start`, exclusively, by whoever starts or stops the server, while doing so;
-- `postgres.users`, shared, by every process while it uses the server.
+- `postgres.start`, exclusively, by a process while it starts or stops the server;
+- `postgres.users`, shared, by each process while it uses the server.
 
-The kernel releases the locks of a process that dies, however it dies, so there are no lists of processes to go wrong.
-A server whose last user was killed keeps running and is used by the next one; a server that was killed is started
-again. Not promised: that a file system without `flock` (some network ones) keeps two starters apart.
+The kernel releases the locks of a process that dies, so there is no list of processes that could be wrong. A server
+whose last user was killed keeps running and is used by the next one. A server that was killed is started again. It does
+not promise to keep two starters apart on a file system without `flock`, as some network file systems are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """What is known about a project's embedded server."""
+    """The state of a project's embedded server."""
 
     running: bool
     pid: int | None
@@ -44,9 +44,9 @@ class ServerStatus:
 
 
 class EmbeddedServer:
-    """This process's share in the server of `home` (a project's `.freshline`). Threads may use one object together.
+    """This process's use of the server of `home` (a project's `.freshline`). Thread-safe.
 
-    `options` are PostgreSQL settings; they count for the process that happens to start the server.
+    `options` are PostgreSQL settings. They take effect if this process starts the server.
     """
 
     def __init__(self, home: Path, *, options: Mapping[str, str] | None = None) -> None:
@@ -57,7 +57,7 @@ class EmbeddedServer:
         self._owner = os.getpid()
 
     def acquire(self) -> str:
-        """The URL of the database `freshline`, with the server started if need be. Calling it again changes nothing."""
+        """Start the server if needed and return the URL of the database `freshline`. May be called again."""
         with self._mutex, _starting(self.home) as home:
             self._forget_parent()
             if self._users is not None:
@@ -70,11 +70,11 @@ class EmbeddedServer:
                 raise
 
     def ensure_running(self) -> str:
-        """The URL, after starting the server again if it died. For a process whose connections fail."""
+        """Start the server again if it died, and return the URL. For a process whose connections fail."""
         return self.acquire()
 
     def release(self) -> None:
-        """Leave; the last one out stops the server. Calling it again changes nothing."""
+        """Stop using the server; the last user stops it. May be called again."""
         with self._mutex:
             self._forget_parent()
             if self._users is None:
@@ -102,7 +102,7 @@ class EmbeddedServer:
 
     def _enter(self, home: Path) -> None:
         self._users = _users_file(home)
-        # Never waits: only who holds the start lock, as we do, locks it exclusively.
+        # This never waits: an exclusive lock needs the start lock, which this process holds.
         fcntl.flock(self._users, fcntl.LOCK_SH)
         atexit.register(self.release)
 
@@ -113,14 +113,14 @@ class EmbeddedServer:
             self._users = None
 
     def _forget_parent(self) -> None:
-        """After a fork the lock is the parent's: closing our copy of the file leaves it alone."""
+        """Drop the lock of the parent after a fork; closing this copy of the file does not release it."""
         if self._owner != os.getpid():
             self._leave()
             self._owner = os.getpid()
 
 
 def stop(home: Path) -> bool:
-    """End the server of `home`, whoever uses it. False: none was running."""
+    """Stop the server of `home` even if it is in use. Return False if none was running."""
     if not home.exists():
         return False
     with _starting(home.absolute()) as resolved:
@@ -128,7 +128,7 @@ def stop(home: Path) -> bool:
 
 
 def status(home: Path) -> ServerStatus:
-    """Look, and change nothing."""
+    """Return the state of the server of `home`, without changing it."""
     cluster = Cluster(home.resolve())
     pid = cluster.pid
     return ServerStatus(pid is not None, pid, cluster.url(DATABASE) if pid else None, cluster.log)
@@ -136,7 +136,7 @@ def status(home: Path) -> ServerStatus:
 
 @contextmanager
 def _starting(home: Path) -> Iterator[Path]:
-    """Hold the start lock of `home`, whose real path is given back, so that two names of one project agree."""
+    """Hold the start lock of `home`, and yield its real path, so that two names of one project agree."""
     deadline = time.monotonic() + 2 * TIMEOUT_S
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What an outside producer says on `freshline:events:in`: a source asset changed. What is not understood is refused.
+"""Messages of outside producers on `freshline:events:in`, which report that a source asset changed.
 
 Fields, all text: `assetId`; optional `dataVersion`, `key` (or `id`), `sequence` (a whole number), `payload` (JSON).
 """
@@ -15,14 +15,14 @@ from typing import Any, NoReturn
 from freshline.errors import UsageError
 
 FIELDS = ("assetId", "dataVersion", "key", "id", "sequence", "payload")
-MOST_BYTES = 300_000
-MOST_TEXT = 500
-MOST_SEQUENCE = 2**63 - 1
+MAX_BYTES = 300_000
+MAX_CHARS = 500
+MAX_SEQUENCE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One report of the outside, with the key that makes a repetition harmless."""
+    """A report of an outside producer, with the key that makes a repetition harmless."""
 
     asset_id: str
     version: str | None
@@ -32,10 +32,14 @@ class Message:
 
 
 def read(stream_id: str, fields: Mapping[bytes, bytes]) -> Message:
-    """The message, or why it is refused. Without a key of its own, its place in the stream and its content are one."""
+    """Parse a message; raise `UsageError` if it is not valid.
+
+    The key of a message without one is its stream id and a digest of its content: a server that was emptied, or whose
+    clock was set back, may assign an old id to a new message.
+    """
     size = sum(len(name) + len(value) for name, value in fields.items())
-    if size > MOST_BYTES:
-        raise UsageError(f"the message has {size} bytes; allowed are {MOST_BYTES}; put the data into a file")
+    if size > MAX_BYTES:
+        raise UsageError(f"the message has {size} bytes; allowed are {MAX_BYTES}; put the data into a file")
     texts = _texts(fields)
     asset_id = _text(texts, "assetId")
     if asset_id is None:
@@ -56,7 +60,7 @@ def _texts(fields: Mapping[bytes, bytes]) -> dict[str, str]:
         raise UsageError("the message is not UTF-8; fields and values are text") from None
     for name in texts:
         if name not in FIELDS:
-            near = get_close_matches(name[:MOST_TEXT], FIELDS, n=1)
+            near = get_close_matches(name[:MAX_CHARS], FIELDS, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise UsageError(f"the message has a field {name[:60]!r}; allowed are {', '.join(FIELDS)}{hint}")
     return texts
@@ -66,8 +70,8 @@ def _text(texts: Mapping[str, str], name: str) -> str | None:
     text = texts.get(name)
     if not text:
         return None
-    if len(text) > MOST_TEXT:
-        raise UsageError(f"{name} has {len(text)} characters; allowed are {MOST_TEXT}")
+    if len(text) > MAX_CHARS:
+        raise UsageError(f"{name} has {len(text)} characters; allowed are {MAX_CHARS}")
     if "\0" in text:
         raise UsageError(f"{name} contains a null character; PostgreSQL takes none")
     return text
@@ -77,10 +81,10 @@ def _sequence(text: str | None) -> int | None:
     if not text:
         return None
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST_SEQUENCE))):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_SEQUENCE))):
         raise UsageError(f"sequence is {text[:60]!r}; allowed are whole numbers")
-    if abs(int(text)) > MOST_SEQUENCE:
-        raise UsageError(f"sequence is {text}; allowed are numbers up to {MOST_SEQUENCE}")
+    if abs(int(text)) > MAX_SEQUENCE:
+        raise UsageError(f"sequence is {text}; allowed are numbers up to {MAX_SEQUENCE}")
     return int(text)
 
 
@@ -94,9 +98,8 @@ def _payload(text: str | None) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _digest(fields: Mapping[bytes, bytes]) -> str:
-    """A server that was emptied or whose clock went back may give an old place to a new message."""
     return hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:16]

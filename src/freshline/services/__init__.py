@@ -1,1 +1,1 @@
-"""Background services: one file each, `run_once` apart from the loop."""
+"""Background services, one file each. Each has a `run_once` apart from its loop."""

@@ -1,4 +1,4 @@
-"""How large a batch is: as large as keeps its transaction short, whatever the machine and whatever else it does."""
+"""A batch size that adapts to the machine and its load, so that transactions stay short."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-LONGEST_S = 1.0  # others wait for rows for two seconds at most (R11.3), and fresh events wait for the batch before
+# Below the lock timeout of 2 s. New events wait for the batch before them.
+LONGEST_S = 1.0
 
 
 class AdaptiveBatch:
-    """Halves a batch that failed or took too long, and doubles one that took less than half of that, up to `most`."""
+    """The size of the next batch: halved after a failure or a slow batch, doubled after a fast one, at most `most`.
+
+    Slow is longer than `LONGEST_S`, fast is shorter than half of it.
+    """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.size = most
@@ -19,9 +23,9 @@ class AdaptiveBatch:
 
     @contextmanager
     def batch(self) -> Iterator[int]:
-        """The size of the batch that is worked on inside."""
+        """Yield the size of the batch that the block works on, and measure the block."""
         size, began = self.size, self._clock()
-        self.size = max(1, size // 2)  # stays so if it fails
+        self.size = max(1, size // 2)  # also after an exception
         yield size
         took = self._clock() - began
         if took <= LONGEST_S:

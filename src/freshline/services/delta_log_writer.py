@@ -1,4 +1,8 @@
-"""Writes published table versions into the Delta logs of their tables, where it can reach the warehouse."""
+"""Writes published table versions to the Delta logs of their tables.
+
+The versions of a table are written in order (docs/semantics.md#R9.7). It does not promise that a log is up to date at
+once, and it writes nothing while it cannot reach the warehouse.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from freshline.store.store import Store
 
 
 class DeltaLogWriter(Service):
-    """Strictly by version per table (R9.7); any number of them share the tables between them."""
+    """Any number may run; they share the tables."""
 
     name = "scribe"
 
@@ -20,5 +24,5 @@ class DeltaLogWriter(Service):
         self._log = DeltaSync(self._storage)
 
     def run_once(self) -> bool:
-        """One version of one table."""
+        """Write one version of one table."""
         return is_ours(self._storage, self.store.warehouse_id) and self.store.tables.write_log(self._log.append)

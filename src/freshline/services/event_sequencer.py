@@ -1,4 +1,7 @@
-"""Gives committed events their positions, the order that outside consumers follow. One process at a time does it."""
+"""Assigns positions to committed events: the order that outside consumers follow.
+
+It does not promise the order of commits: an event that commits late gets a later position, but it always gets one.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ BATCH = 5_000
 
 
 class EventSequencer(Service):
-    """Stamps positions under an advisory lock: an event that commits late gets a later position, never none.
+    """Works under an advisory lock: one process at a time.
 
-    `stamped` is called when there are new ones; what waits for Redis is another thread, so that stamping never does.
+    `stamped` is called when events got positions. It must return at once; senders have their own threads.
     """
 
     name = "relay"
@@ -23,7 +26,7 @@ class EventSequencer(Service):
         self._stamped = stamped
 
     def run_once(self) -> bool:
-        """One batch; a full one means that there is more."""
+        """Assign positions to one batch; return whether it was full."""
         stamped = self.store.events.stamp_positions(BATCH)
         if stamped:
             self._stamped()

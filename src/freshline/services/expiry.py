@@ -1,4 +1,7 @@
-"""Fires due timers: they become events. Never early by the database's clock; late by at most a poll interval."""
+"""Turns due timers into events.
+
+A timer never fires early by the database's clock. It may fire late, normally by at most one poll interval.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from freshline.services.service import Service
 
 
 class Expiry(Service):
-    """Turns due timers into `asset.expired` and `asset.overdue`; a timer is gone only with its event's commit."""
+    """Emits `asset.expired` and `asset.overdue`. A timer is deleted in the transaction that adds its event."""
 
     name = "expiry"
 
     def run_once(self) -> bool:
-        """One batch; a full one means that there is more."""
+        """Fire one batch; return whether it was full."""
         fired = self.store.evaluation.fire_timers(self.store.settings.batch)
         if fired:
             self.store.database.ring("events")

@@ -1,4 +1,7 @@
-"""Shows that a process is there: it registers, is seen again and again, and leaves."""
+"""Registers a process, renews its row, and marks it as stopped at the end.
+
+Correctness does not depend on it: claims have their own leases.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ HEARTBEAT_S = 5.0
 
 
 class Heartbeat(Service):
-    """One row in `freshline workers`. A process that dies stays listed as not seen, and nothing depends on it."""
+    """One row in `freshline workers`. A process that dies stays listed as not seen."""
 
     name = "presence"
 
@@ -36,10 +39,10 @@ class Heartbeat(Service):
         self._project = project
         self._code_hash = code_hash
         self._info = info
-        self.fatal: SchemaError | None = None  # why this process cannot go on
+        self.fatal: SchemaError | None = None  # why this process has to stop
 
     def run_once(self) -> bool:
-        """One heartbeat. A schema that this version cannot use ends the process, which asks for `fatal`."""
+        """Renew the row. Set `fatal`, which stops the process, if the schema does not fit this version."""
         try:
             self.store.require_schema()
         except SchemaError as error:
@@ -51,8 +54,8 @@ class Heartbeat(Service):
         return False
 
     def stop(self) -> None:
-        """Leave."""
+        """Stop, and mark the row as stopped."""
         if self._end():
-            # Without a database the row shows that it was not seen any more.
+            # Without a database, the row later shows the process as not seen.
             with suppress(psycopg.Error, DatabaseError):
                 self.store.processes.leave(self.id)

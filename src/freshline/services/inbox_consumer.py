@@ -1,4 +1,7 @@
-"""Turns events into considerations. It does not decide anything, and it does not promise any order."""
+"""Turns new events into considerations: notes to evaluate the workflows that an event concerns.
+
+It decides nothing, and it does not promise any order.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from freshline.store.store import Store
 
 
 class InboxConsumer(Service):
-    """Claims batches of unabsorbed events and notes the workflows that they concern: the cost is their consumers."""
+    """Consumes the inbox in batches. The cost of an event is proportional to the consumers of its asset."""
 
     name = "absorber"
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._pace = AdaptiveBatch(store.settings.batch)
+        self._batch = AdaptiveBatch(store.settings.batch)
 
     def run_once(self) -> bool:
-        """One batch; a full one means that there is more. One that fails or takes too long is halved (R11.3)."""
-        with self._pace.batch() as size:
-            absorbed = self.store.evaluation.consume_inbox(size)
-        if absorbed:
+        """Consume one batch; return whether it was full. A batch that fails or is slow is halved."""
+        with self._batch.batch() as size:
+            consumed = self.store.evaluation.consume_inbox(size)
+        if consumed:
             self.store.database.ring("considerations")
-        return absorbed == size
+        return consumed == size

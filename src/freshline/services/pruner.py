@@ -1,4 +1,7 @@
-"""Forgets old events, decisions, logs and snapshots in small batches. Heads and last decisions are not its business."""
+"""Deletes old events, decisions, logs and snapshots in small batches.
+
+It never deletes heads and last decisions, and it does not promise that a row is deleted as soon as it is old enough.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ TOUR_S = 600.0
 class Pruner(Service):
     """Keeps history within FRESHLINE_KEEP_DAYS (default 30).
 
-    It tours what is old page by page, and begins again after ten minutes: what stays costs it one look in each tour.
+    It reads the old rows page by page and starts again after ten minutes, so a row that stays is read once per tour.
     """
 
     name = "pruner"
@@ -28,7 +31,7 @@ class Pruner(Service):
         self._next_tour = time.monotonic() + TOUR_S
 
     def run_once(self) -> bool:
-        """One page of each; True: there is more."""
+        """Prune one page of each kind; return whether there is more."""
         days = self.store.settings.keep_days
         if self._over and time.monotonic() >= self._next_tour:
             self._old, self._snapshots = START, BEGINNING

@@ -32,12 +32,12 @@ class Reconciler(Service):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._pace = AdaptiveBatch(store.settings.batch)
+        self._batch = AdaptiveBatch(store.settings.batch)
 
     def run_once(self) -> bool:
         """Evaluate one batch. Halve a batch that fails, so that one bad row does not hold up others."""
         try:
-            with self._pace.batch() as size:
+            with self._batch.batch() as size:
                 return self._evaluate(size)
         except BatchError as error:
             self._halve(error.keys, error)

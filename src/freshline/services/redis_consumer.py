@@ -1,7 +1,7 @@
-"""Takes messages from the stream `freshline:events:in`: the outside says that a source asset changed.
+"""Consumes the stream `freshline:events:in`, on which outside producers report changes of source assets.
 
-A message is acknowledged when its report is committed, and its key makes a repetition harmless: it counts once, however
-often it comes. What cannot be understood goes to `freshline:events:dead` with the reason.
+A message is acknowledged after its report is committed, so it may be handled twice; its key makes the repetition
+harmless. A message that cannot be understood goes to `freshline:events:dead` with the reason.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from freshline.store.store import Store
 log = structlog.get_logger("freshline.services")
 BATCH = 100
 WAIT_MS = 500
-MOST_S = 2.0
-MOST_TRIES = 5
+MAX_TURN_S = 2.0
+MAX_TRIES = 5
 REDIS = Actor("redis")
 
 
 class RedisConsumer(Service):
-    """Any number may run; one at a time handles messages. `wait_ms`: how long a round waits for the first one."""
+    """Any number may run; one at a time handles messages. `wait_ms`: how long a round waits for a message."""
 
     name = "intake"
 
     def __init__(self, store: Store, bus: RedisConnection, *, wait_ms: int = WAIT_MS) -> None:
         super().__init__(store)
         self._inbound = InboundStream(bus, dead_length=store.settings.bus_dead_length)
-        self._wait_ms = min(wait_ms, store.settings.bus_timeout_ms // 2)  # it is waited for as for any answer
+        self._wait_ms = min(wait_ms, store.settings.bus_timeout_ms // 2)  # below the timeout of a reply
         self._tries: Counter[str] = Counter()
 
     def run_once(self) -> bool:
-        """One batch. True: look again at once, as the waiting for messages is done by Redis."""
+        """Handle one batch. Return True to start the next round at once: Redis does the waiting."""
         if not self._inbound.ready:
             return False
         try:
             entries = self._inbound.next(BATCH, self._wait_ms)
-            return not entries or self._take(entries)
+            return not entries or self._handle_all(entries)
         except BusError:
             return False
 
-    def _take(self, entries: list[Entry]) -> bool:
-        """In the order of the stream, for so long as the turn may be held."""
-        until = time.monotonic() + MOST_S
-        with self.store.events.intake_lock() as mine:
-            if not mine:
+    def _handle_all(self, entries: list[Entry]) -> bool:
+        """Handle the entries in order, until the turn ends."""
+        until = time.monotonic() + MAX_TURN_S
+        with self.store.events.intake_lock() as acquired:
+            if not acquired:
                 return False
             for entry in entries:
                 self._handle(entry)
@@ -65,7 +65,7 @@ class RedisConsumer(Service):
     def _handle(self, entry: Entry) -> None:
         stream_id, fields = entry
         if not fields:
-            self._inbound.done(stream_id)  # somebody deleted it after it was given out
+            self._inbound.done(stream_id)  # it was deleted after it was delivered
             return
         try:
             duplicate = self._report(stream_id, entry)
@@ -76,11 +76,11 @@ class RedisConsumer(Service):
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             self._refuse(entry, UsageError.code, str(error).strip())
         except psycopg.Error:
-            raise  # the database's trouble, not the message's
+            raise  # a failure of the database, not of the message
         except Exception as error:
-            # A fault of ours; it must not hold up the messages behind it for ever.
+            # A bug; it must not block the messages behind it forever.
             self._tries[stream_id] += 1
-            if self._tries[stream_id] < MOST_TRIES:
+            if self._tries[stream_id] < MAX_TRIES:
                 raise
             self._refuse(entry, "unexpected", f"{type(error).__name__}: {error}")
         else:

@@ -1,7 +1,7 @@
-"""Puts every event on the stream `freshline:events`, in the order of positions, at least once.
+"""Publishes every event on the stream `freshline:events`, in the order of positions, at least once.
 
-It does not promise that a message comes only once: the event's id is the key to drop repetitions by. It does not bring
-back what Redis loses after it took it; `freshline events --follow --after POSITION` reads the truth, the database.
+It does not promise that a message comes only once: consumers drop repetitions by the event's id. It does not restore
+events that Redis loses after it accepted them; `freshline events --follow --after POSITION` reads the database.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from freshline.services.service import Service
 from freshline.store.store import Store
 
 BATCH = 500
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 class RedisPublisher(Service):
-    """Any number may run; the cursor's row lets one publish at a time."""
+    """Any number may run; the lock on the cursor's row lets one publish at a time."""
 
     name = "publisher"
 
@@ -31,19 +31,19 @@ class RedisPublisher(Service):
         self._client = bus.guarded("events")
 
     def run_once(self) -> bool:
-        """One batch; True: there was one, and there may be more."""
+        """Publish one batch; return whether there was one."""
         if not (self._ping_client.ready and self._client.ready):
             return False
         try:
-            # Connecting and signing in take several answers: a slow server must not be waited for in a transaction.
+            # Connecting takes several round trips, and a transaction must not wait for a slow server.
             with self._ping_client.use() as redis:
                 redis.ping()
-            return self.store.events.publish(self._send, batch=BATCH, most_bytes=MOST_BYTES) > 0
+            return self.store.events.publish(self._send, batch=BATCH, most_bytes=MAX_BYTES) > 0
         except BusError:
             return False
 
     def _send(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """All or none: an event that Redis refuses must not be overtaken by the next one."""
+        """Send all or none: if Redis refuses an event, the next one must not overtake it."""
         with self._client.use() as redis, redis.pipeline(transaction=True) as pipeline:
             for event in events:
                 pipeline.xadd(EVENTS, message(event), maxlen=self.store.settings.bus_length, approximate=True)
@@ -51,5 +51,5 @@ class RedisPublisher(Service):
 
 
 def message(event: Mapping[str, Any]) -> dict[str, str]:
-    """The event as a CloudEvent 1.0, one text per attribute; its data is JSON."""
+    """Return the event as a CloudEvent 1.0, one string per attribute; the data is JSON."""
     return {name: str(value) for name, value in cloud_event(event).items()}

@@ -1,4 +1,7 @@
-"""Frees the runs of workers that stopped renewing their leases. It needs no help and no leader."""
+"""Frees the runs of workers that stopped renewing their leases.
+
+It does not promise that the old worker has stopped: fencing keeps a late worker from publishing.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ BATCH = 100
 
 
 class Rescuer(Service):
-    """Hands lost runs to other workers; fails a run that has lost its worker too often."""
+    """Returns lost runs to the queue, and fails a run that has lost its worker too often."""
 
     name = "rescuer"
 
     def run_once(self) -> bool:
-        """One batch; a full one means that there is more."""
+        """Free one batch; return whether it was full."""
         rescued = self.store.runs.rescue(BATCH)
         if rescued:
             self.store.database.ring("runs", "events")

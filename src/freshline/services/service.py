@@ -1,7 +1,7 @@
-"""A background service: `run_once` does one round, a thread repeats it until it is stopped.
+"""The base class of background services: `run_once` does one round, and a thread repeats it.
 
-`start` returns at once, `stop` waits and may be called twice. A round that fails is logged and tried again:
-nothing that a service has claimed outlives its transaction.
+`start` returns at once. `stop` waits and may be called twice. A round that fails is logged and repeated: a claim does
+not outlive its transaction.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from freshline.store.db.database import LostConnectionError, UnreachableError
 from freshline.store.store import Store
 
 log = structlog.get_logger("freshline.services")
-RING_S = 0.05
+JOIN_S = 0.05
 
 
 class Service:
-    """Base of all services. `poll_s`: the longest pause between two rounds; `wake` shortens it."""
+    """A service. `poll_s`: the longest pause between two rounds; `wake` shortens it."""
 
-    name = "service"
+    name = "service"  # in log events and thread names, so it stays the same when a class is renamed
 
     def __init__(self, store: Store, *, poll_s: float | None = None) -> None:
         self.store = store
@@ -33,7 +33,7 @@ class Service:
         self._thread: threading.Thread | None = None
 
     def run_once(self) -> bool:
-        """One round. True: there may be more to do at once."""
+        """Do one round. Return True to start the next one without a pause."""
         raise NotImplementedError
 
     def wake(self) -> None:
@@ -41,20 +41,20 @@ class Service:
         self._wakeup.set()
 
     def start(self) -> None:
-        """Begin to work in the background."""
+        """Start the thread; return at once."""
         with self._switch:
             if self._thread is None:
-                # Each thread has its own flag: a new one must not take back the end of the old one.
+                # Each thread has its own flag: starting a new one must not revoke the stop of the old one.
                 self._stopping = threading.Event()
                 self._thread = threading.Thread(target=self._loop, args=(self._stopping,), name=self.name, daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
-        """End after the round that is under way."""
+        """Stop after the current round."""
         self._end()
 
     def _end(self) -> bool:
-        """Whether there was something to end."""
+        """Stop and wait for the thread; return whether it was running."""
         with self._switch:
             thread, self._thread = self._thread, None
             stopping = self._stopping
@@ -63,7 +63,7 @@ class Service:
         stopping.set()
         while thread.is_alive():
             self._wakeup.set()  # repeated: a thread that was started meanwhile may have cleared it
-            thread.join(RING_S)
+            thread.join(JOIN_S)
         return True
 
     def _loop(self, stopping: threading.Event) -> None:
@@ -78,7 +78,7 @@ class Service:
         try:
             return self.run_once()
         except (LostConnectionError, UnreachableError):
-            self._revive()  # the outage is told once, by the connections
+            self._revive()  # the pool logs the outage once
         except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError) as error:
             log.warning("database_trouble", service=self.name, error=str(error).strip())
             self._revive()

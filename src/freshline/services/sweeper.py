@@ -1,4 +1,7 @@
-"""The safety net: notes stale workflows that nothing will look at. Tests show that nothing else needs it."""
+"""Finds stale workflows that no consideration, run or event would evaluate.
+
+It is a safety net: the tests show that the system converges without it, so a finding is a bug and is logged.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ log = structlog.get_logger("freshline.services")
 
 
 class Sweeper(Service):
-    """One set-based query every ASSET_MATERIALIZER_REFRESH_INTERVAL_MS; 0 turns it off."""
+    """Runs one query every ASSET_MATERIALIZER_REFRESH_INTERVAL_MS; 0 turns it off."""
 
     name = "sweeper"
 
@@ -19,12 +22,12 @@ class Sweeper(Service):
         super().__init__(store, poll_s=store.settings.refresh_interval_ms / 1000)
 
     def start(self) -> None:
-        """Begin, unless it is turned off."""
+        """Start, unless it is turned off."""
         if self.store.settings.refresh_interval_ms > 0:
             super().start()
 
     def run_once(self) -> bool:
-        """One sweep. What it finds should not have been there."""
+        """Sweep once."""
         found = self.store.evaluation.sweep()
         if found:
             log.warning("sweep_found", workflows=found)

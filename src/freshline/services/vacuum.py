@@ -1,4 +1,8 @@
-"""Removes the files of table versions that nobody needs any more, in two phases (R9.8)."""
+"""Deletes the files of table versions that are no longer needed, in two phases (docs/semantics.md#R9.8).
+
+It does not promise when space is freed: files are deleted minutes after they are marked, and only by a process that
+reaches the warehouse.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ HOUR_S = 3_600.0
 
 
 class Vacuum(Service):
-    """Keeps tables within `keepVersions` and `keep`, page by page; what it marks is deleted some minutes later."""
+    """Keeps tables within `keepVersions` and `keep`, page by page."""
 
     name = "vacuum"
 
@@ -25,15 +29,15 @@ class Vacuum(Service):
         super().__init__(store, poll_s=INTERVAL_S)
         self._storage = storage_at(store.settings.warehouse_at)
         self._after = ""
-        self._look_at = time.monotonic() + HOUR_S
+        self._next_cleanup = time.monotonic() + HOUR_S
 
     def run_once(self) -> bool:
-        """One page of tables, one batch of versions that were marked before, and each hour what ended runs left."""
+        """Mark one page of tables, delete one batch of marked versions, and hourly the leftovers of ended runs."""
         page = self.store.tables.mark_versions(self._after, BATCH)
         self._after = page.last if page.last is not None and page.tables == BATCH else ""
         reachable = is_ours(self._storage, self.store.warehouse_id)
         removed = clean(self.store, self._storage, BATCH) if reachable else 0
-        if reachable and time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + HOUR_S
+        if reachable and time.monotonic() >= self._next_cleanup:
+            self._next_cleanup = time.monotonic() + HOUR_S
             Warehouse(self.store).remove_leftovers()
         return bool(self._after) or removed == BATCH

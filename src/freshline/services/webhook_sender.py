@@ -1,23 +1,23 @@
-"""Sends events to webhooks, at least once, and in the order of events where nothing fails.
+"""Sends events to webhooks at least once, in the order of events as long as nothing fails.
 
-It does not promise that an event arrives only once: `webhook-id`, the event's id, is the key to drop repetitions by.
-What a receiver does not take is tried again, ever less often, until its budget ends; then it is a dead letter, which
-`freshline webhook deliveries` shows and `redeliver` sends again. Who fails is waited for by nobody else.
+It does not promise that an event arrives only once: receivers drop repetitions by `webhook-id`, the event's id. A
+delivery that fails is retried with increasing pauses until its budget ends. Then it is a dead letter, which
+`freshline webhook deliveries` shows and `redeliver` sends again. A failing receiver does not delay others.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 import structlog
 
 from freshline.counters import count
 from freshline.errors import FencedError, UsageError
 from freshline.model.events import MEDIA, cloud_event
+from freshline.model.json import Json
 from freshline.services.service import Service
 from freshline.store.db.ids import new_id
 from freshline.store.read.reader import Reader
@@ -28,15 +28,14 @@ from freshline.webhooks.egress_policy import AddressError
 from freshline.webhooks.http import InterruptedPostError, Post, PostError
 
 log = structlog.get_logger("freshline.webhooks")
-Event = Mapping[str, Any]
 TEST = "freshline.webhook.test"
-SENDERS = 4  # so many slow receivers of one process at once delay nobody else
-TURN_S = 2.0  # then it is another webhook's turn
-LEASE_MS = 90_000  # longer than a turn, its last answer, and a resolver that takes its time
+SENDERS = 4  # per process; this many slow receivers delay no other
+TURN_S = 2.0  # then another webhook is served
+LEASE_MS = 90_000  # longer than a turn, its last reply and a slow name resolution
 
 
 class WebhookSender(Service):
-    """One lane: one webhook at a time, a batch of its events. Any number of them share the webhooks between them."""
+    """Serves one webhook at a time, a batch of its events. Any number may run; they share the webhooks."""
 
     name = "deliverer"
 
@@ -45,7 +44,7 @@ class WebhookSender(Service):
         self._post: Post | None = None
 
     def run_once(self) -> bool:
-        """A turn of one webhook; True: there was one, and there may be more."""
+        """Serve one webhook for one turn; return whether there was one."""
         batch = self.store.deliveries.claim(lease_ms=LEASE_MS)
         if batch is None:
             return False
@@ -54,7 +53,7 @@ class WebhookSender(Service):
         return True
 
     def stop(self) -> None:
-        """End at once: what was not answered counts as not sent, and is sent again."""
+        """Stop at once. A request without a reply counts as not sent, and is sent again."""
         self._stopping.set()
         post = self._post
         if post is not None:
@@ -74,7 +73,7 @@ class WebhookSender(Service):
             log.warning("webhook_lease_lost", webhook=batch.name)
 
     def _turn(self, batch: Batch, post: Post) -> list[Outcome]:
-        """Until everything is sent, the turn is over, or the receiver seems to be away."""
+        """Send until all is sent, the turn is over, or the receiver seems to be down."""
         ends = time.monotonic() + TURN_S
         outcomes: list[Outcome] = []
         failures = batch.failures
@@ -95,7 +94,7 @@ class WebhookSender(Service):
 
 
 def send(store: Store, batch: Batch, letter: Letter, post: Post) -> Outcome:
-    """Try one letter. Where an event has nothing to tell in the webhook's language, that is all there is to do."""
+    """Try to deliver one event. An event that the webhook's format cannot express counts as delivered."""
     if letter.event is None:
         return Outcome(letter, "the event is not kept any more", final=True)
     written = content(store.reader, batch.kind, batch.secret, letter.event)
@@ -109,31 +108,32 @@ def send(store: Store, batch: Batch, letter: Letter, post: Post) -> Outcome:
     return Outcome(letter)
 
 
-def content(reader: Reader, kind: str, secret: bytes, event: Event) -> tuple[bytes, dict[str, str]] | None:
-    """The body and the headers of a letter; None: there is nothing to tell."""
+def content(reader: Reader, kind: str, secret: bytes, event: openlineage.Event) -> tuple[bytes, dict[str, str]] | None:
+    """Return the body and headers of a delivery; None if the webhook's format cannot express the event."""
     if kind != "openlineage":
         return signed(secret, event)
     run_id = event["data"].get("runId")
-    made = openlineage.run_event(event, reader.lineage(run_id) if run_id else None)
-    if made is None:
+    lineage = cast("openlineage.RunLineage | None", reader.lineage(run_id) if run_id else None)
+    document = openlineage.run_event(event, lineage)
+    if document is None:
         return None
     key = {"Authorization": f"Bearer {secret.decode()}"} if secret else {}
-    return _json(made), {"Content-Type": "application/json", **key}
+    return _json(document), {"Content-Type": "application/json", **key}
 
 
-def signed(secret: bytes, event: Event) -> tuple[bytes, dict[str, str]]:
-    """A CloudEvent in JSON, signed."""
+def signed(secret: bytes, event: openlineage.Event) -> tuple[bytes, dict[str, str]]:
+    """Return the body and headers of a signed CloudEvent."""
     body = _json(cloud_event(event))
-    proof = signature.headers(secret, str(event["id"]), int(time.time()), body)
-    return body, {"Content-Type": f"{MEDIA}; charset=utf-8", **proof}
+    signed_headers = signature.headers(secret, str(event["id"]), int(time.time()), body)
+    return body, {"Content-Type": f"{MEDIA}; charset=utf-8", **signed_headers}
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
+def _json(document: Json) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def try_out(store: Store, name: str) -> int:
-    """Send a test event to a webhook by hand, and return the status of the answer."""
+    """Send a test event to a webhook and return the status of the reply."""
     target = store.webhooks.target(name)
     if target["kind"] != "cloudevents":
         raise UsageError(f"webhook '{name}' takes runs as {target['kind']}; a test would be a run that never was")

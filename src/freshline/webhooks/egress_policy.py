@@ -1,7 +1,7 @@
-"""Where webhooks may go: a name is resolved once, every address of it is checked, and only those are connected to.
+"""The egress policy of webhooks: a name is resolved once, all its addresses are checked, and only those are used.
 
-Without permission none may be private, loopback, link-local, multicast or reserved in any way, however it is written:
-whoever may add a webhook must not reach through us what only we can reach.
+Private, loopback, link-local, multicast and reserved addresses need permission, however they are written. Otherwise a
+user who may add a webhook could reach hosts that only this server can reach (SSRF).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from freshline.settings import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 FORM = "https://host[:port][/path][?query]"
-LONGEST = 2_000
+MAX_URL_CHARS = 2_000
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 PORTS = {"https": 443, "http": 80}
 
 
 class AddressError(UsageError):
-    """An address to which nothing is sent."""
+    """A URL that webhooks may not be sent to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place that was checked: `addresses` are all that its name had at that moment."""
+    """A checked URL. `addresses`: all addresses of its name at that moment."""
 
     host: str
     port: int
@@ -38,7 +38,10 @@ class Target:
 
 
 def check_url(url: str, allowed: Sequence[Network]) -> None:
-    """Refuse what can never be delivered to, without asking the network. No part of a query is told."""
+    """Raise `AddressError` for a URL that can never be allowed, without using the network.
+
+    The error contains no part of the query, which may hold a secret.
+    """
     parts = _parts(url)
     literal = _literal(parts.hostname or "")
     if literal is not None:
@@ -48,7 +51,7 @@ def check_url(url: str, allowed: Sequence[Network]) -> None:
 
 
 def resolve(url: str, allowed: Sequence[Network]) -> Target:
-    """The target, if every address of its name may be connected to."""
+    """Resolve a URL; raise `AddressError` unless all addresses of its name are allowed."""
     parts = _parts(url)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     try:
@@ -63,7 +66,7 @@ def resolve(url: str, allowed: Sequence[Network]) -> Target:
 
 
 def is_public(address: Address) -> bool:
-    """Whether everybody reaches the same place under this address. What carries an IPv4 address counts as that."""
+    """Return whether an address is public. An IPv6 address that embeds an IPv4 address counts as that one."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in NAT64:
@@ -90,11 +93,11 @@ def _check(address: Address, scheme: str, allowed: Sequence[Network]) -> None:
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        right = parts.scheme in PORTS and bool(parts.hostname) and not parts.fragment and "@" not in parts.netloc
-        right = right and parts.port != 0
+        valid = parts.scheme in PORTS and bool(parts.hostname) and not parts.fragment and "@" not in parts.netloc
+        valid = valid and parts.port != 0
     except ValueError:
-        right = False
-    if not right or not url.isascii() or not url.isprintable() or " " in url or len(url) > LONGEST:
+        valid = False
+    if not valid or not url.isascii() or not url.isprintable() or " " in url or len(url) > MAX_URL_CHARS:
         raise AddressError(
             f"the address of a webhook has another form; allowed is {FORM}, without a user or a password"
         )

@@ -1,20 +1,21 @@
-"""Runs as OpenLineage events, from what the store knows about them: which data was read, and what became of it.
+"""Converts run events to OpenLineage events.
 
 START when a worker first claims a run, RUNNING when another one takes over, then one of COMPLETE, FAIL and ABORT. A run
-that was canceled before it began has no lineage.
+that was canceled before it started has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 from freshline import __version__
 from freshline.model.enums import EventType
 from freshline.model.events import rfc3339
 from freshline.model.json import Json
 
-Row = Mapping[str, Any]
+Event = Mapping[str, Any]
 SPEC = "https://openlineage.io/spec"
 SCHEMA = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 STATES = {
@@ -23,7 +24,7 @@ STATES = {
     EventType.RUN_FAILED: "FAIL",
     EventType.RUN_CANCELED: "ABORT",
 }
-# Facets by the name that they have in an event: the version and the name of their schema.
+# By the name of a facet in an event: the version and the name of its schema.
 FACETS = {
     "schema": ("1-2-0", "SchemaDatasetFacet"),
     "version": ("1-0-1", "DatasetVersionDatasetFacet"),
@@ -36,10 +37,42 @@ FACETS = {
 }
 
 
-def run_event(event: Row, lineage: Row | None) -> Json | None:
-    """The OpenLineage event for one of ours; None: there is nothing to tell.
+class Check(TypedDict):
+    """The result of a check of an output."""
 
-    `lineage`: `{queued_at, inputs, outputs}` of the run; without it, as after the retention, the run and the job alone.
+    check: str
+    passed: bool
+    severity: str
+
+
+class Dataset(TypedDict):
+    """An input or output of a run. `schema` is in Spark's JSON form."""
+
+    asset_id: str
+    data_version: str | None
+    schema: Json | None
+
+
+class Output(Dataset):
+    """An output of a run."""
+
+    checks: list[Check] | None
+    rows: int | None
+    bytes: int | None
+
+
+class RunLineage(TypedDict):
+    """The data that a run read and wrote."""
+
+    queued_at: datetime
+    inputs: list[Dataset]
+    outputs: list[Output]
+
+
+def run_event(event: Event, lineage: RunLineage | None) -> Json | None:
+    """Return the OpenLineage event of a Freshline event; None if it has none.
+
+    Without `lineage`, as after the retention of the run, it only names the run and the job.
     """
     data = event["data"]
     if event["type"] not in STATES or data.get("attempt", 0) < 1:
@@ -51,20 +84,21 @@ def run_event(event: Row, lineage: Row | None) -> Json | None:
         "eventTime": rfc3339(event["time"]),
         "producer": _producer(),
         "schemaURL": SCHEMA,
-        "run": {"runId": data["runId"], "facets": _about_run(data, lineage)},
-        "job": {"namespace": namespace, "name": data["workflowSlug"], "facets": _about_job()},
-        "inputs": [_dataset(namespace, one) for one in (lineage or {}).get("inputs", ())],
+        "run": {"runId": data["runId"], "facets": _run_facets(data, lineage)},
+        "job": {"namespace": namespace, "name": data["workflowSlug"], "facets": _job_facets()},
+        "inputs": [_dataset(namespace, one) for one in (lineage["inputs"] if lineage else ())],
         "outputs": [_output(namespace, one) for one in _outputs(state, lineage)],
     }
 
 
-def _outputs(state: str, lineage: Row | None) -> Sequence[Row]:
-    """What was published; before that, and if nothing was, what the workflow makes."""
-    found = (lineage or {}).get("outputs", ())
-    return [one for one in found if state != "COMPLETE" or one["data_version"] is not None]
+def _outputs(state: str, lineage: RunLineage | None) -> list[Output]:
+    """Return the published outputs of a successful run, otherwise all outputs of the workflow."""
+    return [
+        one for one in (lineage["outputs"] if lineage else ()) if state != "COMPLETE" or one["data_version"] is not None
+    ]
 
 
-def _about_run(data: Row, lineage: Row | None) -> Json:
+def _run_facets(data: Json, lineage: RunLineage | None) -> Json:
     engine = {"name": "Freshline", "version": __version__}
     facets = {"processing_engine": _facet("processing_engine", **engine)}
     if lineage is not None:
@@ -75,12 +109,12 @@ def _about_run(data: Row, lineage: Row | None) -> Json:
     return facets
 
 
-def _about_job() -> Json:
+def _job_facets() -> Json:
     kind = {"processingType": "BATCH", "integration": "FRESHLINE", "jobType": "WORKFLOW"}
     return {"jobType": _facet("jobType", **kind)}
 
 
-def _dataset(namespace: str, row: Row) -> Json:
+def _dataset(namespace: str, row: Dataset) -> Json:
     facets = {}
     if row["data_version"] is not None:
         facets["version"] = _facet("version", datasetVersion=row["data_version"])
@@ -89,25 +123,27 @@ def _dataset(namespace: str, row: Row) -> Json:
     return {"namespace": namespace, "name": row["asset_id"], "facets": facets}
 
 
-def _output(namespace: str, row: Row) -> Json:
-    made = _dataset(namespace, row)
+def _output(namespace: str, row: Output) -> Json:
+    dataset = _dataset(namespace, row)
     if row["checks"]:
-        made["facets"]["dataQualityAssertions"] = _facet("dataQualityAssertions", assertions=_assertions(row["checks"]))
+        dataset["facets"]["dataQualityAssertions"] = _facet(
+            "dataQualityAssertions", assertions=_assertions(row["checks"])
+        )
     sizes = {"rowCount": row["rows"], "size": row["bytes"]}
     known = {name: value for name, value in sizes.items() if value is not None}
-    return {**made, "outputFacets": {"outputStatistics": _facet("outputStatistics", **known)} if known else {}}
+    return {**dataset, "outputFacets": {"outputStatistics": _facet("outputStatistics", **known)} if known else {}}
 
 
-def _assertions(checks: Sequence[Row]) -> list[Json]:
+def _assertions(checks: Sequence[Check]) -> list[Json]:
     return [{"assertion": one["check"], "success": one["passed"], "severity": one["severity"]} for one in checks]
 
 
-def _fields(schema: Row) -> list[Json]:
-    """The columns of a table, from Spark's own form of a schema; those of a structure are inside of it."""
+def _fields(schema: Json) -> list[Json]:
+    """Convert a schema from Spark's JSON form; the fields of a struct are nested."""
     return [_field(one, place) for place, one in enumerate(schema.get("fields", ()), 1)]
 
 
-def _field(field: Row, place: int) -> Json:
+def _field(field: Json, place: int) -> Json:
     kind = field["type"]
     named = {"name": field["name"], "ordinal_position": place}
     if isinstance(kind, str):

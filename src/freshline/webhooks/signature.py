@@ -1,4 +1,4 @@
-"""Signatures of webhooks, in the manner of the Standard Webhooks specification: HMAC-SHA256 over id, time and body."""
+"""Signatures of webhooks as in the Standard Webhooks specification: HMAC-SHA256 over id, time and body."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ALLOWED = f"{PREFIX} and the Base64 of {SHORTEST} to {LONGEST} random bytes"
 
 
 def new_secret() -> str:
-    """A secret in the form in which receivers want it."""
+    """Return a new secret in the form of the specification."""
     return PREFIX + base64.b64encode(secrets.token_bytes(BYTES)).decode()
 
 
 def read_secret(text: str) -> bytes:
-    """The bytes to sign with. What is wrong is told without any part of it."""
+    """Return the bytes of a secret. An error contains no part of it."""
     try:
         found = base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -34,14 +34,14 @@ def read_secret(text: str) -> bytes:
 
 
 def read_key(text: str) -> bytes:
-    """The API key of a receiver that takes no signatures; it becomes a header, so it must fit into one."""
+    """Return an API key, for a receiver without signatures, as the bytes of a header value."""
     if not text.isascii() or not text.isprintable() or len(text) > LONGEST_KEY:
         raise UsageError(f"the API key has another form; allowed are up to {LONGEST_KEY} printable ASCII characters")
     return text.encode()
 
 
 def headers(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """What a receiver needs to know that the body is ours, was not changed and is not old."""
+    """Return the headers by which a receiver verifies the sender, the body and the time."""
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
@@ -50,6 +50,6 @@ def headers(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict
 
 
 def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
-    """One signature of version 1."""
+    """Return a signature of version 1."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()

@@ -1,4 +1,4 @@
-"""What somebody who wants to be told about events has to say, made into a webhook: the same for commands and HTTP."""
+"""Builds a webhook from user input, the same for commands and HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def subscription(
     assets: Sequence[str] | None = None,
     secret: str | None = None,
 ) -> tuple[Webhook, str | None]:
-    """The webhook, and its secret if that was made here, to be shown once. What is wrong is told without any secret."""
+    """Return the webhook, and its secret if it was generated here, to be shown once.
+
+    An error contains no part of a secret.
+    """
     check_url(url, allowed)
     signs = kind == SIGNED
     new = new_secret() if signs and secret is None else None
