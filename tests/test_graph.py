@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshline.graph import Graph, find_cycle
+from tests.decide.builders import Flow, graph_of
 from tests.decide.strategies import Topology, topologies
-from tests.decide.world import Flow, graph_of
 
 DEEP = 5_000
 

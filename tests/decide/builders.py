@@ -5,13 +5,14 @@ Every step returns a new scenario. Times are written "09:00" and mean Monday, 5 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from typing import Any
 
 from freshline.decide import Decision, decide
 from freshline.decide.causes import Cause, find_cause
+from freshline.graph import Graph
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType, When
 from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
 from freshline.model.state import (
@@ -31,6 +32,26 @@ from freshline.model.state import (
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 MINUTE, HOUR = 60_000, 3_600_000
 JOB = "job-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One workflow of a graph."""
+
+    id: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def graph_of(flows: Iterable[Flow]) -> Graph:
+    """Return the graph of these workflows."""
+    known = list(flows)
+    return Graph(
+        epoch=1,
+        slugs={flow.id: f"w{flow.id}" for flow in known},
+        producers={output: flow.id for flow in known for output in flow.outputs},
+        edges=[(asset_id, flow.id) for flow in known for asset_id in flow.inputs],
+    )
 
 
 def clock(moment: str | datetime) -> datetime:

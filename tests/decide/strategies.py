@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, QuietHours
-from tests.decide.world import Flow, graph_of
+from tests.decide.builders import Flow, graph_of
 
 # The same examples every time, and no deadline: on a busy machine a slow example proves nothing.
 settings.register_profile("core", deadline=None, derandomize=True)

@@ -15,8 +15,7 @@ from freshline.model.policy import Backoff
 from freshline.services.reconciler import evaluate
 from freshline.settings import Settings
 from freshline.store.evaluation.load_state import BatchState, LoadedWorkflow
-from tests.decide.builders import Scenario, clock, fresh, given, stale
-from tests.decide.world import Flow, graph_of
+from tests.decide.builders import Flow, Scenario, clock, fresh, given, graph_of, stale
 
 SETTINGS = Settings(project=Path("/nowhere"), base_backoff_ms=5, max_backoff_ms=50)
 

@@ -17,8 +17,7 @@ from freshline.model.enums import Outcome
 from freshline.model.moment import iso
 from freshline.model.state import Version
 from tests.decide import strategies
-from tests.decide.builders import Scenario, clock, fresh, given, stale
-from tests.decide.world import Flow, graph_of
+from tests.decide.builders import Flow, Scenario, clock, fresh, given, graph_of, stale
 
 
 def trigger(scenario: Scenario) -> dict[str, Any]:

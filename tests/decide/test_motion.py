@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from freshline.decide.motion import MOST_BLOCKERS, Moving, Walk
 from freshline.graph import Graph
-from tests.decide.builders import clock
+from tests.decide.builders import Flow, clock, graph_of
 from tests.decide.strategies import Topology, topologies
-from tests.decide.world import Flow, graph_of
 
 RUNNING = Moving("running")
 

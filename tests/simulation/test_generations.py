@@ -12,7 +12,9 @@ import pytest
 
 from freshline.model.enums import RunStatus
 from freshline.model.policy import Policy
-from tests.decide.world import START, Flow, Pace, Run, World, policy_of
+from freshline.simulation import Run
+from tests.decide.builders import Flow
+from tests.simulation.generations import START, Delays, TrackedSimulation, policy_of
 
 # How many graphs of each kind: in the gate, and in `make full`.
 SEPARATED, OVERLAPPING, SHORT, CUT = 300, 900, 300, 300
@@ -37,10 +39,10 @@ def random_flows(rng: random.Random) -> tuple[list[str], list[Flow]]:
     return sources, flows
 
 
-def random_pace(rng: random.Random, failing: float = 0.0) -> Pace:
-    """Slow and fast absorbing, claiming and working."""
-    absorb, claim, work = rng.choice([0, 0, 3_000]), rng.choice([0, 5_000, 40_000]), rng.choice([2_000, 60_000])
-    return Pace((0, absorb), (0, claim), (100, work), failing)
+def random_delays(rng: random.Random, failing: float = 0.0) -> Delays:
+    """Return short and long delays of consuming, claiming and working."""
+    consume, claim, work = rng.choice([0, 0, 3_000]), rng.choice([0, 5_000, 40_000]), rng.choice([2_000, 60_000])
+    return Delays((0, consume), (0, claim), (100, work), failing)
 
 
 def random_policy(rng: random.Random, flow: Flow) -> Policy:
@@ -50,84 +52,86 @@ def random_policy(rng: random.Random, flow: Flow) -> Policy:
     return policy.__class__(**{name: getattr(policy, name) for name in policy.__dataclass_fields__} | held)
 
 
-def touch(world: World, origin: str | int) -> None:
+def touch(simulation: TrackedSimulation, origin: str | int) -> None:
     """A source changes, or a workflow that reads nothing makes something new."""
     if isinstance(origin, str):
-        world.change(origin)
+        simulation.change(origin)
     else:
-        world.expire(origin)
+        simulation.expire(origin)
 
 
-def bootstrap(world: World, sources: list[str]) -> list[str | int]:
+def bootstrap(simulation: TrackedSimulation, sources: list[str]) -> list[str | int]:
     """Every source has data; returns what can change from outside."""
     for source in sources:
-        world.change(source)
-    return [*sources, *(f.id for f in world.flows.values() if not f.inputs)]
+        simulation.change(source)
+    return [*sources, *(f.id for f in simulation.flows.values() if not f.inputs)]
 
 
-def scatter(world: World, origins: list[str | int], rng: random.Random) -> None:
+def scatter(simulation: TrackedSimulation, origins: list[str | int], rng: random.Random) -> None:
     """Some changes at random times, some of them close together."""
     for _ in range(rng.randint(2, 8)):
         origin, moment = rng.choice(origins), START + timedelta(milliseconds=rng.randint(0, 200_000))
-        world.at(moment, lambda origin=origin: touch(world, origin))  # type: ignore[misc]
+        simulation.at(moment, lambda origin=origin: touch(simulation, origin))  # type: ignore[misc]
 
 
-def succeeded(world: World) -> Iterator[Run]:
+def succeeded(simulation: TrackedSimulation) -> Iterator[Run]:
     """The runs that published."""
-    return (run for run in world.runs if run.status is RunStatus.SUCCEEDED)
+    return (run for run in simulation.runs if run.status is RunStatus.SUCCEEDED)
 
 
-def check(world: World, seed: int) -> None:
-    """What holds in every world at rest: nothing is lost, nothing was for nothing, and no mix is hidden."""
-    assert world.idle, f"seed {seed}"
-    for flow_id in world.flows:
-        assert world.vector(flow_id) == world.heads(flow_id), f"seed {seed}: workflow {flow_id} is stale"
-    for run in world.runs:
-        assert run.necessary, f"seed {seed}: {run} read nothing new"
-        assert run.mixed or not world.reads_a_mix(run), f"seed {seed}: {run} read two generations"
+def check(simulation: TrackedSimulation, seed: int) -> None:
+    """What holds in every simulation at rest: nothing is lost, nothing was for nothing, and no mix is hidden."""
+    assert simulation.idle, f"seed {seed}"
+    for flow_id in simulation.flows:
+        assert simulation.consumed(flow_id) == simulation.heads(flow_id), f"seed {seed}: workflow {flow_id} is stale"
+    for run in simulation.runs:
+        assert run not in simulation.unnecessary, f"seed {seed}: {run} read nothing new"
+        assert run.mixed or not simulation.reads_a_mix(run), f"seed {seed}: {run} read two generations"
 
 
 def separated(seed: int) -> None:
     """Each change settles before the next."""
     rng = seeded(seed)
     sources, flows = random_flows(rng)
-    world = World(flows, seed=seed, pace=random_pace(rng))
-    origins = bootstrap(world, sources)
-    world.settle()
+    simulation = TrackedSimulation(flows, seed=seed, delays=random_delays(rng))
+    origins = bootstrap(simulation, sources)
+    simulation.settle()
     for _ in range(4):
-        origin, before = rng.choice(origins), len(world.runs)
-        touch(world, origin)
-        world.settle()
-        ran = Counter(run.flow for run in world.runs[before:])
-        expected = descendants(world, origin)
+        origin, before = rng.choice(origins), len(simulation.runs)
+        touch(simulation, origin)
+        simulation.settle()
+        ran = Counter(run.workflow_id for run in simulation.runs[before:])
+        expected = descendants(simulation, origin)
         assert dict(ran) == dict.fromkeys(expected, 1), f"seed {seed}: {origin} changed"
-    assert not any(run.mixed for run in world.runs), f"seed {seed}"
-    check(world, seed)
+    assert not any(run.mixed for run in simulation.runs), f"seed {seed}"
+    check(simulation, seed)
 
 
-def descendants(world: World, origin: str | int) -> set[int]:
+def descendants(simulation: TrackedSimulation, origin: str | int) -> set[int]:
     """Everything below, and the workflow itself if it is one."""
     if isinstance(origin, str):
-        return set(world.graph.descendants(origin))
-    below = chain.from_iterable(world.graph.descendants(output) for output in world.flows[origin].outputs)
+        return set(simulation.catalogue.graph.descendants(origin))
+    below = chain.from_iterable(
+        simulation.catalogue.graph.descendants(output) for output in simulation.flows[origin].outputs
+    )
     return {origin, *below}
 
 
-def overlapping(seed: int, *, waiting_moves: bool = True, failing: float = 0.0) -> World:
+def overlapping(seed: int, *, waiting_moves: bool = True, failing: float = 0.0) -> TrackedSimulation:
     """Changes come while others are under way."""
     rng = seeded(seed)
     sources, flows = random_flows(rng)
     policies = {flow.id: random_policy(rng, flow) for flow in flows}
-    world = World(
+    simulation = TrackedSimulation(
         flows,
         seed=seed,
-        pace=random_pace(rng, failing),
+        delays=random_delays(rng, failing),
         policies=lambda flow: policies[flow.id],
         waiting_moves=waiting_moves,
     )
-    scatter(world, bootstrap(world, sources), rng)
-    world.settle()
-    return world
+    scatter(simulation, bootstrap(simulation, sources), rng)
+    simulation.settle()
+    return simulation
 
 
 def blocks(count: int, parts: int = 10) -> list[range]:
@@ -147,9 +151,9 @@ def test_one_change_one_run_of_each_descendant(seeds: range) -> None:
 def test_overlapping_changes_converge_without_a_mix(seeds: range) -> None:
     """Whatever overlaps, everything is fresh in the end, and no wait ran out, so no run is mixed."""
     for seed in seeds:
-        world = overlapping(seed)
-        check(world, seed)
-        assert not any(run.mixed for run in world.runs), f"seed {seed}"
+        simulation = overlapping(seed)
+        check(simulation, seed)
+        assert not any(run.mixed for run in simulation.runs), f"seed {seed}"
 
 
 @pytest.mark.full
@@ -173,16 +177,16 @@ def test_waits_that_run_out_say_so(seeds: range) -> None:
         sources, flows = random_flows(rng)
         wait = rng.choice([0, 3_000, 20_000])
         failing = rng.choice([0.0, 0.0, 0.3])
-        world = World(
+        simulation = TrackedSimulation(
             flows,
             seed=seed,
-            pace=random_pace(rng, failing),
+            delays=random_delays(rng, failing),
             policies=lambda flow, wait=wait: policy_of(flow, max_wait_ms=wait),  # type: ignore[misc]
         )
-        scatter(world, bootstrap(world, sources), rng)
-        world.settle()
-        check(world, seed)
-        mixed += sum(world.reads_a_mix(run) for run in world.runs)
+        scatter(simulation, bootstrap(simulation, sources), rng)
+        simulation.settle()
+        check(simulation, seed)
+        mixed += sum(simulation.reads_a_mix(run) for run in simulation.runs)
     assert mixed > 0, "short waits never led to a mix: the check proves nothing"
 
 
@@ -193,24 +197,24 @@ def test_an_identical_output_stops_the_wave(seeds: range) -> None:
         rng = seeded(seed)
         sources, flows = random_flows(rng)
         constant = frozenset(f.id for f in flows if rng.random() < 0.4)
-        world = World(flows, seed=seed, pace=random_pace(rng), constant=constant)
-        origins = bootstrap(world, sources)
-        world.settle()
-        before = len(world.runs)
-        scatter(world, origins, rng)
-        world.settle()
-        ran = {run.flow for run in world.runs[before:]}
-        assert ran <= reached(world, origins), f"seed {seed}"
-        check(world, seed)
+        simulation = TrackedSimulation(flows, seed=seed, delays=random_delays(rng), constant=constant)
+        origins = bootstrap(simulation, sources)
+        simulation.settle()
+        before = len(simulation.runs)
+        scatter(simulation, origins, rng)
+        simulation.settle()
+        ran = {run.workflow_id for run in simulation.runs[before:]}
+        assert ran <= reached(simulation, origins), f"seed {seed}"
+        check(simulation, seed)
 
 
-def reached(world: World, origins: list[str | int]) -> set[int]:
+def reached(simulation: TrackedSimulation, origins: list[str | int]) -> set[int]:
     """The workflows to which a change can get without passing a constant one."""
     moving, found = {one for one in origins if isinstance(one, str)}, set()
-    for flow in world.flows.values():
+    for flow in simulation.flows.values():
         if not flow.inputs or not moving.isdisjoint(flow.inputs):
             found.add(flow.id)
-            moving |= set() if flow.id in world.constant else set(flow.outputs)
+            moving |= set() if flow.id in simulation.constant else set(flow.outputs)
     return found
 
 
@@ -221,37 +225,37 @@ def test_a_source_faster_than_the_first_step_starves_nobody() -> None:
     """
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("a",), ("b",)), Flow(3, ("b",), ("c",)), Flow(4, ("c",), ("d",))]
     lengths = {1: 10, 2: 3, 3: 20, 4: 5}
-    world = World(flows, seconds={flow_id: repeat(length) for flow_id, length in lengths.items()})
+    simulation = TrackedSimulation(flows, seconds={flow_id: repeat(length) for flow_id, length in lengths.items()})
     hour = timedelta(hours=1)
     for second in range(3600):
-        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
-    world.settle(until=START + hour, most=100_000)
-    ran = Counter(run.flow for run in succeeded(world))
+        simulation.at(START + timedelta(seconds=second), lambda: simulation.change("s"))
+    simulation.settle(until=START + hour, most=100_000)
+    ran = Counter(run.workflow_id for run in succeeded(simulation))
     pace = 0
     for flow_id, length in lengths.items():
         pace = max(pace, length)
         assert ran[flow_id] >= 3600 / pace - 5, ran
-    world.settle()
-    check(world, 0)
+    simulation.settle()
+    check(simulation, 0)
 
 
 def test_a_join_under_a_fast_source_runs_at_its_deadline() -> None:
     """Where the branches never rest, the wait ends and the run says mixed (docs/scenarios.md#scenario-13)."""
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s",), ("b",)), Flow(3, ("a", "b"), ("c",))]
-    world = World(
+    simulation = TrackedSimulation(
         flows,
         seconds={1: repeat(7), 2: repeat(11), 3: repeat(1)},
         policies=lambda flow: policy_of(flow, max_wait_ms=60_000),
     )
     for second in range(3600):
-        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
-    world.settle(until=START + timedelta(hours=1), most=100_000)
-    joins = [run for run in world.runs if run.flow == 3]
+        simulation.at(START + timedelta(seconds=second), lambda: simulation.change("s"))
+    simulation.settle(until=START + timedelta(hours=1), most=100_000)
+    joins = [run for run in simulation.runs if run.workflow_id == 3]
     assert 50 <= len(joins) <= 65
     assert all(run.mixed for run in joins[1:])
 
 
-def waiting_ancestor(*, waiting_moves: bool) -> World:
+def waiting_ancestor(*, waiting_moves: bool) -> TrackedSimulation:
     """s -> y, s -> z, (y, z) -> x, y -> u, (u, x) -> d; x has generation 2 of y and 3 of z, and waits for 3 of y."""
     flows = [
         Flow(1, ("s",), ("y",)),
@@ -261,69 +265,71 @@ def waiting_ancestor(*, waiting_moves: bool) -> World:
         Flow(5, ("u", "x"), ("d",)),
     ]
     seconds = {1: chain([1, 1, 60], repeat(1)), 2: chain([1, 20], repeat(1))}
-    world = World(flows, seconds=seconds | {n: repeat(1) for n in (3, 4, 5)}, waiting_moves=waiting_moves)
-    world.change("s")
+    simulation = TrackedSimulation(
+        flows, seconds=seconds | {n: repeat(1) for n in (3, 4, 5)}, waiting_moves=waiting_moves
+    )
+    simulation.change("s")
     for second in (100, 110):
-        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
-    world.settle()
-    return world
+        simulation.at(START + timedelta(seconds=second), lambda: simulation.change("s"))
+    simulation.settle()
+    return simulation
 
 
 def test_who_waits_is_in_motion_for_those_below() -> None:
     """A workflow that waits will change its output, though nothing of it runs: who reads it has to wait too."""
-    world = waiting_ancestor(waiting_moves=True)
-    check(world, 0)
-    assert Counter(run.flow for run in world.runs)[5] == 2
+    simulation = waiting_ancestor(waiting_moves=True)
+    check(simulation, 0)
+    assert Counter(run.workflow_id for run in simulation.runs)[5] == 2
 
 
 def test_why_waiting_counts_as_motion() -> None:
     """Without it the join reads u of generation 2 beside x of 1: whom x waits for lies above all that changed."""
-    world = waiting_ancestor(waiting_moves=False)
-    hidden = [run for run in world.runs if world.reads_a_mix(run) and not run.mixed]
-    assert [run.flow for run in hidden] == [5]
+    simulation = waiting_ancestor(waiting_moves=False)
+    hidden = [run for run in simulation.runs if simulation.reads_a_mix(run) and not run.mixed]
+    assert [run.workflow_id for run in hidden] == [5]
 
 
-def mixed_before(*, mixes_linger: bool) -> World:
+def mixed_before(*, mixes_linger: bool) -> TrackedSimulation:
     """s -> a, (s, a) -> d without patience: d reads s of 3 beside a of 1 and says so, then a of 2 arrives."""
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s", "a"), ("d",))]
-    world = World(
+    simulation = TrackedSimulation(
         flows,
         seconds={1: chain([1], repeat(10)), 2: repeat(1)},
         policies=lambda flow: policy_of(flow, max_wait_ms=0),
         mixes_linger=mixes_linger,
     )
-    world.change("s")
+    simulation.change("s")
     for second in (100, 105):
-        world.at(START + timedelta(seconds=second), lambda: world.change("s"))
-    world.settle()
-    return world
+        simulation.at(START + timedelta(seconds=second), lambda: simulation.change("s"))
+    simulation.settle()
+    return simulation
 
 
 def test_a_mix_lingers() -> None:
     """After a mixed run what was read is no measure: all inputs count as changed, until a run that is no mix."""
-    world = mixed_before(mixes_linger=True)
-    check(world, 0)
-    assert [run.mixed for run in world.runs if run.flow == 2] == [False, True, True, True, False]
+    simulation = mixed_before(mixes_linger=True)
+    check(simulation, 0)
+    assert [run.mixed for run in simulation.runs if run.workflow_id == 2] == [False, True, True, True, False]
 
 
 def test_why_a_mix_lingers() -> None:
     """Without it a of generation 2 is read beside s of 3, which is not news any more, and the run does not say so."""
-    world = mixed_before(mixes_linger=False)
-    assert [run.mixed or not world.reads_a_mix(run) for run in world.runs] != [True] * len(world.runs)
+    simulation = mixed_before(mixes_linger=False)
+    assert [run.mixed or not simulation.reads_a_mix(run) for run in simulation.runs] != [True] * len(simulation.runs)
 
 
-def moment_of(world: World, flow_id: int) -> list[datetime]:
+def moment_of(simulation: TrackedSimulation, flow_id: int) -> list[datetime]:
     """When its runs were queued."""
-    return [run.queued_at for run in world.runs if run.flow == flow_id]
+    return [run.queued_at for run in simulation.runs if run.workflow_id == flow_id]
 
 
 def test_the_join_of_two_branches_runs_after_the_slower_one() -> None:
     """Branches of very different durations, one run of the join, after both (docs/scenarios.md#scenario-11)."""
     flows = [Flow(1, ("s",), ("a",)), Flow(2, ("s",), ("b",)), Flow(3, ("a", "b"), ("c",))]
-    world = World(flows, seconds={1: repeat(1), 2: repeat(600), 3: repeat(1)})
-    world.change("s")
-    world.settle()
-    start = world.now
-    world.change("s")
-    world.settle()
-    assert [at - start >= timedelta(seconds=600) for at in moment_of(world, 3)[1:]] == [True]
+    simulation = TrackedSimulation(flows, seconds={1: repeat(1), 2: repeat(600), 3: repeat(1)})
+    simulation.change("s")
+    simulation.settle()
+    start = simulation.now
+    simulation.change("s")
+    simulation.settle()
+    assert [at - start >= timedelta(seconds=600) for at in moment_of(simulation, 3)[1:]] == [True]
