@@ -1,6 +1,6 @@
-"""The topology of all workflows: who makes and who reads which asset. Compact, immutable, cached by epoch.
+"""The graph of all workflows: which workflow produces and which consume an asset. Immutable, cached by epoch.
 
-Policies are not kept here: they come with the state of a workflow, in the same statement (R6.2).
+It has no policies. They are loaded with the state of a workflow, in one statement (docs/semantics.md#R6.2).
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
-Root = str | int  # a source, or a workflow that reads nothing
+Root = str | int  # a source, or a workflow without inputs
 Node = TypeVar("Node")
 Value = TypeVar("Value")
 
 
 class Graph:
-    """Assets and workflows of one definitions epoch. What a workflow reads of its own output is no edge (R1.3)."""
+    """Assets and workflows of one definitions epoch.
+
+    A workflow that reads its own output has no edge to itself (docs/semantics.md#R1.3).
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class Graph:
         self._producers = dict(producers)
         inputs: dict[int, list[str]] = defaultdict(list)
         consumers: dict[str, list[int]] = defaultdict(list)
-        names: dict[str, str] = {asset_id: asset_id for asset_id in self._producers}  # each is kept once
+        names: dict[str, str] = {asset_id: asset_id for asset_id in self._producers}  # one copy of each string
         for named, workflow_id in edges:
             asset_id = names.setdefault(named, named)
             if self._producers.get(asset_id) == workflow_id:
@@ -48,7 +51,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of who makes and who reads what: two processes with the same one decide about the same graph."""
+        """A hash of all edges. Two processes with equal digests have the same graph."""
         made = hashlib.sha256()
         for asset_id, workflow_id in sorted(self._producers.items()):
             made.update(f"{asset_id}<{workflow_id};".encode())
@@ -57,30 +60,30 @@ class Graph:
         return made.hexdigest()[:16]
 
     def inputs(self, workflow_id: int) -> tuple[str, ...]:
-        """The assets that it reads, in order."""
+        """Return the assets that the workflow reads, sorted."""
         return self._inputs.get(workflow_id, ())
 
     def consumers(self, asset_id: str) -> tuple[int, ...]:
-        """The workflows that read the asset."""
+        """Return the workflows that read the asset."""
         return self._consumers.get(asset_id, ())
 
     def producer(self, asset_id: str) -> int | None:
-        """The workflow that makes the asset; None for a source."""
+        """Return the workflow that produces the asset; None for a source."""
         return self._producers.get(asset_id)
 
     def outputs(self) -> Mapping[str, int]:
-        """Every produced asset and its workflow."""
+        """Return every produced asset and its workflow."""
         return self._producers
 
     def parents(self, workflow_id: int) -> Iterator[int]:
-        """The workflows that make its inputs."""
+        """Yield the workflows that produce the inputs of the workflow."""
         for asset_id in self.inputs(workflow_id):
             producer = self._producers.get(asset_id)
             if producer is not None:
                 yield producer
 
     def ancestors(self, workflows: Iterable[int], most: int) -> set[int] | None:
-        """Every workflow upstream of one of these; None if there are more than `most`."""
+        """Return every workflow upstream of these; None if there are more than `most`."""
         found: set[int] = set()
         frontier = list(workflows)
         while frontier:
@@ -92,18 +95,18 @@ class Graph:
         return found
 
     def level(self, workflow_id: int) -> int:
-        """0 for workflows that read only sources, else one more than the highest parent."""
+        """Return 0 for a workflow that reads only sources, else one more than the highest parent."""
         return fold(workflow_id, self._levels, lambda one: tuple(self.parents(one)), self._level)
 
     def _level(self, workflow_id: int) -> int:
         return 1 + max((self._levels[parent] for parent in self.parents(workflow_id)), default=-1)
 
     def roots(self, asset_id: str) -> int:
-        """Where the asset's data comes from, sources and workflows that read nothing, as bits of a number.
+        """Return the roots of the asset as bits of a number: its sources, and its workflows without inputs.
 
-        Ancestors are closed upwards, so two assets have an ancestor in common exactly when they share a root.
-        Not the outputs of such a workflow: they are of one generation too. Sets would take gigabytes where everything
-        stems from thousands of sources.
+        Two assets have a common ancestor exactly when they share a root. All outputs of a workflow without inputs
+        have one root, because they are of one generation. Bits, because sets take gigabytes in graphs with thousands
+        of sources.
         """
         return fold(asset_id, self._roots, self._read_for, self._own_roots)
 
@@ -119,11 +122,11 @@ class Graph:
         return reduce(or_, (self._roots[upper] for upper in above))
 
     def origins(self, workflow_id: int) -> int:
-        """The roots of everything that the workflow reads."""
+        """Return the roots of all inputs of the workflow."""
         return reduce(or_, (self.roots(asset_id) for asset_id in self.inputs(workflow_id)), 0)
 
     def descendants(self, *assets: str) -> list[int]:
-        """Every workflow downstream of one of the assets, nearest levels first."""
+        """Return every workflow downstream of the assets, by level."""
         found: set[int] = set()
         frontier = list(assets)
         made: dict[int, list[str]] = defaultdict(list)
@@ -140,7 +143,10 @@ class Graph:
 def fold(
     start: Node, memo: dict[Node, Value], above: Callable[[Node], Iterable[Node]], value: Callable[[Node], Value]
 ) -> Value:
-    """The value of `start`, after those of everything above it. Without recursion: chains may be deep."""
+    """Compute the value of `start` from the values of everything above it.
+
+    `memo` keeps the values. There is no recursion, because chains may be deep.
+    """
     stack = [start]
     while stack:
         current = stack[-1]
@@ -155,7 +161,7 @@ def fold(
 
 
 def find_cycle(successors: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """A cycle as a path whose first and last node are equal, or None."""
+    """Return a cycle as a path whose first and last nodes are equal, or None."""
     done: set[str] = set()
     for start in sorted(successors):
         if start in done:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from freshline.decide import Decision
 from freshline.decide.causes import find_cause
@@ -32,27 +31,27 @@ MOST_RUNS = 10_000
 
 
 class ExpectationError(AssertionError):
-    """Something else happened."""
+    """An expectation does not hold."""
 
 
 def given(what: Given, *, fresh: bool = True) -> Chain:
-    """The workflows of a project directory, a loaded project, YAML text, or definitions as dicts.
+    """Start a chain with the workflows of a project directory, a loaded project, YAML text, or definitions as dicts.
 
-    `fresh`: every asset was just made from the others; otherwise nothing was ever made, and no source reported.
+    `fresh`: every asset was just produced; otherwise no asset was ever produced and no source was reported.
     """
     return Chain(Catalogue.of(load_workflows(what), Settings(project=Path())), fresh=fresh)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What happened so far. It begins on Monday, 2026-01-05 at 09:00 UTC, unless the first step is `at`."""
+    """An immutable history. It starts on Monday, 2026-01-05 at 09:00 UTC, unless the first step is `at`."""
 
     catalogue: Catalogue
     fresh: bool = True
     steps: tuple[str, ...] = ()
     _simulator: Simulator | None = None
 
-    # What happens.
+    # Steps.
 
     def at(self, moment: str | datetime) -> Chain:
         """Wait until a time of day (`"09:00"`, today or tomorrow) or a date (`"2026-01-31T18:00"`)."""
@@ -62,20 +61,20 @@ class Chain:
         return self._after(f"at {moment}", lambda simulator: simulator.advance(_moment(moment, simulator.now)))
 
     def advance(self, **delta: float) -> Chain:
-        """Let time pass: `advance(minutes=5)`, in the words of `timedelta`."""
-        words = ", ".join(f"{key}={value}" for key, value in delta.items())
-        return self._after(f"advance {words}", lambda simulator: simulator.advance(simulator.now + timedelta(**delta)))
+        """Let time pass: `advance(minutes=5)`, with the arguments of `timedelta`."""
+        shown = ", ".join(f"{key}={value}" for key, value in delta.items())
+        return self._after(f"advance {shown}", lambda simulator: simulator.advance(simulator.now + timedelta(**delta)))
 
     def report(self, *assets: str, version: str | None = None) -> Chain:
-        """Sources changed; the same `version` twice is no change."""
+        """Report sources. Reporting the same `version` twice is not a change."""
         return self._each("report", assets, lambda asset, simulator: simulator.report(asset, version))
 
     def start(self, *names: str) -> Chain:
-        """Queued runs begin: what they read is fixed now."""
+        """Start queued runs. The versions that they read are fixed from now on."""
         return self._each("start", names, lambda name, simulator: simulator.begin(self._queued(simulator, name)))
 
     def succeed(self, *names: str, changed: bool = True, versions: Mapping[str, str] | None = None) -> Chain:
-        """Runs end well. `changed` False: they make the same data again. `versions`: of assets, by name."""
+        """Let runs succeed. `changed` False: the data is the same as before. `versions`: data versions by asset."""
 
         def end(name: str, simulator: Simulator) -> None:
             simulator.succeed(self._begun_run(simulator, name), versions, changed=changed)
@@ -83,19 +82,19 @@ class Chain:
         return self._each("succeed", names, end)
 
     def fail(self, *names: str) -> Chain:
-        """Runs fail: the cooldown begins."""
+        """Let runs fail. The cooldown starts."""
         return self._each("fail", names, lambda name, simulator: simulator.fail(self._begun_run(simulator, name)))
 
     def cancel(self, *names: str) -> Chain:
-        """A user cancels runs."""
+        """Cancel runs, as a user does."""
         return self._each("cancel", names, lambda name, simulator: simulator.cancel(self._active(simulator, name)))
 
     def expire(self, *assets: str) -> Chain:
-        """As if the freshness of these assets had run out."""
+        """Let the freshness of these assets end."""
         return self._each("expire", assets, lambda asset, simulator: simulator.expire(asset))
 
     def pause(self, name: str, **delta: float) -> Chain:
-        """A user pauses a workflow: `pause("b", hours=2)`, or without an end."""
+        """Pause a workflow, as a user does: `pause("b", hours=2)`, or without an end."""
         workflow = self.catalogue.find(name).id
         end = timedelta(**delta)
         return self._after(
@@ -103,21 +102,21 @@ class Chain:
         )
 
     def resume(self, *names: str) -> Chain:
-        """Pauses end."""
+        """End pauses."""
         return self._each("resume", names, lambda name, simulator: simulator.resume(self.catalogue.find(name).id))
 
     def reset(self, *names: str) -> Chain:
-        """A user has failures, breaker and cancellation forgotten."""
+        """Clear failures, breaker and cancellation, as a user does."""
         return self._each("reset", names, lambda name, simulator: simulator.reset(self.catalogue.find(name).id))
 
     def work(self) -> Chain:
-        """Everything that is queued succeeds, and what follows from it, until nothing is left."""
+        """Let all queued runs succeed, and those that follow, until nothing is queued."""
         return self._after("work", _work)
 
-    # What is expected.
+    # Expectations.
 
     def expect_runs(self, *names: str) -> Chain:
-        """Exactly these are queued or running."""
+        """Expect that exactly these are queued or running."""
         simulator, wanted = self._now(), {self.catalogue.find(name).slug for name in names}
         found = {run.slug for run in simulator.active.values()}
         if found != wanted:
@@ -125,11 +124,11 @@ class Chain:
         return self
 
     def expect_nothing(self) -> Chain:
-        """Nothing is queued or running."""
+        """Expect that nothing is queued or running."""
         return self.expect_runs()
 
     def expect_run(self, name: str, reason: str | None = None, *, mixed: bool | None = None) -> Chain:
-        """This one is queued or running, for this reason; `mixed`: whether it reads more than one generation."""
+        """Expect a queued or running run with this reason. `mixed`: whether it reads more than one generation."""
         run = self._active(self._now(), name)
         if reason is not None and run.reason != _reason(reason):
             raise self._wrong(f"expected {name} to run because of {reason!r}, but it runs because of {run.reason!r}")
@@ -138,43 +137,47 @@ class Chain:
         return self
 
     def expect_held(self, name: str, reason: str | None = None, *, until: str | datetime | None = None) -> Chain:
-        """It would run, but is held, for this reason, until then."""
+        """Expect that the workflow is held, with this reason and until this time."""
         simulator, member = self._now(), self.catalogue.find(name)
         decision = simulator.peek(member)
         right = decision.reason == _reason(reason) if reason else decision.reason is not Reason.IN_FLIGHT
         if decision.outcome is not Outcome.HOLD or not right:
-            raise self._wrong(f"expected {name} to be held{_because(reason)}, but it is {_told(simulator, member)}")
+            raise self._wrong(
+                f"expected {name} to be held{_because(reason)}, but it is {_described(simulator, member)}"
+            )
         if until is not None and decision.next_evaluation != _moment(until, simulator.now, first=True):
-            raise self._wrong(f"expected {name} to be held until {until}, but it is {_told(simulator, member)}")
+            raise self._wrong(f"expected {name} to be held until {until}, but it is {_described(simulator, member)}")
         return self
 
     def expect_skipped(self, name: str, reason: str | None = None) -> Chain:
-        """There is nothing to do for it: `up-to-date`, `policy-off` or `not-auto`."""
+        """Expect that nothing is to do for the workflow: `up-to-date`, `policy-off` or `not-auto`."""
         simulator, member = self._now(), self.catalogue.find(name)
         decision = simulator.peek(member)
         if decision.outcome is not Outcome.SKIP or (reason is not None and decision.reason != _reason(reason)):
-            raise self._wrong(f"expected {name} to be skipped{_because(reason)}, but it is {_told(simulator, member)}")
+            raise self._wrong(
+                f"expected {name} to be skipped{_because(reason)}, but it is {_described(simulator, member)}"
+            )
         return self
 
     def expect_fresh(self, *names: str) -> Chain:
-        """These were computed from the current versions, and have not run out."""
+        """Expect that these were computed from the current versions and have not expired."""
         return self._states(names, AssetState.FRESH)
 
     def expect_stale(self, *names: str) -> Chain:
-        """These have a cause to run, whether they may or not."""
+        """Expect that these have a cause to run, whether they are held or not."""
         return self._states(names, AssetState.STALE)
 
     @property
     def now(self) -> datetime:
-        """The time in this simulator."""
+        """The simulated time."""
         return self._now().now
 
     @property
     def simulator(self) -> Simulator:
-        """A copy of the simulator, to look at what the expectations do not cover."""
+        """A copy of the simulator, for questions that the expectations do not cover."""
         return self._now().copy()
 
-    # How it works.
+    # Helpers.
 
     def _begun(self, now: datetime) -> Simulator:
         simulator = Simulator(self.catalogue, now)
@@ -200,7 +203,7 @@ class Chain:
     def _active(self, simulator: Simulator, name: str) -> Run:
         member = self.catalogue.find(name)
         if member.id not in simulator.active:
-            raise self._wrong(f"there is no run of {name}: it is {_told(simulator, member)}")
+            raise self._wrong(f"there is no run of {name}: it is {_described(simulator, member)}")
         return simulator.active[member.id]
 
     def _queued(self, simulator: Simulator, name: str) -> Run:
@@ -221,14 +224,15 @@ class Chain:
             member = self.catalogue.find(name)
             stale = find_cause(member.policy, simulator.state(member)) is not None
             if stale is not (wanted is AssetState.STALE):
-                raise self._wrong(f"expected {name} to be {wanted}, but it is {_told(simulator, member)}")
+                raise self._wrong(f"expected {name} to be {wanted}, but it is {_described(simulator, member)}")
         return self
 
     def _wrong(self, message: str) -> ExpectationError:
         simulator = self._now()
         width = max(len(slug) for slug in self.catalogue.by_slug)
         lines = [
-            f"  {slug:<{width}}  {_told(simulator, member)}" for slug, member in sorted(self.catalogue.by_slug.items())
+            f"  {slug:<{width}}  {_described(simulator, member)}"
+            for slug, member in sorted(self.catalogue.by_slug.items())
         ]
         then = f"after: {'; '.join(self.steps) or 'nothing'}"
         return ExpectationError("\n".join([message, f"at {simulator.now:%Y-%m-%d %H:%M:%S} UTC:", *lines, then]))
@@ -246,8 +250,8 @@ def _work(simulator: Simulator) -> None:
     raise ExpectationError(f"it does not stop running: {MOST_RUNS} runs, and still more")
 
 
-def _told(simulator: Simulator, member: Member) -> str:
-    """What is happening to a workflow, with the reason."""
+def _described(simulator: Simulator, member: Member) -> str:
+    """Describe the run or the decision of a workflow, with the reason."""
     run = simulator.active.get(member.id)
     if run is not None:
         return f"{run.status} ({run.reason}{', mixed' if run.mixed else ''})"
@@ -263,21 +267,21 @@ def _told(simulator: Simulator, member: Member) -> str:
 
 
 def _detail(decision: Decision) -> str:
-    evidence: dict[str, Any] = decision.evidence
+    evidence = decision.evidence
     names = evidence.get("missing") or evidence.get("waitingFor")
     names = names or [one["workflowSlug"] for one in evidence.get("blockers", ())]
     return f": {', '.join(names)}" if names else ""
 
 
-def _reason(word: str) -> Reason:
+def _reason(name: str) -> Reason:
     try:
-        return Reason(word)
+        return Reason(name)
     except ValueError:
-        raise UsageError(f"there is no reason {word!r}; allowed are {', '.join(Reason)}") from None
+        raise UsageError(f"there is no reason {name!r}; allowed are {', '.join(Reason)}") from None
 
 
 def _moment(given: str | datetime, now: datetime, *, first: bool = False) -> datetime:
-    """A time of day is the next one; `first`: it may be now. A date must not lie in the past."""
+    """Return the next such time of day, or the date. `first`: the time of day may be now."""
     if isinstance(given, datetime):
         found = given if given.tzinfo else given.replace(tzinfo=UTC)
     else:
@@ -296,7 +300,7 @@ def _parsed(text: str, now: datetime, *, first: bool) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no time; allowed are 09:00 and 2026-01-31T18:00") from None
+        raise UsageError(f"{text!r} is not a time; allowed are 09:00 and 2026-01-31T18:00") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 

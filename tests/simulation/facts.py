@@ -125,7 +125,7 @@ def _run(run: Run) -> Facts:
 
 
 def _partition(simulator: Simulator, member: Member) -> Facts:
-    one = simulator.partitions[member.id]
+    one = simulator.workflow_states[member.id]
     return {
         "consumed_versions": _versions(one.consumed_versions.items()),
         "succeeded_at": one.succeeded_at,

@@ -224,7 +224,7 @@ class TrackedSimulation(Observer):
 
     def consumed(self, flow_id: int) -> dict[str, str]:
         """Return the data versions that the last success read."""
-        found = self.simulator.partitions[flow_id].consumed_versions
+        found = self.simulator.workflow_states[flow_id].consumed_versions
         return {asset_id: version.data_version for asset_id, version in found.items()}
 
     def heads(self, flow_id: int) -> dict[str, str]:
@@ -274,7 +274,7 @@ class TrackedSimulation(Observer):
         """A run is necessary if an output expired, if it is the first one, or if it reads a new version."""
         flow = self.flows[run.workflow_id]
         expired = any(self.simulator.assets[output].expired for output in flow.outputs)
-        first = self.simulator.partitions[flow.id].succeeded_at is None
+        first = self.simulator.workflow_states[flow.id].succeeded_at is None
         return expired or first or run.read != self.consumed(flow.id)
 
     def _fail(self, run: Run) -> None:

@@ -60,7 +60,7 @@ def begun(*flows: dict[str, Any], slots: int, observer: Observer | None = None) 
     simulator = Simulator(catalogue(*flows), MONDAY, observer=observer)
     simulator.start(fresh=True)
     jobs = Steady()
-    Driver(simulator, jobs, slots=slots, reports=[Report(MONDAY, "a")]).play(MONDAY + timedelta(hours=1))
+    Driver(simulator, jobs, slots=slots, reports=[Report(MONDAY, "a")]).run(MONDAY + timedelta(hours=1))
     return simulator, jobs.begun
 
 
@@ -184,7 +184,7 @@ def test_a_thousand_assets_cost_few_decisions() -> None:
     simulator.start(fresh=True)
     reports = [Report(MONDAY + timedelta(minutes=luck.randrange(60)), f"s{n}") for n in range(100)]
     jobs = Steady()
-    Driver(simulator, jobs, slots=16, reports=sorted(reports)).play(MONDAY + timedelta(days=1))
+    Driver(simulator, jobs, slots=16, reports=sorted(reports)).run(MONDAY + timedelta(days=1))
     assert len(jobs.begun) == 900
     assert counting.decisions.total() <= 5 * 900
 

@@ -134,7 +134,7 @@ def test_what_happened_instead_is_told(wrong: Any, told: str) -> None:
         (lambda chain: chain.report("b"), FreshlineError, "'b' is produced by workflow 'b'; only sources"),
         (lambda chain: chain.expect_runs("a"), NotFoundError, "'a' is a source"),
         (lambda chain: chain.expect_held("b", "bored"), UsageError, "no reason 'bored'; allowed are missing, retry"),
-        (lambda chain: chain.at("noon"), UsageError, "'noon' is no time; allowed are 09:00"),
+        (lambda chain: chain.at("noon"), UsageError, "'noon' is not a time; allowed are 09:00"),
         (lambda chain: chain.at("2025-01-01T00:00"), UsageError, "lies before 2026-01-05 09:00:00; time only moves on"),
         (lambda _: given({"slug": "b", "stepz": []}), DefinitionErrors, "stepz"),
         (lambda _: given([workflow("b", "c"), workflow("c", "b")]), FreshlineError, "b -> c -> b|c -> b -> c"),

@@ -1,4 +1,4 @@
-"""Decisions as pure functions of policy, state and time."""
+"""Decisions as pure functions of policy, state and time. Start with `decide.decide`."""
 
 from freshline.decide.decide import decide
 from freshline.decide.decision import Decision, NewRun, Renewal

@@ -1,6 +1,6 @@
-"""What a batch of decisions shares: the backoff where none is stated, and how a workflow moves once it is decided.
+"""Helpers for deciding a batch: default backoff, and the motion of a workflow after its decision.
 
-The reconciler and the in-memory world decide batches through these, ancestors first.
+The reconciler and the simulation use them. Both decide ancestors first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUEUED = Moving("queued")
 
 
 def with_defaults(policy: Policy, settings: Settings) -> Policy:
-    """The materializer's own backoff where the workflow states none."""
+    """Fill in the backoff of the settings where the workflow defines none."""
     backoff = policy.backoff
     filled = dataclasses.replace(
         backoff,
@@ -29,7 +29,7 @@ def with_defaults(policy: Policy, settings: Settings) -> Policy:
 
 
 def moving_after(state: State, decision: Decision) -> Moving | None:
-    """How the workflow moves after the decision, for those below it."""
+    """Return the motion of the workflow after the decision, as its descendants see it."""
     if decision.run is not None:
         return QUEUED
     if decision.superseded is None and state.active is not None:

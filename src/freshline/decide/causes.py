@@ -1,4 +1,4 @@
-"""Why a workflow partition should run (R1), by comparing versions and never times."""
+"""Causes to run, found by comparing versions, never times (docs/semantics.md#R1.1)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from freshline.model.policy import Policy
 from freshline.model.state import Blocker, Input, Output, State
 
 BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
-# Why, for which asset, and since when.
+# The reason, the asset, and the time since when the run is needed.
 Need = tuple[Reason, str, datetime]
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The first cause that holds. `base` is what lies under a retry. `since`: when the need arose (R4.5).
+    """The first cause that applies.
 
-    `expired`: the output whose freshness ran out last, also where an earlier cause came first: the run serves it too.
-    `blockers`: the ancestors in motion that a run for it would have to wait for (R4.2, R4.3).
+    `base`: the reason without regard to failures; `reason` is `retry` after a failure.
+    `since`: when the cause arose. Waiting for ancestors is measured from there (docs/semantics.md#R4.5).
+    `expired`: the output that expired last. It is set for every base, because the run renews that output too.
+    `blockers`: ancestors in motion that a run has to wait for (docs/semantics.md#R4.2).
     """
 
     reason: Reason
@@ -32,20 +34,21 @@ class Cause:
 
     @property
     def by_input(self) -> bool:
-        """Whether waiting follows the changed inputs (R4.2), or any ancestor (R4.3)."""
+        """Whether only ancestors related to the changed inputs block. Otherwise every ancestor in motion does."""
         return self.base in BY_INPUT
 
 
 def find_cause(policy: Policy, state: State, walk: Walk | None = None) -> Cause | None:
-    """The first of missing, retry, definition-changed, upstream-update, expired; None: up to date.
+    """Return the first cause that applies, or None if the workflow is up to date.
 
-    `walk` finds the blockers; without it, they are those that the state names.
+    The order is missing, definition-changed, upstream-update, expired.
+    `walk` finds the blockers. Without it, `state.blockers` are used.
     """
     expired = _expired_outputs(policy, state)
     need = (
         _missing(policy, state)
         or _definition(state)
-        or (None if expired and behind(policy, state) else _upstream(policy, state))
+        or (None if expired and awaited(policy, state) else _upstream(policy, state))
         or _expired(expired)
     )
     if need is None:
@@ -57,22 +60,25 @@ def find_cause(policy: Policy, state: State, walk: Walk | None = None) -> Cause 
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
-    """Inputs that may cause a run and whose data version differs from what the last success read."""
+    """Return the triggering inputs whose data version differs from the consumed one."""
     return [i for i in triggers(policy, state) if i.changed]
 
 
 def triggers(policy: Policy, state: State) -> list[Input]:
-    """Inputs that may cause a run."""
+    """Return the inputs whose change may cause a run."""
     return [i for i in state.inputs if i.asset_id in policy.triggering]
 
 
-def behind(policy: Policy, state: State) -> list[str]:
-    """What `when: all` still waits for: as long as there is something, an update is no cause beside another (R1.4)."""
+def awaited(policy: Policy, state: State) -> list[str]:
+    """Return the inputs that `when: all` still waits for.
+
+    While there are any, an update is not a cause beside an expiry (docs/semantics.md#R1.4).
+    """
     return [i.asset_id for i in triggers(policy, state) if not i.newer] if policy.when is When.ALL else []
 
 
 def first_change(state: State) -> datetime | None:
-    """When the first change that was not consumed yet arrived; from snapshots, so restarts do not reset it (R4.5)."""
+    """Return when the first unconsumed change arrived. It comes from snapshots, so a restart does not reset it."""
     return min((i.pending.first_at for i in state.inputs if i.pending is not None), default=None)
 
 
@@ -101,7 +107,7 @@ def _upstream(policy: Policy, state: State) -> Need | None:
 
 
 def _expired_outputs(policy: Policy, state: State) -> list[Output]:
-    """Those whose expiry causes a run (R2.4), the earliest first."""
+    """Return the expired outputs whose expiry causes a run, earliest first."""
     found = [(o.expired.at, o) for o in state.outputs if o.expired is not None and o.asset_id in policy.expiring]
     return [output for _, output in sorted(found, key=lambda one: one[0])] if found else []
 
@@ -116,8 +122,8 @@ def _expired(outputs: list[Output]) -> Need | None:
 def _blockers(policy: Policy, state: State, base: Reason, walk: Walk) -> tuple[Blocker, ...]:
     if not policy.wait_for_upstream:
         return ()
-    # What counts is the generation, not the content: an input can come back to a version that it had before, and
-    # against a vector that is itself a mix every input can be of another generation (ADR 0004).
+    # Generations count here, not data: an input can return to an earlier data version. And if the consumed versions
+    # are a mix themselves, any input can be of another generation (ADR 0004).
     moved = [i.asset_id for i in state.inputs if i.newer or state.mixed]
     return walk.blockers(state.workflow_id, moved if base in BY_INPUT and moved else None)
 

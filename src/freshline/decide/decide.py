@@ -1,29 +1,41 @@
-"""The heart: from policy, state and time to a decision. Pure: no IO, no clock, no randomness.
+"""The decision function: policy, state and time in, decision out. No IO, no clock, no randomness.
 
-It serves the reconciler, and everyone who asks what would happen. First match wins, in the order of R5.1;
-all that match are in the evidence.
+The reconciler, the simulation and every preview use it. The first matching reason wins, in the order of
+docs/semantics.md#R5.1. The evidence names all holds that match.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from freshline.decide.causes import Cause, changed_triggers, find_cause
-from freshline.decide.decision import Decision, NewRun, Renewal, short_hash
+from freshline.decide.decision import (
+    Decision,
+    Evidence,
+    ExpiryEvidence,
+    InputEvidence,
+    NewRun,
+    Renewal,
+    Trigger,
+    UpstreamChange,
+    short_hash,
+)
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.motion import Walk
-from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason, RunStatus, TriggerType
+from freshline.model.enums import BLOCKING_HOLDS, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
-from freshline.model.state import State, Version
+from freshline.model.state import Expiry, State, Version
 
 MOST_EVENTS = 40
 REPEATS_ALLOWED = 2
 
 
 def decide(policy: Policy, state: State, now: datetime, walk: Walk | None = None) -> Decision:
-    """What to do about one workflow partition at one moment. `walk`: what is in motion above it, if it is not known."""
+    """Decide what to do about one workflow partition now.
+
+    `walk` finds the ancestors to wait for. Without it, `state.blockers` are used.
+    """
     if not policy.declared:
         return Decision(Outcome.SKIP, Reason.NOT_AUTO, superseded=_replaceable(state))
     if not policy.automatic:
@@ -32,9 +44,7 @@ def decide(policy: Policy, state: State, now: datetime, walk: Walk | None = None
     if any(i.head is None for i in state.inputs):
         return _input_missing(policy, state, cause, now)
     if cause is None:
-        superseded = _replaceable(state)
-        evidence = _evidence(policy, state, None) | ({"superseded": superseded} if superseded else {})
-        return Decision(Outcome.SKIP, Reason.UP_TO_DATE, evidence, superseded=superseded)
+        return _up_to_date(policy, state)
     if _repeats(state, cause):
         return _repeated(state, cause, now)
     holds = list(find_holds(policy, state, cause, now))
@@ -44,15 +54,26 @@ def decide(policy: Policy, state: State, now: datetime, walk: Walk | None = None
 
 
 def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datetime) -> Decision:
-    evidence: dict[str, Any] = {"missing": [i.asset_id for i in state.inputs if i.head is None]}
+    evidence: Evidence = {"missing": [i.asset_id for i in state.inputs if i.head is None]}
     also = [hold.reason for hold in find_holds(policy, state, cause, now)] if cause else []
     if also:
         evidence["alsoHeldBy"] = also
     return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_evaluation=next_recheck(state, now))
 
 
+def _up_to_date(policy: Policy, state: State) -> Decision:
+    evidence = _evidence(policy, state, None)
+    superseded = _replaceable(state)
+    if superseded is not None:
+        evidence["superseded"] = superseded
+    return Decision(Outcome.SKIP, Reason.UP_TO_DATE, evidence, superseded=superseded)
+
+
 def _replaceable(state: State) -> str | None:
-    """A queued automatic run that no worker has begun: its pins may move, and it may go (R6.3)."""
+    """Return the id of a queued automatic run that was never claimed.
+
+    Its pins may be renewed, and it may be canceled (docs/semantics.md#R6.3).
+    """
     run = state.active
     if run and run.status is RunStatus.QUEUED and run.trigger_type is TriggerType.AUTO and run.attempt == 0:
         return run.id
@@ -81,7 +102,7 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
 
 
 def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renewal | None:
-    """A queued run stays open: it takes the new heads if nothing blocks."""
+    """Return new pins for a queued run if there are newer heads and nothing blocks."""
     run_id, run = _replaceable(state), state.active
     pins = pins_of(state)
     if run_id is None or run is None or run.version != state.version or dict(run.pins) == pins:
@@ -114,28 +135,28 @@ def _repeats(state: State, cause: Cause) -> bool:
 
 
 def _repeated(state: State, cause: Cause, now: datetime) -> Decision:
-    """A success that leaves the same cause again and again is a fault, not a loop (R1.5)."""
+    """Report an error instead of running forever: successes do not remove the cause (docs/semantics.md#R1.5)."""
     text = f"{state.cause_repeats} successes in a row left the cause '{cause.base}' with the same versions"
-    evidence = {"error": text, "cause": cause.base}
+    evidence: Evidence = {"error": text, "cause": cause.base}
     return Decision(Outcome.ERROR, Reason.EVALUATION_FAILED, evidence, next_evaluation=next_recheck(state, now))
 
 
 def signature(state: State, cause: Cause) -> str:
-    """Identifies a cause with the versions that it would run on."""
+    """Return a hash of the cause and of the versions that a run would read."""
     expired = cause.expired.expired if cause.expired and cause.base is Reason.EXPIRED else None
-    words = [cause.base, cause.asset_id, state.job_fingerprint, iso(expired.at) or "" if expired else ""]
+    words = [cause.base, cause.asset_id, state.job_fingerprint, iso(expired.at) if expired else ""]
     words.extend(f"{i.asset_id}={i.head.data_version}" for i in state.inputs if i.head)
     return short_hash("\0".join(words))
 
 
 def pins_of(state: State) -> dict[str, Version]:
-    """The heads, as a run would read them."""
+    """Return the heads of the inputs as pins."""
     return {i.asset_id: Version(i.head.sequence, i.head.data_version) for i in state.inputs if i.head}
 
 
-def _evidence(policy: Policy, state: State, cause: Cause | None) -> dict[str, Any]:
-    """The version vectors side by side, and the cause."""
-    inputs = [
+def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
+    """Return the consumed and the current versions side by side, and the cause."""
+    inputs: list[InputEvidence] = [
         {
             "assetId": i.asset_id,
             "from": i.consumed.data_version if i.consumed else None,
@@ -146,18 +167,16 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> dict[str, An
         }
         for i in state.inputs
     ]
-    evidence: dict[str, Any] = {"inputs": inputs}
+    evidence: Evidence = {"inputs": inputs}
     if cause is not None:
         evidence |= {"cause": cause.base, "assetId": cause.asset_id}
         if cause.expired and cause.expired.expired:
-            expired = cause.expired.expired
-            evidence["expiry"] = {"reason": expired.reason, "expiresAt": iso(expired.at)}
+            evidence["expiry"] = _expiry(cause.expired.expired)
     return evidence
 
 
-def _trigger(policy: Policy, state: State, cause: Cause) -> dict[str, Any]:
-    """The trigger of an automatic run, as design 6 writes it; the store adds the decision's id."""
-    upstream = [
+def _trigger(policy: Policy, state: State, cause: Cause) -> Trigger:
+    upstream: list[UpstreamChange] = [
         {
             "assetId": i.asset_id,
             "partitionKey": state.partition_key,
@@ -175,13 +194,13 @@ def _trigger(policy: Policy, state: State, cause: Cause) -> dict[str, Any]:
         "assetId": cause.asset_id,
         "partitionKey": state.partition_key,
         "upstream": upstream,
-        "expiry": _expiry(expired.reason, expired.at) if expired else None,
+        "expiry": _expiry(expired) if expired else None,
         "eventIds": _event_ids(state, cause),
     }
 
 
-def _expiry(reason: ExpiryReason, at: datetime) -> dict[str, Any]:
-    return {"reason": reason, "expiresAt": iso(at)}
+def _expiry(expired: Expiry) -> ExpiryEvidence:
+    return {"reason": expired.reason, "expiresAt": iso(expired.at)}
 
 
 def _event_ids(state: State, cause: Cause) -> list[str]:

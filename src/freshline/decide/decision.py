@@ -1,4 +1,4 @@
-"""What `decide` returns: an outcome, its reason, the evidence, and what has to be written."""
+"""The result of `decide`: an outcome, its reason, the evidence, and the changes to write."""
 
 from __future__ import annotations
 
@@ -7,30 +7,97 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
-from freshline.model.enums import Outcome, Reason
+from freshline.model.enums import ExpiryReason, Outcome, Reason, RunStatus, TriggerType
+from freshline.model.json import Json
 from freshline.model.state import Version
+
+InputEvidence = TypedDict(
+    "InputEvidence",
+    {"assetId": str, "from": str | None, "to": str | None, "changed": bool, "changes": int, "triggers": bool},
+)
+UpstreamChange = TypedDict(
+    "UpstreamChange", {"assetId": str, "partitionKey": str, "from": str | None, "to": str, "runId": str | None}
+)
+
+
+class BlockerEvidence(TypedDict):
+    """An ancestor in motion."""
+
+    workflowSlug: str
+    motion: str
+    until: str | None
+
+
+class ExpiryEvidence(TypedDict):
+    """The expiry that a run serves."""
+
+    reason: ExpiryReason
+    expiresAt: str
+
+
+class Evidence(TypedDict, total=False):
+    """The facts behind a decision, in the form of the API. Each reason has its own keys (docs/decisions.md)."""
+
+    inputs: list[InputEvidence]
+    cause: Reason
+    assetId: str
+    expiry: ExpiryEvidence
+    error: str
+
+    until: str
+    alsoHeldBy: list[Reason]
+    missing: list[str]
+    runId: str
+    runStatus: RunStatus
+    trigger: TriggerType
+    renewed: bool
+    superseded: str
+    failures: int
+    openedAt: str
+    nextProbeAt: str
+    producedAt: str
+    maxAgeMs: int
+    waitingFor: list[str]
+    blockers: list[BlockerEvidence]
+    deadline: str
+    waitedOut: list[BlockerEvidence]
+
+
+class Trigger(TypedDict, total=False):
+    """Why an automatic run exists, in the form of the API. The store adds the id of the decision."""
+
+    type: TriggerType
+    reason: Reason
+    assetId: str
+    partitionKey: str
+    upstream: list[UpstreamChange]
+    expiry: ExpiryEvidence | None
+    eventIds: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """An automatic run to queue. `cause` identifies why and on which versions, for the safety net of R1.5."""
+    """An automatic run to queue.
 
-    trigger: Mapping[str, Any]
+    `cause`: a hash of the cause and of the versions. It detects endless repetition (docs/semantics.md#R1.5).
+    """
+
+    trigger: Trigger
     pins: Mapping[str, Version]
     priority: int
-    parameters: Mapping[str, Any]
+    parameters: Json
     cause: str
     mixed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A queued run that reads newer heads when it starts, and says so (R6.3)."""
+    """New pins and a new trigger for a queued run (docs/semantics.md#R6.3)."""
 
     run_id: str
-    trigger: Mapping[str, Any]
+    trigger: Trigger
     pins: Mapping[str, Version]
     cause: str
     mixed: bool
@@ -38,15 +105,16 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of looking at one workflow partition.
+    """The decision about one workflow partition.
 
-    `next_evaluation` None: there is nothing to look at until something happens. Every hold has one (R11.4).
-    `superseded`: a queued automatic run whose cause is gone.
+    `next_evaluation`: when to evaluate again, at the latest; None: at the next event. Every hold has one.
+    `blocker_id`: the ancestor that the workflow waits for. `blocks_until`: the known end of the hold.
+    `superseded`: the id of a queued automatic run whose cause is gone.
     """
 
     outcome: Outcome
     reason: Reason
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     next_evaluation: datetime | None = None
     blocker_id: int | None = None
     blocks_until: datetime | None = None
@@ -56,18 +124,19 @@ class Decision:
 
     @property
     def rests(self) -> bool:
-        """Whether the workflow stays where it is: whoever waits for it need not wait any longer (R11.4)."""
+        """Whether the workflow comes to rest, so that waiting descendants can be woken (docs/semantics.md#R11.4)."""
         moves = self.outcome is Outcome.RUN or self.reason is Reason.IN_FLIGHT
         return not moves and self.blocks_until is None and self.blocker_id is None
 
     @property
     def digest(self) -> str:
-        """Equal for decisions that say the same; those are counted, not repeated (R5.5)."""
-        said = {key: value for key, value in self.evidence.items() if key != "blockers"}
-        said["blockers"] = [blocker["workflowSlug"] for blocker in self.evidence.get("blockers", ())]
-        return short_hash(json.dumps([self.outcome, self.reason, said], sort_keys=True, default=str))
+        """A hash of the content. Equal decisions are counted, not stored again (docs/semantics.md#R5.5)."""
+        content: Json = {key: value for key, value in self.evidence.items() if key != "blockers"}
+        # The motion of a blocker changes often and does not matter to the reader.
+        content["blockers"] = [blocker["workflowSlug"] for blocker in self.evidence.get("blockers", ())]
+        return short_hash(json.dumps([self.outcome, self.reason, content], sort_keys=True, default=str))
 
 
 def short_hash(text: str) -> str:
-    """Enough of a hash to tell texts apart."""
+    """Return the first 128 bits of a hash, as hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,38 +1,39 @@
-"""What keeps a stale workflow from running now, in the order of R5.1. Each hold knows when to look again."""
+"""Holds: reasons why a stale workflow does not run now, in order (docs/semantics.md#R5.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
-from freshline.decide.causes import Cause, behind, first_change, triggers
+from freshline.decide.causes import Cause, awaited, first_change, triggers
+from freshline.decide.decision import BlockerEvidence, Evidence
 from freshline.decide.times import milliseconds, quiet_until
 from freshline.model.enums import Reason
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, State
 
-FIRST_WAIT_RECHECK = timedelta(seconds=1)
-LONGEST_WAIT_RECHECK = timedelta(seconds=30)
+# A hold is evaluated again after these times, even if no event arrives (docs/semantics.md#R11.4).
 FIRST_RECHECK = timedelta(seconds=30)
 LONGEST_RECHECK = timedelta(minutes=10)
+FIRST_WAIT_RECHECK = timedelta(seconds=1)
+LONGEST_WAIT_RECHECK = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One reason not to run now. `until`: its known end. `recheck_at`: when to look again, at the latest."""
+    """One reason not to run now. `until`: its known end. `recheck_at`: when to evaluate again, at the latest."""
 
     reason: Reason
     recheck_at: datetime
     until: datetime | None = None
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     blocker: Blocker | None = None
 
 
 def find_holds(policy: Policy, state: State, cause: Cause, now: datetime) -> Iterator[Hold]:
-    """All holds that match, in order; the first one is the answer."""
+    """Yield all holds that apply, in order. The first one is the reason of the decision."""
     for check in (
         _in_flight,
         _paused,
@@ -52,25 +53,28 @@ def find_holds(policy: Policy, state: State, cause: Cause, now: datetime) -> Ite
 
 
 def doubling(first: timedelta, most: timedelta, evaluations: int) -> timedelta:
-    """1, 2, 4 … times `first`, at most `most`: nobody relies on being woken (R11.4)."""
+    """Return 1, 2, 4 … times `first`, at most `most`."""
     return min(most, first * (1 << min(evaluations, 20)))
 
 
 def next_recheck(state: State, now: datetime) -> datetime:
-    """The next look of a hold whose end is not known."""
+    """Return when to evaluate a hold again whose end is not known."""
     return now + doubling(FIRST_RECHECK, LONGEST_RECHECK, state.evaluations)
 
 
 def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
-    """How long to wait for ancestors (R4.5)."""
+    """Return the time at which a wait for ancestors ends (docs/semantics.md#R4.5)."""
     start = (first_change(state) if cause.by_input else None) or cause.since
     if state.succeeded_at is None:
-        start = max(start, state.applied_at)  # what the inputs did before it was there has kept nobody waiting
+        start = max(start, state.applied_at)  # changes before the workflow existed do not count
     return start + milliseconds(policy.max_wait_ms)
 
 
 def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) -> tuple[list[Blocker], list[Blocker]]:
-    """Ancestors to wait for now, and those that a run would not wait for (any more): it reads a mix (R4.4, R4.5)."""
+    """Return the ancestors to wait for, and those that a run does not wait for, or no longer.
+
+    A run despite the latter may read a mix of generations (docs/semantics.md#R4.4).
+    """
     if not policy.wait_for_upstream or not cause.blockers:
         return [], []
     end = deadline(policy, state, cause)
@@ -81,7 +85,11 @@ def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) ->
 def _in_flight(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
     if state.active is None:
         return None
-    evidence = {"runId": state.active.id, "runStatus": state.active.status, "trigger": state.active.trigger_type}
+    evidence: Evidence = {
+        "runId": state.active.id,
+        "runStatus": state.active.status,
+        "trigger": state.active.trigger_type,
+    }
     return Hold(Reason.IN_FLIGHT, next_recheck(state, now), evidence=evidence)
 
 
@@ -92,7 +100,10 @@ def _paused(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
 
 
 def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
-    """An open breaker lets single probes through: on new data, or after a long time, never before maxMs (R7.3)."""
+    """Hold while the breaker is open, except for single probes (docs/semantics.md#R7.3).
+
+    A probe runs on new data, or after `probe_ms`, but never earlier than `max_ms` after the last failure.
+    """
     failures = state.failures
     if failures.breaker_at is None or failures.last_at is None:
         return None
@@ -102,7 +113,11 @@ def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
     next_probe = probe_at if heads == failures.probed_versions else earliest
     if now >= next_probe:
         return None
-    evidence = {"failures": failures.count, "openedAt": iso(failures.breaker_at), "nextProbeAt": iso(next_probe)}
+    evidence: Evidence = {
+        "failures": failures.count,
+        "openedAt": iso(failures.breaker_at),
+        "nextProbeAt": iso(next_probe),
+    }
     return Hold(Reason.BREAKER_OPEN, next_probe, evidence=evidence)
 
 
@@ -114,7 +129,7 @@ def _cooldown(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Ho
 
 
 def _canceled(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
-    """A canceled run is not asked for again until something is different (R5.3)."""
+    """Hold after a cancellation until a version, an expiry or the definition changes (docs/semantics.md#R5.3)."""
     canceled = state.canceled
     if canceled is None or canceled.version != state.version:
         return None
@@ -137,13 +152,13 @@ def _too_old(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
         limit = policy.age_limits.get(one.asset_id)
         if limit is None or one.head is None or now - one.head.produced_at <= milliseconds(limit):
             continue
-        evidence = {"assetId": one.asset_id, "producedAt": iso(one.head.produced_at), "maxAgeMs": limit}
+        evidence: Evidence = {"assetId": one.asset_id, "producedAt": iso(one.head.produced_at), "maxAgeMs": limit}
         return Hold(Reason.INPUT_TOO_OLD, next_recheck(state, now), evidence=evidence)
     return None
 
 
 def _waiting_for_all(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
-    late = behind(policy, state)
+    late = awaited(policy, state)
     if cause.base is not Reason.UPSTREAM_UPDATE or not late:
         return None
     return Hold(Reason.WAITING_FOR_ALL, next_recheck(state, now), evidence={"waitingFor": late})
@@ -155,12 +170,15 @@ def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datet
         return None
     end = deadline(policy, state, cause)
     recheck_at = min(end, now + doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, state.evaluations))
-    evidence = {"blockers": [describe(b) for b in waits], "deadline": iso(end)}
+    evidence: Evidence = {"blockers": [describe(b) for b in waits], "deadline": iso(end)}
     return Hold(Reason.WAITING_FOR_UPSTREAM, recheck_at, evidence=evidence, blocker=waits[0])
 
 
 def _debouncing(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
-    """Counts from the last unconsumed snapshot, `maxDelayMs` from the first (R5.4). An expiry does not wait for it."""
+    """Hold until inputs are quiet for `debounce_ms`, at most `max_delay_ms` after the first change.
+
+    An expiry is not debounced (docs/semantics.md#R5.4).
+    """
     only_update = cause.base is Reason.UPSTREAM_UPDATE and cause.expired is None
     if policy.debounce_ms == 0 or not only_update:
         return None
@@ -180,6 +198,6 @@ def _min_interval(policy: Policy, state: State, _cause: Cause, now: datetime) ->
     return Hold(Reason.MIN_INTERVAL, until, until) if now < until else None
 
 
-def describe(blocker: Blocker) -> dict[str, Any]:
-    """A blocker as evidence."""
+def describe(blocker: Blocker) -> BlockerEvidence:
+    """Return a blocker as evidence."""
     return {"workflowSlug": blocker.slug, "motion": blocker.motion, "until": iso(blocker.until)}

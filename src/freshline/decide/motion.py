@@ -1,7 +1,7 @@
-"""Which ancestors are worth waiting for (R4.2, R4.3), with the walk of R11.7.
+"""The search for ancestors in motion that a run has to wait for (docs/semantics.md#R4.2).
 
-An ancestor in motion blocks only if running now could read a mix: some changed input that does not
-descend from it shares an ancestor with it. Waiting for every active ancestor would starve chains.
+An ancestor in motion blocks a run only if the run could read a mix of generations: a changed input that does not
+descend from the ancestor shares a root with it. Waiting for every active ancestor would starve long chains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ FIRST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """Why a workflow is in motion (R4.1). `until`: its hold ends then. `cannot_run`: a hold without a known end."""
+    """Why a workflow is in motion (docs/semantics.md#R4.1).
+
+    `until`: the end of its hold. `cannot_run`: it is held without a known end.
+    """
 
     kind: str
     until: datetime | None = None
@@ -28,9 +31,9 @@ class Moving:
 
 
 class Walk:
-    """Looks upwards from the workflows of one batch, memoised, never above the lowest level in motion.
+    """A memoised search upwards from the workflows of one batch.
 
-    `settle` tells it what was decided in the meantime: a batch is decided in topological order.
+    It stops at the lowest level in motion. A batch is decided in topological order: `settle` records each decision.
     """
 
     def __init__(self, graph: Graph, motion: Mapping[int, Moving]) -> None:
@@ -40,14 +43,17 @@ class Walk:
         self._above: dict[int, frozenset[int]] = {}
 
     def settle(self, workflow_id: int, moving: Moving | None) -> None:
-        """The workflow was decided: it moves in another way now, or no longer."""
+        """Record the motion of a workflow after its decision; None: it is at rest."""
         if moving is None:
             self._motion.pop(workflow_id, None)
         else:
             self._motion[workflow_id] = moving
 
     def blockers(self, workflow_id: int, changed: Iterable[str] | None) -> tuple[Blocker, ...]:
-        """Ancestors in motion that a run would have to wait for; `changed` None: any ancestor counts (R4.3)."""
+        """Return the ancestors in motion that a run has to wait for.
+
+        `changed`: the changed inputs; None: every ancestor in motion blocks (docs/semantics.md#R4.3).
+        """
         above = [x for x in self._moving_above(workflow_id) if x in self._motion]
         if not above:
             return ()
@@ -56,7 +62,7 @@ class Walk:
         return tuple(self._blocker(x) for x in islice(found, MOST_BLOCKERS))
 
     def _order(self, workflow_id: int) -> tuple[bool, bool, datetime, int]:
-        """Whom to wait for first: a cut at the end must not lose an active one behind those that cannot run."""
+        """Sort active ancestors first, because the list is cut at its end."""
         moving = self._motion[workflow_id]
         return moving.cannot_run, moving.until is not None, moving.until or FIRST, workflow_id
 
@@ -75,7 +81,7 @@ class Walk:
         return Blocker(workflow_id, self._graph.slugs[workflow_id], moving.kind, moving.until, moving.cannot_run)
 
     def _moving_above(self, start: int) -> frozenset[int]:
-        """Proper ancestors that were in motion when the walk began."""
+        """Return the proper ancestors that were in motion when the walk began."""
         return fold(start, self._above, self._parents, self._collect)
 
     def _collect(self, workflow_id: int) -> frozenset[int]:

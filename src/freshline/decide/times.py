@@ -1,4 +1,4 @@
-"""Pure time arithmetic: when an asset expires (R8.1) and when quiet hours end (R8.3)."""
+"""Time arithmetic: when an asset expires, and when quiet hours end (docs/semantics.md#R8.1)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(value: int) -> timedelta:
-    """A duration as our settings write it."""
+    """Convert milliseconds to a timedelta."""
     return timedelta(milliseconds=value)
 
 
 def expires_at(freshness: Freshness, produced_at: datetime) -> tuple[datetime, ExpiryReason] | None:
-    """When data produced then runs out, by whichever comes first; None if never."""
+    """Return when data produced at that time expires, and why; None if never. The earliest limit counts."""
     candidates = list(scheduled(freshness, produced_at))
     if freshness.ttl_ms is not None:
         candidates.append((produced_at + milliseconds(freshness.ttl_ms), ExpiryReason.TTL))
@@ -29,12 +29,12 @@ def expires_at(freshness: Freshness, produced_at: datetime) -> tuple[datetime, E
 
 
 def next_point(freshness: Freshness, after: datetime) -> tuple[datetime, ExpiryReason] | None:
-    """The next cadence or cron time: such timers exist without any production (R8.1)."""
+    """Return the next cadence or cron time. These timers exist before the first production."""
     return min(scheduled(freshness, after), default=None)
 
 
 def scheduled(freshness: Freshness, after: datetime) -> Iterator[tuple[datetime, ExpiryReason]]:
-    """The next time of each schedule that does not depend on a production."""
+    """Yield the next time of each schedule that does not depend on a production."""
     if freshness.cadence_ms is not None:
         yield _cadence(freshness.cadence_ms, freshness.offset_ms, after), ExpiryReason.CADENCE
     if freshness.cron is not None:
@@ -42,24 +42,30 @@ def scheduled(freshness: Freshness, after: datetime) -> Iterator[tuple[datetime,
 
 
 def _cadence(period_ms: int, offset_ms: int, after: datetime) -> datetime:
-    """Points lie on a fixed grid since 1970, so that lateness never accumulates."""
+    """Return the next point of a fixed grid that starts in 1970. On a grid, lateness never accumulates."""
     period = milliseconds(period_ms)
     origin = EPOCH + milliseconds(offset_ms)
     return origin + ((after - origin) // period + 1) * period
 
 
 def _cron(expression: str, timezone: str, after: datetime) -> datetime:
-    """In the hour that a clock change repeats, CronSim begins with times that are over: they are left out."""
+    """Return the next cron time.
+
+    In the hour that a clock change repeats, CronSim starts with times in the past. They are skipped.
+    """
     times: Iterator[datetime] = CronSim(expression, after.astimezone(ZoneInfo(timezone)))
     found = (one.astimezone(UTC) for one in times)
     return next(one for one in found if one > after)
 
 
 def quiet_until(windows: tuple[QuietHours, ...], now: datetime) -> datetime | None:
-    """The end of the quiet time that `now` lies in, over touching windows; None when it is not quiet."""
+    """Return the end of the quiet hours that contain `now`; None outside of quiet hours.
+
+    Adjacent and overlapping windows count as one.
+    """
     end: datetime | None = None
     moment = now
-    # Each window can extend the quiet time once; a week of windows that cover everything must still end.
+    # The limit ends the search when the windows cover the whole week.
     for _ in range(8 * len(windows)):
         later = max((e for w in windows for e in _ends(w, moment)), default=None)
         if later is None:

@@ -1,1 +1,1 @@
-"""The words of the project as enums and frozen records."""
+"""Enums and frozen records that every other package shares."""

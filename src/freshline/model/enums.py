@@ -1,4 +1,4 @@
-"""The words of the project as enums, and the life of a run as one table."""
+"""Enums, and the state machine of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RunStatus(StrEnum):
 
 ACTIVE = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
 
-# The one table of the run's life: SQL constraints and the chart in the docs are tested against it.
+# The only definition of the state machine. SQL constraints and the chart in the docs are tested against it.
 TRANSITIONS: dict[RunStatus, dict[RunStatus, str]] = {
     RunStatus.QUEUED: {
         RunStatus.RUNNING: "a worker claims it",
@@ -44,7 +44,7 @@ class TriggerType(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a decision says."""
+    """The outcome of a decision."""
 
     RUN = "run"
     HOLD = "hold"
@@ -53,7 +53,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reason codes of decisions (R5.1)."""
+    """The reason codes of decisions (docs/semantics.md#R5.1)."""
 
     MISSING = "missing"
     RETRY = "retry"
@@ -82,7 +82,7 @@ class Reason(StrEnum):
 
 
 class Fate(StrEnum):
-    """What became of an event for one workflow that it concerns (R5.5)."""
+    """The outcome of an event for one affected workflow (docs/semantics.md#R5.5)."""
 
     TRIGGERED = "triggered"
     INCLUDED = "included"
@@ -93,7 +93,7 @@ class Fate(StrEnum):
 
 
 class FateReason(StrEnum):
-    """Reasons of fates that no decision has; the others are those of the decision, or of the run's trigger."""
+    """Reasons that only event outcomes have. All other reasons come from the decision or from the run's trigger."""
 
     RENEWED = "renewed"
     MANUAL = "manual"
@@ -108,7 +108,7 @@ class FateReason(StrEnum):
     DUE = "due"
 
 
-# Held for reasons whose end is known: such an ancestor is worth waiting for (R4.4).
+# Holds with a known end. Descendants wait for an ancestor that is held like this (docs/semantics.md#R4.4).
 BLOCKING_HOLDS = frozenset(
     {Reason.DEBOUNCING, Reason.MIN_INTERVAL, Reason.COOLING_DOWN, Reason.QUIET_HOURS, Reason.PAUSED}
 )
@@ -124,14 +124,14 @@ class ExpiryReason(StrEnum):
 
 
 class When(StrEnum):
-    """How many inputs must have moved before an update counts (R1.4)."""
+    """How many inputs must have a new snapshot before an update counts (docs/semantics.md#R1.4)."""
 
     ANY = "any"
     ALL = "all"
 
 
 class AssetState(StrEnum):
-    """`status.state`, first match wins in this order (R5.2)."""
+    """`status.state`. The first match in this order wins (docs/semantics.md#R5.2)."""
 
     SOURCE = "source"
     RUNNING = "running"
@@ -151,7 +151,7 @@ class JobKind(StrEnum):
 
 
 class EventType(StrEnum):
-    """The events, by their CloudEvents names."""
+    """Event types, by their CloudEvents names."""
 
     ASSET_PRODUCED = "asset.produced"
     ASSET_EXPIRED = "asset.expired"

@@ -1,4 +1,4 @@
-"""An event as others get it: a CloudEvent 1.0, the same over HTTP, as a server-sent event, in webhooks and in Redis."""
+"""Events as CloudEvents 1.0. HTTP, server-sent events, webhooks and Redis use the same form."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from freshline.model.json import Json
+
 SPECVERSION = "1.0"
 CONTENT = "application/json"
 MEDIA = "application/cloudevents+json"
 
 
-def cloud_event(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The event in the JSON format of CloudEvents; `position`, an extension attribute, is null until it has one."""
+def cloud_event(row: Mapping[str, Any]) -> Json:
+    """Return the event in the JSON format of CloudEvents.
+
+    `position` is an extension attribute. It is null until the event is numbered.
+    """
     return {
         "specversion": SPECVERSION,
         "id": str(row["id"]),
@@ -27,5 +32,5 @@ def cloud_event(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A time in UTC, with microseconds."""
+    """Format a time in UTC, with microseconds."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,6 +1,6 @@
-"""The policy of one workflow, as `decide` and the services use it: frozen, merged (R2), free of the user's syntax.
+"""The compiled policy of one workflow, as `decide` and the services use it (docs/semantics.md#R2.1).
 
-`definitions.policy` makes it from a definition; the store keeps it as JSON beside the workflow.
+`definitions.policy` compiles it from a definition. The store keeps it as JSON in the row of the workflow.
 Durations are whole milliseconds.
 """
 
@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import Any
 
 from freshline.model.enums import When
+from freshline.model.json import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How long an asset stays fresh (R8.1). Any subset may be set; the first to run out counts."""
+    """How long an asset stays fresh (docs/semantics.md#R8.1). The limit that is reached first counts."""
 
     ttl_ms: int | None = None
     cadence_ms: int | None = None
@@ -28,17 +29,17 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """No automatic run starts in this window. `days` name the day on which the window begins (0 = Monday)."""
+    """A window in which no automatic run starts. `days`: the days on which the window begins (0 = Monday)."""
 
     start: str  # "22:00"
-    end: str  # "06:00"; not after start: the window crosses midnight
+    end: str  # "06:00"; a window that ends before it starts crosses midnight
     days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
     timezone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """What happens after failures (R7). None: the materializer's own setting."""
+    """Delays after failures (docs/semantics.md#R7.2). None: the setting of the materializer."""
 
     base_ms: int | None = None
     max_ms: int | None = None
@@ -48,7 +49,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class InputPolicy:
-    """One consumed asset. `triggers`: whether its change may cause a run (R2.3)."""
+    """One consumed asset. `triggers`: whether its change may cause a run (docs/semantics.md#R2.3)."""
 
     asset_id: str
     triggers: bool
@@ -57,7 +58,10 @@ class InputPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OutputPolicy:
-    """One produced asset. `enabled`: it has an enabled autoMaterialize block, so its expiry causes a run (R2.4)."""
+    """One produced asset.
+
+    `enabled`: the output has an enabled `autoMaterialize` block, so its expiry causes a run (docs/semantics.md#R2.4).
+    """
 
     asset_id: str
     enabled: bool
@@ -67,7 +71,11 @@ class OutputPolicy:
 
 @dataclass(frozen=True)
 class Policy:
-    """The merged policy of a workflow (R2.1). `declared`: some output has a block, or some input triggers."""
+    """The merged policy of a workflow.
+
+    `declared`: an output has an `autoMaterialize` block, or an input triggers.
+    `automatic`: at least one of these blocks is enabled.
+    """
 
     declared: bool
     automatic: bool
@@ -81,39 +89,39 @@ class Policy:
     min_interval_ms: int = 0
     backoff: Backoff = Backoff()
     quiet_hours: tuple[QuietHours, ...] = ()
-    parameter_defaults: Mapping[str, Any] = field(default_factory=dict)
+    parameter_defaults: Json = field(default_factory=dict)
     inputs: tuple[InputPolicy, ...] = ()
     outputs: tuple[OutputPolicy, ...] = ()
 
-    # What every decision asks, found once for each policy.
+    # Every decision needs these sets: they are computed once per policy.
 
     @cached_property
     def triggering(self) -> frozenset[str]:
-        """Inputs whose change may cause a run (R2.3)."""
+        """Inputs whose change may cause a run."""
         return frozenset(i.asset_id for i in self.inputs if i.triggers)
 
     @cached_property
     def age_limits(self) -> Mapping[str, int]:
-        """Inputs that must not be older than so many milliseconds."""
+        """The maximum age in milliseconds of each input that has one."""
         return {i.asset_id: i.max_age_ms for i in self.inputs if i.max_age_ms is not None}
 
     @cached_property
     def expiring(self) -> frozenset[str]:
-        """Outputs whose expiry causes a run (R2.4)."""
+        """Outputs whose expiry causes a run."""
         return frozenset(o.asset_id for o in self.outputs if o.enabled)
 
     @cached_property
     def optional(self) -> frozenset[str]:
-        """Outputs that a success may leave out (R7.4)."""
+        """Outputs that a successful run may leave out (docs/semantics.md#R7.4)."""
         return frozenset(o.asset_id for o in self.outputs if o.optional)
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain data for the store."""
+    def as_json(self) -> Json:
+        """Return plain data for the store."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Policy:
-        """The inverse of `as_json`."""
+        """Return the policy that `as_json` was called on."""
         rest = {
             key: value
             for key, value in data.items()

@@ -1,4 +1,4 @@
-"""What a worker needs to execute a run, and what a step gives back: plain data that crosses the process boundary."""
+"""A claimed run and the outputs of its steps: plain data that crosses the process boundary."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ Location = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PinnedInput:
-    """The snapshot of one asset that a run reads, and where its data is.
+    """The snapshot of one asset that a run reads, and the location of its data.
 
-    `location`: {"format": "parquet", "paths": [...]}; table paths are relative to the warehouse, source paths are not.
-    `parts`: all directories of a table, each with the version that added it; `location` has those of the last one.
-    `since`: rows of later versions are new to the step that reads it; None: all are. A source has one version, 0.
+    `location`: {"format": "parquet", "paths": [...]}. Paths of tables are relative to the warehouse, paths of sources
+    are not.
+    `parts`: all directories of a table, each with the version that added it. `location` has those of the last version.
+    `since`: rows of later versions are new to the step that reads them. None: all rows are new. A source has only
+    version 0.
     """
 
     asset_id: str
@@ -54,7 +56,7 @@ class OutputTarget:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a run had read an input: the snapshot, and where that stands in the input's table."""
+    """The snapshot of an input up to which a run has read, and its version in the input's table."""
 
     data_version: str
     table_version: int | None
@@ -63,12 +65,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class StagedOutput:
-    """One produced asset of a finished step, written and checked, not yet published.
+    """One produced asset of a finished step: written and checked, not yet published.
 
-    `data_version` None: every publication counts as changed (R9.6 `none`).
-    `location`: {"format": "parquet", "paths": ["<asset>/data/<run>-<attempt>-<try>"], "files": {path: size}} or None;
-    rows and bytes are those of the whole table. `appended`: the location holds only what comes to the head's rows.
-    `based_on`: the head's snapshot that it was computed from (0: there was none); if the head has moved, it is void.
+    `data_version` None: every publication counts as changed (docs/semantics.md#R9.6).
+    `location`: {"format": "parquet", "paths": ["<asset>/data/<run>-<attempt>-<try>"], "files": {path: size}} or None.
+    `rows` and `bytes` are those of the whole table. `appended`: the location holds only the rows added to the head.
+    `based_on`: the sequence of the head that it was computed from, 0 without a head. It is void if the head has moved.
     """
 
     asset_id: str
@@ -88,7 +90,7 @@ class StagedOutput:
 
 @dataclass(frozen=True, slots=True)
 class FinishedStep:
-    """What an attempt has staged: a later one may use it, unless what comes before was done anew since."""
+    """The staged outputs of an attempt. A later attempt reuses them unless an earlier step ran again since."""
 
     attempt: int
     outputs: tuple[StagedOutput, ...]
@@ -98,8 +100,10 @@ class FinishedStep:
 class ClaimedRun:
     """A run that this worker holds. `attempt` is the fencing token of every write.
 
-    `inputs`: its pins, and the heads of its own outputs. `positions`: how far each of those had read which input.
-    `sessions`: on a Connect server, of tries that never told their end; they may still compute (R12.1).
+    `inputs`: the pinned snapshots, and the heads of the run's outputs. `positions`: by output and input, the position
+    up to which the head of the output has read the input.
+    `sessions`: sessions on a Spark Connect server of tries that never reported their end. They may still compute
+    (docs/semantics.md#R12.1).
     """
 
     id: str

@@ -1,30 +1,30 @@
-"""What is known about one workflow partition at one moment: the facts that `decide` decides on."""
+"""The state of one workflow partition at one moment: the input of `decide`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
+from freshline.model.json import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One snapshot of an asset partition, by sequence number and data version."""
+    """A snapshot of an asset partition, by sequence number and data version."""
 
     sequence: int
     data_version: str
 
-    def as_json(self) -> dict[str, Any]:
-        """As pins and vectors keep it."""
+    def as_json(self) -> Json:
+        """Return the form in which the store keeps pins and consumed versions."""
         return {"sequence": self.sequence, "dataVersion": self.data_version}
 
 
 @dataclass(frozen=True, slots=True)
 class Head(Version):
-    """The current snapshot."""
+    """The current snapshot of an asset partition."""
 
     produced_at: datetime
     run_id: str | None = None
@@ -32,7 +32,10 @@ class Head(Version):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The changes of one input that the last success did not read; ids of the first and last 20 events (R5.5)."""
+    """The changes of one input that the last success did not read.
+
+    `event_ids`: the first and the last 20 events (docs/semantics.md#R5.5).
+    """
 
     first_at: datetime
     last_at: datetime
@@ -42,7 +45,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One consumed asset: where its head is, and what the last success read."""
+    """One consumed asset: its head, and the version that the last success read."""
 
     asset_id: str
     head: Head | None = None
@@ -51,20 +54,20 @@ class Input:
 
     @property
     def changed(self) -> bool:
-        """Versions are compared, never times (design 3)."""
+        """Whether the data version differs from the consumed one. Times are never compared."""
         if self.head is None:
             return False
         return self.consumed is None or self.consumed.data_version != self.head.data_version
 
     @property
     def newer(self) -> bool:
-        """There is a later snapshot, changed or not (R1.4)."""
+        """Whether there is a later snapshot, with changed data or not (docs/semantics.md#R1.4)."""
         return self.head is not None and (self.consumed is None or self.head.sequence > self.consumed.sequence)
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """An output's freshness ran out."""
+    """The end of an output's freshness."""
 
     at: datetime
     reason: ExpiryReason
@@ -82,7 +85,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
-    """The queued or running run of the workflow partition that matters most (running before queued)."""
+    """The active run of the workflow partition: the running one, or else the queued one."""
 
     id: str
     status: RunStatus
@@ -94,7 +97,7 @@ class ActiveRun:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Consecutive failed automatic runs (R7)."""
+    """Consecutive failed automatic runs (docs/semantics.md#R7.2)."""
 
     count: int = 0
     last_at: datetime | None = None
@@ -105,7 +108,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class Canceled:
-    """A run with these versions was canceled; it is not asked for again (R5.3)."""
+    """A canceled run. It is not queued again with the same versions (docs/semantics.md#R5.3)."""
 
     version: int
     pins: Mapping[str, str]
@@ -114,7 +117,10 @@ class Canceled:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """An ancestor in motion whose result could make a run read a mix (R4.2). `until`: end of its hold; None: active."""
+    """An ancestor in motion whose result could make a run read a mix of generations (docs/semantics.md#R4.2).
+
+    `until`: the end of its hold; None: it is active. `cannot_run`: it is held without a known end.
+    """
 
     workflow_id: int
     slug: str
@@ -125,7 +131,10 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All facts about one workflow partition."""
+    """All facts about one workflow partition.
+
+    `evaluations`: how often the current hold was evaluated without a change.
+    """
 
     workflow_id: int
     slug: str
@@ -140,7 +149,7 @@ class State:
     started_at: datetime | None = None  # of the last automatic run
     success_cause: str | None = None
     cause_repeats: int = 0
-    mixed: bool = False  # what the last success read may be of several generations (ADR 0004)
+    mixed: bool = False  # the last success may have read several generations (ADR 0004)
     active: ActiveRun | None = None
     paused: bool = False
     paused_until: datetime | None = None

@@ -1,4 +1,4 @@
-"""An in-memory world around `decide`: for plans, simulations and users' own tests. No IO, no clock, one seed."""
+"""An in-memory simulation of the materializer, for plans, `freshline simulate` and tests. No IO, no clock, one seed."""
 
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.driver import Driver, Jobs, Work

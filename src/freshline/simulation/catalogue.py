@@ -1,10 +1,9 @@
-"""What a world knows about its workflows, and never changes: policies, inputs, outputs, and the graph."""
+"""The workflows of a simulation: policies, inputs, outputs and the graph. They never change."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 
 from freshline.decide.batch import with_defaults
@@ -14,11 +13,12 @@ from freshline.errors import NotFoundError
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.settings import Settings
+from freshline.suggest import known_names
 
 
 @dataclass(frozen=True)
 class Member:
-    """One workflow of a simulator."""
+    """One workflow of a simulation."""
 
     id: int
     slug: str
@@ -30,12 +30,12 @@ class Member:
 
     @cached_property
     def changes_with_time(self) -> bool:
-        """Whether a hold may turn into another one without any event: quiet hours begin, inputs age."""
+        """Whether a hold may become another one without an event: quiet hours begin, inputs age."""
         return bool(self.policy.quiet_hours or self.policy.age_limits)
 
 
 class Catalogue:
-    """All workflows of a simulator, by number; the numbers follow the slugs, as in the store."""
+    """All workflows of a simulation by id. Ids are in the order of the slugs, as in the store."""
 
     def __init__(self, members: Iterable[Member], graph: Graph | None = None) -> None:
         self.members = {member.id: member for member in members}
@@ -56,7 +56,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, workflows: Iterable[LoadedWorkflow], settings: Settings) -> Catalogue:
-        """The catalogue of loaded definitions; `settings` give the backoff where a workflow states none."""
+        """Return the catalogue of loaded definitions. `settings` have the default backoff."""
         ordered = sorted(workflows, key=lambda one: one.definition.slug)
         return cls(
             Member(
@@ -71,37 +71,34 @@ class Catalogue:
         )
 
     def find(self, name: str) -> Member:
-        """The workflow with this slug, or the one that makes this asset; did-you-mean for others."""
+        """Return the workflow with this slug, or the one that produces this asset."""
         producer = self.graph.producer(name)
         found = self.by_slug.get(name) or (self.members.get(producer) if producer is not None else None)
         if found is not None:
             return found
         if name in self.assets:
-            raise NotFoundError(f"asset {name!r} is a source: no workflow makes it", hint="report it instead")
+            raise NotFoundError(f"asset {name!r} is a source: no workflow produces it", hint="report it instead")
         raise _unknown("workflow or asset", name, [*self.by_slug, *self.assets])
 
     def triggered_by(self, assets: Collection[str]) -> int:
-        """How many automatic workflows a change of these would run."""
+        """Return how many automatic workflows a change of these assets would run."""
         readers = {one for asset_id in assets for one in self.graph.consumers(asset_id)}
         policies = [self.members[one].policy for one in readers]
         return sum(policy.automatic and not policy.triggering.isdisjoint(assets) for policy in policies)
 
     def asset(self, name: str) -> str:
-        """The asset of this name; did-you-mean for others."""
+        """Return the name if there is such an asset; raise `NotFoundError` otherwise."""
         if name in self.assets:
             return name
         raise _unknown("asset", name, self.assets)
 
     def __deepcopy__(self, _memo: object) -> Catalogue:
-        """Nothing here changes: copies of a world share it."""
+        """Return the catalogue itself: it never changes, so copies of a simulator share it."""
         return self
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    names = sorted(set(known))
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names[:5])}"
-    return NotFoundError(f"there is no {kind} {name!r}", hint=hint)
+    return NotFoundError(f"there is no {kind} {name!r}", hint=known_names(name, sorted(set(known))))
 
 
 def _graph(members: Iterable[Member]) -> Graph:

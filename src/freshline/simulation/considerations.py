@@ -1,7 +1,8 @@
-"""The considerations of a simulator: where to look, when, and who waits for whom.
+"""Considerations: the workflows to evaluate, when, and which ancestor each one waits for.
 
-A workflow that waits for an ancestor would look again and again and find the same: here it looks at the end of its
-patience, when it is woken, or, once its blocker is held with an end (which wakes nobody), at the time of its next look.
+The store evaluates a waiting workflow again and again, and most evaluations change nothing. Here it is evaluated at its
+deadline and when it is woken. Nothing wakes it when its blocker becomes held with a known end: then it is evaluated at
+its next regular time.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from freshline.simulation.records import Consideration
 
 
 class Considerations:
-    """Considerations by workflow. What is noted is due; what is held is due when its time comes."""
+    """Considerations by workflow. An added workflow is due at once, a held one at the time of its next evaluation."""
 
     def __init__(self) -> None:
         self._entries: dict[int, Consideration] = {}
         self._due: set[int] = set()
-        self._looks: list[tuple[datetime, int]] = []
+        self._schedule: list[tuple[datetime, int]] = []
         self._waiting: dict[int, set[int]] = defaultdict(set)
 
-    def note(self, workflow_id: int, now: datetime) -> None:
-        """Look at the workflow now."""
+    def add(self, workflow_id: int, now: datetime) -> None:
+        """Evaluate the workflow now."""
         known = self._entries.get(workflow_id)
         if known is None:
             self._entries[workflow_id] = Consideration(now)
@@ -36,37 +37,40 @@ class Considerations:
         self._due.add(workflow_id)
 
     def wake(self, blockers: Iterable[int], now: datetime) -> None:
-        """Whoever waits for one of these looks again now (R11.4)."""
+        """Evaluate every workflow that waits for one of these now (docs/semantics.md#R11.4)."""
         for blocker in blockers:
             for workflow_id in self._waiting.get(blocker, ()):
-                self.note(workflow_id, now)
+                self.add(workflow_id, now)
 
     def get(self, workflow_id: int) -> Consideration | None:
-        """The consideration of a workflow."""
+        """Return the consideration of a workflow."""
         return self._entries.get(workflow_id)
 
     def hold_of(self, workflow_id: int) -> Reason | None:
-        """Why the workflow was held when it was last looked at."""
+        """Return the reason for which the workflow was held at its last evaluation."""
         known = self._entries.get(workflow_id)
         return known.hold if known else None
 
     def take(self, now: datetime) -> set[int]:
-        """What is due, to be decided at once."""
-        while self._looks and self._looks[0][0] <= now:
-            at, workflow_id = heapq.heappop(self._looks)
-            if self._stands(at, workflow_id):
+        """Remove and return the workflows that are due."""
+        while self._schedule and self._schedule[0][0] <= now:
+            at, workflow_id = heapq.heappop(self._schedule)
+            if self._is_current(at, workflow_id):
                 self._due.add(workflow_id)
         due, self._due = self._due, set()
         return due
 
     def next_evaluation(self) -> datetime | None:
-        """When the next hold is looked at."""
-        while self._looks and not self._stands(*self._looks[0]):
-            heapq.heappop(self._looks)
-        return self._looks[0][0] if self._looks else None
+        """Return the time of the next scheduled evaluation."""
+        while self._schedule and not self._is_current(*self._schedule[0]):
+            heapq.heappop(self._schedule)
+        return self._schedule[0][0] if self._schedule else None
 
-    def decided(self, workflow_id: int, decision: Decision, *, sleeps: bool, until: datetime | None = None) -> None:
-        """The next look, or none. `sleeps`: nothing but an event, or the time `until`, can end this hold."""
+    def record(self, workflow_id: int, decision: Decision, *, sleeps: bool, until: datetime | None = None) -> None:
+        """Schedule the next evaluation after a decision.
+
+        `sleeps`: only an event, or the time `until`, can end this hold.
+        """
         known = self._entries[workflow_id]
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].discard(workflow_id)
@@ -77,28 +81,31 @@ class Considerations:
         known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.reason, decision.blocker_id
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].add(workflow_id)
-        known.first_look = known.at
+        known.recheck_at = known.at
         if not sleeps:
-            self._schedule(workflow_id, known, known.at)
+            self._push(workflow_id, known, known.at)
         elif until is not None:
-            self._schedule(workflow_id, known, until)
+            self._push(workflow_id, known, until)
 
-    def rouse(self, blocker: int, now: datetime) -> None:
-        """The blocker may not be worth waiting for any more: those who wait for it look at their next time."""
+    def reschedule_waiting(self, blocker: int, now: datetime) -> None:
+        """Schedule the next regular evaluation of every workflow that waits for the blocker.
+
+        The blocker became held. Whether it is still worth waiting for depends on the deadline of each workflow.
+        """
         for workflow_id in self._waiting.get(blocker, ()):
             known = self._entries[workflow_id]
-            at = known.first_look or now
+            at = known.recheck_at or now
             while at < now:
                 at += doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, known.evaluations)
                 known.evaluations += 1
-            known.first_look = at
+            known.recheck_at = at
             if at < known.at:
-                self._schedule(workflow_id, known, at)
+                self._push(workflow_id, known, at)
 
-    def _schedule(self, workflow_id: int, known: Consideration, at: datetime) -> None:
+    def _push(self, workflow_id: int, known: Consideration, at: datetime) -> None:
         known.at = at
-        heapq.heappush(self._looks, (at, workflow_id))
+        heapq.heappush(self._schedule, (at, workflow_id))
 
-    def _stands(self, at: datetime, workflow_id: int) -> bool:
+    def _is_current(self, at: datetime, workflow_id: int) -> bool:
         known = self._entries.get(workflow_id)
         return known is not None and known.at == at

@@ -1,4 +1,4 @@
-"""Lets a world run by itself: reports come, workers take runs, runs take their time and end as the jobs say."""
+"""A driver for a simulator: reports arrive, slots claim runs, and runs end as the jobs say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freshline.simulation.simulator import Simulator
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How one run goes."""
+    """The duration and the result of one run."""
 
     duration: timedelta = timedelta()
     fails: bool = False
@@ -23,7 +23,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Report:
-    """A source changes then; no version: always a new one."""
+    """A report of a source at a time. Without a version, the data is always new."""
 
     at: datetime
     asset_id: str
@@ -31,15 +31,15 @@ class Report:
 
 
 class Jobs(Protocol):
-    """Says how a run goes, when it begins."""
+    """The source of durations and results."""
 
     def work(self, run: Run) -> Work:
-        """Called once for every run."""
+        """Return the work of a run. It is called once per run, when the run starts."""
         ...
 
 
 class Driver:
-    """Plays reports, jobs and a number of slots through a simulator, from moment to moment."""
+    """Feeds reports and finished runs to a simulator, with a limited number of slots."""
 
     def __init__(
         self, simulator: Simulator, jobs: Jobs, *, slots: int | None = None, reports: Iterable[Report] = ()
@@ -52,8 +52,8 @@ class Driver:
         self._ends: list[tuple[datetime, int, Run, Work]] = []
         self._count = 0
 
-    def play(self, until: datetime) -> None:
-        """Go on until nothing is left to do, or until then."""
+    def run(self, until: datetime) -> None:
+        """Continue until nothing is left to do, or until the given time."""
         simulator = self.simulator
         while True:
             simulator.settle()
@@ -64,10 +64,11 @@ class Driver:
                 simulator.now = max(simulator.now, until)
                 return
             simulator.now = max(simulator.now, following)
-            self._happen()
+            self._apply_reports()
+            self._finish()
 
     def _fill(self) -> bool:
-        """Free slots take the most urgent runs; returns whether one of them has ended already."""
+        """Claim runs for the free slots; return whether a run has ended already."""
         while self._free is None or self._free > 0:
             run = self.simulator.claim()
             if run is None:
@@ -90,11 +91,10 @@ class Driver:
             ended = True
         return ended
 
-    def _happen(self) -> None:
+    def _apply_reports(self) -> None:
         while self._report is not None and self._report.at <= self.simulator.now:
             self.simulator.report(self._report.asset_id, self._report.version)
             self._report = next(self._reports, None)
-        self._finish()
 
     def _next_moment(self) -> datetime | None:
         mine = (self._report.at if self._report else None, self._ends[0][0] if self._ends else None)

@@ -1,4 +1,4 @@
-"""A world from stored states: what is known about some workflows becomes a world that can go on from there."""
+"""Simulators that start from stored states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from freshline.decide.batch import with_defaults
-from freshline.model.enums import TriggerType
+from freshline.model.enums import Reason, TriggerType
 from freshline.model.policy import Policy
 from freshline.model.state import ActiveRun, Head, Input, State, Version
 from freshline.settings import Settings
@@ -16,16 +16,16 @@ from freshline.simulation.observer import Observer
 from freshline.simulation.records import Asset, Run
 from freshline.simulation.simulator import Simulator
 from freshline.simulation.timers import Due
-from freshline.simulation.workflow_state import Partition
+from freshline.simulation.workflow_state import WorkflowState
 
 Known = tuple[Policy, State]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about some workflows and all their ancestors at one moment.
+    """The stored facts about some workflows and all their ancestors at one moment.
 
-    `due`: when outputs run out. `jobs`: by the id of an active run, the fingerprint of the job that it executes.
+    `due`: when outputs expire. `jobs`: the fingerprint of the job of each active run, by run id.
     """
 
     now: datetime
@@ -35,7 +35,7 @@ class Facts:
 
 
 def restore(facts: Facts, settings: Settings, observer: Observer | None = None) -> Simulator:
-    """The world of these workflows, every one of them to be looked at."""
+    """Return a simulator with these states. All workflows are due for evaluation."""
     given, now = facts.known, facts.now
     simulator = Simulator(
         Catalogue(_member(policy, state, settings) for policy, state in given), now, observer=observer
@@ -47,7 +47,7 @@ def restore(facts: Facts, settings: Settings, observer: Observer | None = None) 
         for output in state.outputs:
             _put_head(simulator.assets[output.asset_id], output.head)
             simulator.assets[output.asset_id].expired = output.expired
-        simulator.partitions[state.workflow_id] = _partition(state)
+        simulator.workflow_states[state.workflow_id] = _workflow_state(state)
         if state.active is not None:
             simulator.put_run(_run(state, state.active, facts))
         simulator.note(state.workflow_id)
@@ -69,11 +69,11 @@ def _member(policy: Policy, state: State, settings: Settings) -> Member:
 
 def _put_head(asset: Asset, head: Head | None) -> None:
     if head is not None and (asset.head is None or asset.head.run_id is None):
-        asset.head = head  # seen as an input it names its run, seen as an output it does not
+        asset.head = head  # the head of an input names its run, the head of an output does not
 
 
 def _put_changes(asset: Asset, one: Input) -> None:
-    """When the changes came that this reader has not read; of all of them only the first and the last matter."""
+    """Record the unconsumed changes of one reader. Only the first and the last of them matter."""
     if one.pending is None or one.head is None:
         return
     found = dict(zip(asset.sequences, asset.times, strict=True))
@@ -83,8 +83,8 @@ def _put_changes(asset: Asset, one: Input) -> None:
     asset.times = [found[sequence] for sequence in asset.sequences]
 
 
-def _partition(state: State) -> Partition:
-    return Partition(
+def _workflow_state(state: State) -> WorkflowState:
+    return WorkflowState(
         applied_at=state.applied_at,
         consumed_versions={
             i.asset_id: Version(i.consumed.sequence, i.consumed.data_version) for i in state.inputs if i.consumed
@@ -108,10 +108,10 @@ def _run(state: State, active: ActiveRun, facts: Facts) -> Run:
         workflow_id=state.workflow_id,
         slug=state.slug,
         version=active.version,
-        trigger={"type": active.trigger_type, "reason": "in-flight"},
+        trigger={"type": active.trigger_type, "reason": Reason.IN_FLIGHT},
         pins=active.pins,
         cause="",
-        mixed=active.trigger_type is not TriggerType.AUTO,  # it waited for nobody (ADR 0004)
+        mixed=active.trigger_type is not TriggerType.AUTO,  # a manual run does not wait for ancestors (ADR 0004)
         queued_at=facts.now,
         status=active.status,
         attempt=active.attempt,

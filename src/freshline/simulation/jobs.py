@@ -1,6 +1,7 @@
-"""How simulated runs go: as a load says, or as recorded runs went; with a seed, and luck of its own per workflow.
+"""Durations and results of simulated runs: from a load file, or from recorded runs.
 
-The n-th run of a workflow goes the same way under every policy, so that two policies can be compared.
+Each workflow has its own random numbers. The n-th run of a workflow has the same work under every policy, so that two
+policies can be compared.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from freshline.simulation.workload import Load, WorkflowLoad, choose
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """How one run went."""
+class RecordedRun:
+    """The duration and the result of a past run."""
 
     slug: str
     seconds: float
@@ -27,54 +28,54 @@ class Recorded:
 
 
 class SeededJobs:
-    """Draws the work of every run; `draw` makes it from a workflow's slug and luck."""
+    """Draws the work of every run. `draw` gets the slug of the workflow and its random numbers."""
 
     def __init__(self, draw: Callable[[str, random.Random], Work], seed: int) -> None:
         self._draw = draw
         self._seed = seed
-        self._luck: dict[str, random.Random] = {}
+        self._rngs: dict[str, random.Random] = {}
 
     def work(self, run: Run) -> Work:
-        """How the next run of this workflow goes."""
-        luck = self._luck.get(run.slug)
-        if luck is None:
-            luck = self._luck[run.slug] = random.Random(f"{self._seed}:{run.slug}")  # noqa: S311 - a seed
-        return self._draw(run.slug, luck)
+        """Return the work of the next run of the workflow."""
+        rng = self._rngs.get(run.slug)
+        if rng is None:
+            rng = self._rngs[run.slug] = random.Random(f"{self._seed}:{run.slug}")  # noqa: S311 - a seed
+        return self._draw(run.slug, rng)
 
 
 def synthetic_jobs(load: Load, seed: int) -> SeededJobs:
-    """Runs as the load says; workflows that it does not name take a minute and never fail."""
+    """Return jobs as the load says. A run of a workflow that it does not name takes a minute and never fails."""
     known: dict[str, WorkflowLoad] = {}
 
-    def draw(slug: str, luck: random.Random) -> Work:
+    def draw(slug: str, rng: random.Random) -> Work:
         if slug not in known:
             known[slug] = choose(load.workflows, slug) or WorkflowLoad()
         one = known[slug]
-        # Each run takes the same number of draws, so that no run's luck depends on how another one went.
-        stretch, fails, changed = luck.lognormvariate(0.0, one.spread), luck.random(), luck.random()
+        # Every run draws the same number of values, so that no run depends on the result of another one.
+        stretch, fails, changed = rng.lognormvariate(0.0, one.spread), rng.random(), rng.random()
         seconds = one.duration_ms / 1000 * (stretch if one.spread else 1.0)
         return Work(timedelta(seconds=seconds), fails < one.failure_rate, changed < one.change_rate)
 
     return SeededJobs(draw, seed)
 
 
-def recorded_jobs(runs: Iterable[Recorded], seed: int) -> SeededJobs:
-    """Runs like recorded ones of the same workflow; like any recorded one's median where there are none."""
-    by_slug: dict[str, list[Recorded]] = {}
+def recorded_jobs(runs: Iterable[RecordedRun], seed: int) -> SeededJobs:
+    """Return jobs like the recorded runs of the same workflow, or with the median of all if there are none."""
+    by_slug: dict[str, list[RecordedRun]] = {}
     for run in runs:
         by_slug.setdefault(run.slug, []).append(run)
     usual = usual_seconds(by_slug)
 
-    def draw(slug: str, luck: random.Random) -> Work:
+    def draw(slug: str, rng: random.Random) -> Work:
         found = by_slug.get(slug)
         if not found:
             return Work(timedelta(seconds=usual))
-        one = luck.choice(found)
+        one = rng.choice(found)
         return Work(timedelta(seconds=one.seconds), one.fails, one.changed)
 
     return SeededJobs(draw, seed)
 
 
-def usual_seconds(by_slug: Mapping[str, Sequence[Recorded]]) -> float:
-    """What a run takes of which nothing is known: the median of all, or a minute."""
+def usual_seconds(by_slug: Mapping[str, Sequence[RecordedRun]]) -> float:
+    """Return the median duration of all recorded runs, or a minute if there are none."""
     return median([run.seconds for runs in by_slug.values() for run in runs] or [60.0])

@@ -1,4 +1,4 @@
-"""The workflows that a world is about, from whatever form they have: a project, its directory, YAML, plain data."""
+"""Loads workflows for a simulation from a project, a directory, YAML text or plain data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Given = Project | Path | str | Mapping[str, Any] | LoadedWorkflow | Workflow | I
 
 
 def load_workflows(given: Given) -> tuple[LoadedWorkflow, ...]:
-    """All workflows of a project, a directory, YAML or JSON text, a definition as data, or several of these."""
+    """Return the workflows of a project, a directory, YAML or JSON text, a definition as data, or several of these."""
     if isinstance(given, Project):
         return given.workflows
     if isinstance(given, Path) or (isinstance(given, str) and _is_path(given)):

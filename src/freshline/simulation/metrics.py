@@ -1,4 +1,4 @@
-"""What a simulation counts: runs, holds, slot time, ages, and how far assets lag behind their sources."""
+"""Metrics of a simulation: runs, holds, slot time, breaches, and the lag of assets behind their sources."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from freshline.simulation.observer import Observer
 from freshline.simulation.records import Asset, Run
 from freshline.simulation.simulator import Simulator
 
-# Per source, how many of its changes an asset was computed from.
+# For each source, the number of its changes that are in an asset.
 Stems = Mapping[str, int]
 
 
 class Metrics(Observer):
-    """Watches a simulator.
+    """Counts what happens in a simulation.
 
-    Lag: from a change of a source to the moment when an asset is published that was computed from it, over the
-    inputs that trigger it (all inputs where none does). A change that stopped at an equal output has reached
-    what lies behind: there it counts neither as early nor as late.
+    The lag of an asset is the time from a change of a source to the publication of an asset computed from it, over
+    triggering inputs (all inputs if none triggers). A change that ends at an unchanged output has no lag for the assets
+    behind that output.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -33,14 +33,14 @@ class Metrics(Observer):
         self.slot_seconds = 0.0
         self.breaches: Counter[str] = Counter()
         self.lags: dict[str, array[float]] = defaultdict(lambda: array("f"))
-        self._heard = {member.id: _heard(member) for member in catalogue.members.values()}
+        self._inputs = {member.id: _relevant_inputs(member) for member in catalogue.members.values()}
         self._held: dict[int, Reason] = {}
         self._times: dict[str, array[float]] = {asset_id: array("d") for asset_id in catalogue.sources}
         self._stems: dict[str, Stems] = {}
         self._reads: dict[str, list[Stems]] = {}
 
     def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
-        """Equal holds in a row are one hold."""
+        """Count holds. Consecutive holds for the same reason count once."""
         if decision.outcome is Outcome.HOLD:
             if self._held.get(member.id) is not decision.reason:
                 self._held[member.id] = decision.reason
@@ -48,10 +48,10 @@ class Metrics(Observer):
         else:
             self._held.pop(member.id, None)
         if run is not None:
-            self._reads[run.id] = [self._stems[one] for one in self._heard[member.id] if one in self._stems]
+            self._reads[run.id] = [self._stems[one] for one in self._inputs[member.id] if one in self._stems]
 
     def published(self, simulator: Simulator, asset: Asset, run: Run | None, *, changed: bool) -> None:
-        """The lag of every change that is in the asset for the first time."""
+        """Record the lag of every change that is in the asset for the first time."""
         now = simulator.now.timestamp()
         if run is None:
             if changed:
@@ -67,8 +67,8 @@ class Metrics(Observer):
         if not changed:
             self._pass_on(simulator, asset.id)
 
-    def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - the run says it all
-        """Slots are taken from the beginning of a run to its end."""
+    def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - the run has all facts
+        """Count the run, and its slot time from start to end."""
         self.statuses[run.status] += 1
         self._reads.pop(run.id, None)
         if run.started_at is not None and run.finished_at is not None:
@@ -76,19 +76,19 @@ class Metrics(Observer):
             self.mixed += run.mixed
             self.slot_seconds += (run.finished_at - run.started_at).total_seconds()
 
-    def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the asset says it all
-        """Once per incident."""
+    def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the asset has all facts
+        """Count one breach per incident."""
         self.breaches[asset.id] += 1
 
     def _pass_on(self, simulator: Simulator, asset_id: str) -> None:
-        """What read the equal output is as new as if it had run."""
+        """Mark everything behind an unchanged output as up to date, as if it had run."""
         frontier = [asset_id]
         while frontier:
             for workflow_id in simulator.catalogue.graph.consumers(frontier.pop()):
                 member = simulator.catalogue.members[workflow_id]
-                if workflow_id in simulator.active or not _up_to_date(simulator, member, self._heard[workflow_id]):
+                if workflow_id in simulator.active or not _up_to_date(simulator, member, self._inputs[workflow_id]):
                     continue
-                stems = _merged([self._stems[one] for one in self._heard[workflow_id] if one in self._stems])
+                stems = _merged([self._stems[one] for one in self._inputs[workflow_id] if one in self._stems])
                 for output in member.outputs:
                     known = self._stems.get(output, {})
                     latest = _latest(known, stems)
@@ -98,24 +98,24 @@ class Metrics(Observer):
 
 
 def percentiles(lags: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and max in seconds; the nearest rank."""
+    """Return p50, p95 and max in seconds, by nearest rank."""
     found = sorted(lags)
     last = len(found) - 1
     return {"p50": found[round(last * 0.5)], "p95": found[round(last * 0.95)], "max": found[last]}
 
 
 def failed(metrics: Metrics) -> int:
-    """How many runs failed."""
+    """Return the number of failed runs."""
     return metrics.statuses[RunStatus.FAILED]
 
 
-def _heard(member: Member) -> tuple[str, ...]:
+def _relevant_inputs(member: Member) -> tuple[str, ...]:
     triggering = tuple(one.asset_id for one in member.policy.inputs if one.triggers)
     return triggering or member.inputs
 
 
 def _merged(reads: Sequence[Stems]) -> Stems:
-    """An asset has a change when all inputs that stem from the source have it."""
+    """Combine inputs: an asset has a change if all inputs that come from the source have it."""
     if len(reads) == 1:
         return reads[0]
     found: dict[str, int] = {}
@@ -132,9 +132,9 @@ def _latest(known: Stems, stems: Stems) -> Stems:
     return {source: max(known.get(source, 0), stems.get(source, 0)) for source in {*known, *stems}}
 
 
-def _up_to_date(simulator: Simulator, member: Member, heard: Sequence[str]) -> bool:
-    consumed_versions = simulator.partitions[member.id].consumed_versions
-    for asset_id in heard:
+def _up_to_date(simulator: Simulator, member: Member, inputs: Sequence[str]) -> bool:
+    consumed_versions = simulator.workflow_states[member.id].consumed_versions
+    for asset_id in inputs:
         head, read = simulator.assets[asset_id].head, consumed_versions.get(asset_id)
         if head is None or read is None or head.data_version != read.data_version:
             return False

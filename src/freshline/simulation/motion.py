@@ -1,7 +1,7 @@
-"""What is in motion in a simulator, kept up to date as it happens, and the walk of R11.7 over sets of bits.
+"""The workflows in motion of a simulation, as bit sets.
 
-The answers are those of `decide.motion.Walk`; a world asks it for every look of a week, so ancestors and roots are
-numbers whose bits are workflows and sources, made once for a catalogue.
+The results are those of `decide.motion.Walk`. A simulated week needs them at every evaluation, so ancestors and roots
+are integers whose bits are workflows and sources. They are computed once per catalogue.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from freshline.simulation.catalogue import Catalogue
 
 
 class Motion(Walk):
-    """A walk that never begins anew: `settle` tells it every change."""
+    """A walk that is kept for the whole simulation. `settle` records every change."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         super().__init__(catalogue.graph, {})
@@ -19,7 +19,7 @@ class Motion(Walk):
         self._bits = 0
 
     def settle(self, workflow_id: int, moving: Moving | None) -> None:
-        """The workflow moves in another way now, or no longer."""
+        """Record the motion of a workflow; None: it is at rest."""
         if moving is None:
             self._motion.pop(workflow_id, None)
             self._bits &= ~self._reach.bit[workflow_id]
@@ -28,7 +28,7 @@ class Motion(Walk):
             self._bits |= self._reach.bit[workflow_id]
 
     def above(self, workflow_id: int) -> bool:
-        """Whether any ancestor of the workflow moves."""
+        """Return whether an ancestor of the workflow is in motion."""
         return bool(self._reach.above[workflow_id] & self._bits)
 
     def _moving_above(self, start: int) -> frozenset[int]:
@@ -69,5 +69,5 @@ class _Reach:
         self.origins = {workflow_id: graph.origins(workflow_id) for workflow_id in self.workflow}
 
     def __deepcopy__(self, _memo: object) -> _Reach:
-        """It follows from the catalogue, which never changes."""
+        """Return the object itself: it depends only on the catalogue."""
         return self

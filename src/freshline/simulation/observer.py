@@ -1,4 +1,4 @@
-"""Who watches a simulator: plans, metrics and tests are told what happens, and change nothing."""
+"""Callbacks for plans, metrics and tests."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Is told what happens in a simulator. This one does not care."""
+    """Base class of observers. Its methods do nothing, and none may change the simulation."""
 
     def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:
-        """A workflow was looked at; `run`: the one that was queued or renewed."""
+        """Handle a decision. `run`: the run that was queued or renewed."""
 
     def published(self, simulator: Simulator, asset: Asset, run: Run | None, *, changed: bool) -> None:
-        """An asset has a new snapshot; no run: a source was reported."""
+        """Handle a new snapshot. `run` is None for a reported source."""
 
     def ended(self, simulator: Simulator, run: Run) -> None:
-        """A run succeeded, failed or was canceled."""
+        """Handle the end of a run: success, failure or cancellation."""
 
     def overdue(self, simulator: Simulator, asset: Asset) -> None:
-        """An asset is older than its `maxAge`."""
+        """Handle an asset that became older than its `maxAge`."""

@@ -1,6 +1,6 @@
-"""What would run, in which order, if an asset changed now or definitions were applied, and what would not and why.
+"""Plans: the runs that a change of an asset or an apply would cause, in order, and the workflows that do not run.
 
-Runs take no time and all succeed with changed output; a hold that has to be waited for stays one.
+Runs take no time, and all of them succeed with changed output. A hold that ends later stays a hold.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
 
 from freshline.decide import Decision
 from freshline.model.enums import Outcome, Reason, RunStatus
+from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.observer import Observer
@@ -28,20 +28,23 @@ LEAST_URGENT = 2**31
 
 
 @dataclass(slots=True)
-class Queued(Observer):
-    """The runs that a world queued, in order, each with the decision behind it."""
+class QueuedRuns(Observer):
+    """Records queued runs in order, each with its decision."""
 
     runs: list[tuple[Run, Decision]] = field(default_factory=list)
 
     def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
-        """A run was queued."""
+        """Record a queued run."""
         if decision.run is not None and run is not None:
             self.runs.append((run, decision))
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One workflow below the asset: a run with its place in the order, or the decision that keeps it from running."""
+    """One workflow of a plan: a run with its place in the order, or the decision not to run.
+
+    `behind`: workflows above that keep the change from an up-to-date workflow.
+    """
 
     member: Member
     decision: Decision
@@ -49,9 +52,9 @@ class Planned:
     run: Run | None = None
     behind: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """As `freshline plan --json` shows it."""
-        told: dict[str, Any] = {
+    def as_json(self) -> Json:
+        """Return the form of `freshline plan --json`."""
+        shown: Json = {
             "workflowSlug": self.member.slug,
             "assets": list(self.member.outputs),
             "outcome": self.decision.outcome,
@@ -59,60 +62,64 @@ class Planned:
         }
         if self.run is not None:
             upstream = [one["assetId"] for one in self.run.trigger.get("upstream", ())]
-            return {"order": self.order, **told, "upstream": upstream, "mixed": self.run.mixed}
+            return {"order": self.order, **shown, "upstream": upstream, "mixed": self.run.mixed}
         until = self.decision.blocks_until if self.decision.outcome is Outcome.HOLD else None
-        return {**told, "until": iso(until), "behind": list(self.behind), "evidence": self.decision.evidence}
+        return {**shown, "until": iso(until), "behind": list(self.behind), "evidence": self.decision.evidence}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`active`: what is queued or running already. `runs`: in order. `held`: later. `cut`: not by themselves."""
+    """The result of a plan.
+
+    `active`: runs that are queued or running already. `runs`: new runs, in order. `held`: workflows that would run
+    later. `cut`: workflows that would not run.
+    """
 
     active: tuple[str, ...] = ()
     runs: tuple[Planned, ...] = ()
     held: tuple[Planned, ...] = ()
     cut: tuple[Planned, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """As `freshline plan --json` and `freshline apply --json` show it."""
+    def as_json(self) -> Json:
+        """Return the form of `freshline plan --json` and `freshline apply --json`."""
         lists = {"runs": self.runs, "held": self.held, "cut": self.cut}
-        told = {name: [one.as_json() for one in found] for name, found in lists.items()}
-        return {"assumes": list(ASSUMES), "active": list(self.active), **told}
+        shown = {name: [one.as_json() for one in found] for name, found in lists.items()}
+        return {"assumes": list(ASSUMES), "active": list(self.active), **shown}
 
 
 def plan(simulator: Simulator, asset_id: str) -> Plan:
-    """Let the asset change in the simulator, and everything that follows happen at this moment."""
+    """Plan a change of the asset. It is applied to the simulator, with everything that follows at this moment."""
     below = simulator.catalogue.graph.descendants(simulator.catalogue.asset(asset_id))
     simulator.change(asset_id, f"changed:{iso(simulator.now)}")
-    return _play(simulator, below, news={asset_id})
+    return _run_wave(simulator, below, news={asset_id})
 
 
-def flood(simulator: Simulator, touched: Collection[str], freed: Iterable[str] = ()) -> Plan:
-    """What an apply starts in the world that it leaves: the runs of the workflows that it touched and of all below.
+def plan_apply(simulator: Simulator, touched: Collection[str], freed: Iterable[str] = ()) -> Plan:
+    """Plan the runs of the workflows that an apply touched, and of everything below them.
 
-    `freed`: assets that it took from their workflows, whose readers may have waited for those.
+    `freed`: assets that the apply removed from their workflows. Their readers may have waited for those workflows.
     """
     members = simulator.catalogue.members
     own = [number for number, member in members.items() if member.slug in touched]
     made = [asset_id for number in own for asset_id in members[number].outputs]
     reached = {*own, *simulator.catalogue.graph.descendants(*made, *freed)}
     ordered = sorted(reached, key=simulator.catalogue.rank.__getitem__)
-    return _play(simulator, ordered, told=set(own))
+    return _run_wave(simulator, ordered, always=set(own))
 
 
-def _play(
+def _run_wave(
     simulator: Simulator,
     reached: Sequence[int],
     *,
-    told: AbstractSet[int] = frozenset(),
+    always: AbstractSet[int] = frozenset(),
     news: AbstractSet[str] = frozenset(),
 ) -> Plan:
-    """Let everything happen that is left to do at this moment, and tell what of it concerns those who are `reached`.
+    """Run everything that is due at this moment, and plan the workflows that are `reached`.
 
-    Who does not run is told if it is to be `told` in any case, if it reads `news`, or if something runs or is stuck
-    above it.
+    A workflow that does not run is listed if it is in `always`, if it reads one of `news`, or if a workflow above it
+    runs or is listed as stuck.
     """
-    queued = simulator.observer = Queued()
+    queued = simulator.observer = QueuedRuns()
     active = tuple(sorted(run.slug for run in simulator.active.values()))
     _finish(simulator)
     within = set(reached)
@@ -122,13 +129,13 @@ def _play(
         for number, (run, decision) in enumerate(ran, start=1)
     )
     done = {run.workflow_id for run, _ in ran}
-    left = _left(simulator, [one for one in reached if one not in done], told, news, done)
+    left = _left(simulator, [one for one in reached if one not in done], always, news, done)
     held = tuple(one for one in left if one.decision.outcome is not Outcome.SKIP)
     return Plan(active, runs, held, tuple(one for one in left if one.decision.outcome is Outcome.SKIP))
 
 
 def _finish(simulator: Simulator) -> None:
-    """Runs end in the order of their urgency, until nothing is left to do at this moment."""
+    """Finish runs, most urgent first, until nothing is left to do at this moment."""
     for run in [run for run in simulator.active.values() if run.status is RunStatus.RUNNING]:
         simulator.succeed(run)
     below = _best_below(simulator.catalogue)
@@ -143,9 +150,9 @@ def _finish(simulator: Simulator) -> None:
 
 
 def _most_urgent(simulator: Simulator, below: Mapping[int, int]) -> list[Run]:
-    """The run that comes next, and those after it which nothing that comes of them could change or overtake.
+    """Return the next run, and the runs after it that no result of these runs can change or overtake.
 
-    One by one would end in the same, but whoever waits for them all would look again after each.
+    Finishing them one by one gives the same plan, but each waiting workflow would be evaluated after every run.
     """
     members, level = simulator.catalogue.members, simulator.catalogue.graph.level
     queued = [run for run in simulator.active.values() if run.status is RunStatus.QUEUED]
@@ -161,7 +168,7 @@ def _most_urgent(simulator: Simulator, below: Mapping[int, int]) -> list[Run]:
 
 
 def _best_below(catalogue: Catalogue) -> dict[int, int]:
-    """The best priority among the descendants of each workflow that has any."""
+    """Return the best priority among the descendants of each workflow that has descendants."""
     best: dict[int, int] = {}
     for number in sorted(catalogue.members, key=catalogue.rank.__getitem__, reverse=True):
         mine = min(catalogue.members[number].policy.priority, best.get(number, LEAST_URGENT))
@@ -171,18 +178,18 @@ def _best_below(catalogue: Catalogue) -> dict[int, int]:
 
 
 def _left(
-    simulator: Simulator, rest: Iterable[int], told: AbstractSet[int], news: AbstractSet[str], done: AbstractSet[int]
+    simulator: Simulator, rest: Iterable[int], always: AbstractSet[int], news: AbstractSet[str], done: AbstractSet[int]
 ) -> list[Planned]:
-    """Who does not run, ancestors first, and why: a decision, or those above that keep what is new from it."""
+    """Return the workflows that do not run, ancestors first, each with its decision."""
     found, stuck = [], set[int]()
     members, graph = simulator.catalogue.members, simulator.catalogue.graph
     for number in rest:
         parents = set(graph.parents(number))
-        stirred = bool(parents & (done | stuck)) or not news.isdisjoint(graph.inputs(number))
-        if not (stirred or number in told):
+        reached = bool(parents & (done | stuck)) or not news.isdisjoint(graph.inputs(number))
+        if not (reached or number in always):
             continue
         decision = simulator.peek(members[number])
-        if stirred or decision.outcome is not Outcome.SKIP:
+        if reached or decision.outcome is not Outcome.SKIP:
             stuck.add(number)
         above = sorted(members[one].slug for one in parents & stuck)
         behind = tuple(above) if decision.reason is Reason.UP_TO_DATE else ()

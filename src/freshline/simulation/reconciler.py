@@ -1,6 +1,6 @@
-"""Decides what is due in a simulator, as the materializer does in the store: ancestors first, until nothing is due.
+"""Decides due workflows as the materializer does in the store: ancestors first, until none is due.
 
-What only an event can end is not looked at in between: here no event gets lost, and a look would find the same.
+A hold that only an event can end is not evaluated in between: no event is lost here, so the result would be the same.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.WAITING_FOR_ALL, Reaso
 
 
 class Reconciler:
-    """Fires the clocks of a world and decides its considerations."""
+    """Fires timers and decides considerations."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
         self._count = 0
 
     def settle(self) -> None:
-        """Decide what is due, and what becomes due by that."""
+        """Decide due workflows until none is due."""
         simulator = self._simulator
         while True:
-            self._fire()
+            self._fire_timers()
             batch = simulator.considerations.take(simulator.now)
             if not batch:
                 return
-            self._decide(sorted(batch, key=simulator.catalogue.rank.__getitem__))
+            self._decide_batch(sorted(batch, key=simulator.catalogue.rank.__getitem__))
 
-    def judge(self, member: Member, state: State) -> Decision:
-        """What to do about the workflow. Where no ancestor moves there are no blockers to be found."""
+    def decide(self, member: Member, state: State) -> Decision:
+        """Return the decision about a workflow. Without an ancestor in motion there is nothing to search for."""
         motion = self._simulator.motion
         return decide(member.policy, state, self._simulator.now, motion if motion.above(member.id) else None)
 
-    def _fire(self) -> None:
+    def _fire_timers(self) -> None:
         simulator = self._simulator
         for asset, kind in simulator.timers.fire(simulator.now):
             producer = simulator.catalogue.graph.producer(asset.id)
@@ -53,22 +53,22 @@ class Reconciler:
             elif producer is not None:
                 simulator.note(producer)
 
-    def _decide(self, batch: list[int]) -> None:
+    def _decide_batch(self, batch: list[int]) -> None:
         simulator = self._simulator
         settled = []
         for workflow_id in batch:
             member = simulator.catalogue.members[workflow_id]
             state = simulator.state(member)
-            decision = self.judge(member, state)
-            self._obey(member, state, decision)
+            decision = self.decide(member, state)
+            self._apply(member, state, decision)
             simulator.motion.settle(workflow_id, moving_after(state, decision))
             if decision.blocks_until is not None:
-                simulator.considerations.rouse(workflow_id, simulator.now)
+                simulator.considerations.reschedule_waiting(workflow_id, simulator.now)
             elif decision.rests:
                 settled.append(workflow_id)
         simulator.considerations.wake(settled, simulator.now)
 
-    def _obey(self, member: Member, state: State, decision: Decision) -> None:
+    def _apply(self, member: Member, state: State, decision: Decision) -> None:
         simulator, run = self._simulator, None
         if decision.renewal is not None:
             run = _renew(simulator.active[member.id], decision.renewal)
@@ -77,7 +77,7 @@ class Reconciler:
         if decision.run is not None:
             run = self._queue(member, decision.run)
         sleeps = decision.next_evaluation is not None and _ends_by_event(member, state, decision)
-        simulator.considerations.decided(member.id, decision, sleeps=sleeps, until=_patience(decision))
+        simulator.considerations.record(member.id, decision, sleeps=sleeps, until=_wait_ends_at(decision))
         simulator.observer.decided(simulator, member, decision, run)
 
     def _queue(self, member: Member, new: NewRun) -> Run:
@@ -105,7 +105,7 @@ def _renew(run: Run, renewal: Renewal) -> Run:
 
 
 def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
-    """Whether the next look is a safety net that a world does not need."""
+    """Return whether only an event can end the hold, so that the next evaluation can be skipped."""
     if decision.reason is Reason.IN_FLIGHT:
         return state.active is not None and state.active.status is RunStatus.RUNNING
     if decision.reason is Reason.WAITING_FOR_UPSTREAM:
@@ -114,7 +114,7 @@ def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
     return unending and (decision.reason is Reason.INPUT_MISSING or not member.changes_with_time)
 
 
-def _patience(decision: Decision) -> datetime | None:
-    """When a wait for ancestors ends, whatever they do (R4.5)."""
+def _wait_ends_at(decision: Decision) -> datetime | None:
+    """Return the deadline of a wait for ancestors (docs/semantics.md#R4.5)."""
     end = decision.evidence.get("deadline") if decision.reason is Reason.WAITING_FOR_UPSTREAM else None
     return datetime.fromisoformat(end) if end else None

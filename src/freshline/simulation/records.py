@@ -1,27 +1,31 @@
-"""The rows of an in-memory simulator, as the store has them: assets with their clocks, considerations, runs."""
+"""The rows of a simulation, as the store has them: assets with their timers, considerations, runs."""
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
+from freshline.decide.decision import Trigger
 from freshline.model.enums import ExpiryReason, Reason, RunStatus, TriggerType
 from freshline.model.state import ActiveRun, Expiry, Head, Input, Output, Pending, Version
 
-# Kept per asset before what every reader has consumed is forgotten.
+# An asset keeps this many changes before those that every reader has consumed are dropped.
 MOST_CHANGES = 256
 
 
 @dataclass(slots=True)
 class Asset:
-    """One asset: its head, when it changed, and its two clocks."""
+    """One asset: its head, its changes, and its two timers.
+
+    `sequences` and `times`: the snapshots with changed data, and when they were produced.
+    """
 
     id: str
     head: Head | None = None
-    sequences: list[int] = field(default_factory=list)  # of the snapshots that changed it, and when those came
+    sequences: list[int] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
     due_at: datetime | None = None
     due_reason: ExpiryReason | None = None
@@ -30,7 +34,7 @@ class Asset:
     overdue: bool = False
 
     def append(self, version: str, now: datetime, run_id: str | None) -> bool:
-        """A new snapshot becomes the head; returns whether the content changed (R9.3)."""
+        """Add a snapshot, which becomes the head; return whether the data changed (docs/semantics.md#R9.3)."""
         changed = self.head is None or self.head.data_version != version
         self.head = Head(self.head.sequence + 1 if self.head else 1, version, now, run_id)
         if changed:
@@ -39,7 +43,7 @@ class Asset:
         return changed
 
     def input(self, consumed: Version | None) -> Input:
-        """As a workflow sees it whose last success read `consumed`."""
+        """Return the asset as an input of a workflow whose last success read `consumed`."""
         head = self.head
         if head is None or (consumed is not None and consumed.data_version == head.data_version):
             return Input(self.id, head, consumed)
@@ -50,24 +54,27 @@ class Asset:
         return Input(self.id, head, consumed, Pending(self.times[first], self.times[-1], head.sequence - behind))
 
     def output(self) -> Output:
-        """As its producer sees it."""
+        """Return the asset as an output of its producer."""
         return Output(self.id, self.head, self.expired)
 
     def forget(self, consumed: int) -> None:
-        """Drop the changes up to `consumed`, which everybody who ever read has read; the first one stays."""
+        """Drop the changes up to `consumed`, which every reader has consumed. The first change stays."""
         keep = bisect_right(self.sequences, consumed)
         del self.sequences[1:keep], self.times[1:keep]
 
 
 @dataclass(slots=True)
 class Consideration:
-    """Where and when to look."""
+    """When to evaluate a workflow, and its current hold.
+
+    `recheck_at`: the next regular evaluation of a workflow that sleeps.
+    """
 
     at: datetime
     hold: Reason | None = None
     blocker_id: int | None = None
     evaluations: int = 0
-    first_look: datetime | None = None
+    recheck_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -78,7 +85,7 @@ class Run:
     workflow_id: int
     slug: str
     version: int
-    trigger: Mapping[str, Any]
+    trigger: Trigger
     pins: Mapping[str, Version]
     cause: str
     mixed: bool
@@ -87,11 +94,11 @@ class Run:
     attempt: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    job_fingerprint: str | None = None  # of the definition that it is pinned to; None: the current one
+    job_fingerprint: str | None = None  # of the definition that the run is pinned to; None: the current one
 
     @property
     def reason(self) -> str:
-        """Why it exists."""
+        """The reason of the trigger."""
         return str(self.trigger["reason"])
 
     @property
@@ -100,5 +107,26 @@ class Run:
         return {asset_id: pin.data_version for asset_id, pin in self.pins.items()}
 
     def active(self) -> ActiveRun:
-        """As `decide` sees it."""
+        """Return the run as `decide` sees it."""
         return ActiveRun(self.id, self.status, TriggerType.AUTO, self.attempt, self.version, self.pins)
+
+
+class RunQueue:
+    """The queued runs, most urgent first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Run]] = []
+        self._count = 0
+
+    def push(self, run: Run, priority: int) -> None:
+        """Add a run. Ten seconds of waiting are worth one point of priority (docs/semantics.md#R11.8)."""
+        self._count += 1
+        heapq.heappush(self._heap, (run.queued_at.timestamp() + 10 * priority, self._count, run))
+
+    def pop(self) -> Run | None:
+        """Remove and return the most urgent run that is still queued."""
+        while self._heap:
+            run = heapq.heappop(self._heap)[2]
+            if run.status is RunStatus.QUEUED:
+                return run
+        return None

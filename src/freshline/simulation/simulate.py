@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Any
 
+from freshline.model.json import Json
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Driver, Jobs, Report
 from freshline.simulation.metrics import Metrics, failed, percentiles
@@ -16,7 +16,7 @@ from freshline.simulation.simulator import Simulator
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a simulation found. Lags are in seconds."""
+    """The result of a simulation. Lags are in seconds."""
 
     runs: int
     failed: int
@@ -30,8 +30,8 @@ class Result:
     runs_by_workflow: dict[str, int]
     breaches_by_asset: dict[str, int]
 
-    def as_json(self) -> dict[str, Any]:
-        """As `freshline simulate --json` shows it."""
+    def as_json(self) -> Json:
+        """Return the form of `freshline simulate --json`."""
         return {
             "runs": self.runs,
             "failed": self.failed,
@@ -52,13 +52,16 @@ class Result:
 def simulate(
     catalogue: Catalogue, reports: Iterable[Report], jobs: Jobs, *, start: datetime, end: datetime, slots: int
 ) -> Result:
-    """Play the reports through the policies. Everything is fresh at the start; reports of non-sources are left out."""
+    """Simulate the policies with these reports.
+
+    All assets are fresh at the start. Reports of assets that are not sources are ignored.
+    """
     metrics = Metrics(catalogue)
     simulator = Simulator(catalogue, start, observer=metrics)
     simulator.start(fresh=True)
     sources = set(catalogue.sources)
-    Driver(simulator, jobs, slots=slots, reports=(one for one in reports if one.asset_id in sources)).play(end)
-    return _result(metrics, runs_avoided=sum(partition.runs_avoided for partition in simulator.partitions.values()))
+    Driver(simulator, jobs, slots=slots, reports=(one for one in reports if one.asset_id in sources)).run(end)
+    return _result(metrics, runs_avoided=sum(one.runs_avoided for one in simulator.workflow_states.values()))
 
 
 def _result(metrics: Metrics, runs_avoided: int) -> Result:

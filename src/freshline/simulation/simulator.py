@@ -1,8 +1,8 @@
-"""The simulator: sources change, clocks run out, workflows are looked at, runs begin and end; all of it in memory.
+"""The simulator: sources change, timers fire, workflows are evaluated, runs start and end, all in memory.
 
-It keeps the facts that the store keeps and decides as the reconciler does: whatever happens notes considerations, and
-`settle` decides those that are due, ancestors first, until nothing is. A property test holds it equal to the store
-and the services. Time moves only when `now` is set.
+It keeps the facts that the store keeps and decides as the reconciler does. Every event adds considerations, and
+`settle` decides the due ones, ancestors first, until none is due. A property test keeps it equal to the store and the
+services. Time moves only when `now` is set.
 
 Not modelled: partitions, manual runs, workers that die, and the delays of polling.
 """
@@ -22,20 +22,19 @@ from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.considerations import Considerations
 from freshline.simulation.motion import Motion
 from freshline.simulation.observer import Observer
-from freshline.simulation.queue import Queue
 from freshline.simulation.reconciler import Reconciler
-from freshline.simulation.records import MOST_CHANGES, Asset, Run
+from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue
 from freshline.simulation.timers import Due, Timers
-from freshline.simulation.workflow_state import Partition
+from freshline.simulation.workflow_state import WorkflowState
 
 RUNNING = Moving("running")
 UP_TO_DATE = Decision(Outcome.SKIP, Reason.UP_TO_DATE)
-# An unchanged production counts for these alone (R9.3).
+# Only these holds can end with an unchanged production (docs/semantics.md#R9.3).
 COUNT_PRODUCTIONS = frozenset({Reason.WAITING_FOR_ALL, Reason.INPUT_TOO_OLD, Reason.WAITING_FOR_UPSTREAM})
 
 
 class Simulator:
-    """All facts about the workflows of a catalogue, at one moment."""
+    """The state of all workflows of a catalogue at one moment."""
 
     def __init__(
         self,
@@ -49,24 +48,24 @@ class Simulator:
         self.now = now
         self.observer = observer or Observer()
         self.assets = {asset_id: Asset(asset_id) for asset_id in catalogue.assets}
-        self.partitions = {workflow_id: Partition(now) for workflow_id in catalogue.members}
+        self.workflow_states = {workflow_id: WorkflowState(now) for workflow_id in catalogue.members}
         self.active: dict[int, Run] = {}
         self.considerations = Considerations()
         self.timers = Timers(self.assets, catalogue.freshness)
         self.motion = Motion(catalogue)
-        self.queue = Queue()
+        self.queue = RunQueue()
         self._jitter = jitter
         self._reconciler = Reconciler(self)
 
     def copy(self) -> Simulator:
-        """Another world that goes its own way; what never changes is shared."""
+        """Return an independent copy. Immutable parts are shared."""
         graph = self.catalogue.graph
         return copy.deepcopy(self, {id(graph): graph})
 
-    # How it begins.
+    # Start.
 
     def start(self, *, fresh: bool) -> None:
-        """`fresh`: every asset was just made from the others. Otherwise nothing was ever made."""
+        """Start the simulation. `fresh`: every asset was just produced; otherwise no asset was ever produced."""
         for asset in self.assets.values() if fresh else ():
             asset.append(first_version(asset.id), self.now, None)
             self.timers.arm(asset, self.now)
@@ -78,31 +77,31 @@ class Simulator:
         self.timers.start(self.now)
 
     def _baseline(self, member: Member, *, succeeded: bool) -> None:
-        """What is there is accepted as read (R8.2)."""
-        partition = self.partitions[member.id]
+        """Accept the existing heads as consumed (docs/semantics.md#R8.2)."""
+        workflow = self.workflow_states[member.id]
         heads = {one: self.assets[one].head for one in member.inputs}
-        partition.consumed_versions = {
+        workflow.consumed_versions = {
             one: Version(head.sequence, head.data_version) for one, head in heads.items() if head
         }
-        partition.fingerprint = member.job_fingerprint
-        partition.succeeded_at, partition.mixed = (self.now, False) if succeeded else (None, True)
+        workflow.fingerprint = member.job_fingerprint
+        workflow.succeeded_at, workflow.mixed = (self.now, False) if succeeded else (None, True)
 
     def load_timers(self, due: Mapping[str, Due]) -> None:
-        """When assets run out whose heads were put in from elsewhere."""
+        """Set the timers of assets that were restored from the store."""
         for asset_id, one in due.items():
             self.timers.load(self.assets[asset_id], one)
 
     def put_run(self, run: Run) -> None:
-        """A run that is there already."""
+        """Add an active run."""
         self.active[run.workflow_id] = run
         self.motion.settle(run.workflow_id, Moving(run.status))
         if run.status is RunStatus.QUEUED:
             self.queue.push(run, self.catalogue.members[run.workflow_id].policy.priority)
 
-    # What the outside does.
+    # Outside events.
 
     def report(self, asset_id: str, version: str | None = None) -> bool:
-        """A source changed; returns whether its content did (R3.3)."""
+        """Report a source; return whether its data changed (docs/semantics.md#R3.3)."""
         producer = self.catalogue.graph.producer(asset_id)
         if producer is not None:
             slug = self.catalogue.members[producer].slug
@@ -110,52 +109,52 @@ class Simulator:
         return self.change(asset_id, version)
 
     def change(self, asset_id: str, version: str | None = None) -> bool:
-        """Any asset has a new snapshot, whoever made it."""
+        """Add a snapshot to any asset; return whether its data changed."""
         asset = self.assets[self.catalogue.asset(asset_id)]
         sequence = asset.head.sequence + 1 if asset.head else 1
         return self._append(asset, version or f"seq:{sequence}", None)
 
     def expire(self, asset_id: str) -> None:
-        """As if the freshness of an asset had run out."""
+        """Let the freshness of an asset end now."""
         self.timers.expire(self.assets[self.catalogue.asset(asset_id)], self.now)
 
     def pause(self, workflow_id: int, until: datetime | None = None) -> None:
-        """No automatic run starts until then; a queued one ends, what it was for stays pending (R8.3)."""
+        """Pause a workflow. A queued run is canceled, and its cause stays pending (docs/semantics.md#R8.3)."""
         run = self.active.get(workflow_id)
         if run is not None and run.status is RunStatus.QUEUED:
             self.end(run, RunStatus.CANCELED)
-        partition = self.partitions[workflow_id]
-        partition.paused, partition.paused_until = True, until
+        workflow = self.workflow_states[workflow_id]
+        workflow.paused, workflow.paused_until = True, until
         self._touch(workflow_id)
 
     def resume(self, workflow_id: int) -> None:
-        """A pause ends."""
-        partition = self.partitions[workflow_id]
-        partition.paused, partition.paused_until = False, None
+        """End a pause."""
+        workflow = self.workflow_states[workflow_id]
+        workflow.paused, workflow.paused_until = False, None
         self._touch(workflow_id)
 
     def reset(self, workflow_id: int) -> None:
-        """Forget failures, breaker and cancellation."""
-        self.partitions[workflow_id].reset()
+        """Clear failures, breaker and cancellation."""
+        self.workflow_states[workflow_id].reset()
         self._touch(workflow_id)
 
     # Runs.
 
     def claim(self) -> Run | None:
-        """The most urgent queued run begins (R11.8); None: there is none."""
+        """Start and return the most urgent queued run; None: nothing is queued."""
         run = self.queue.pop()
         if run is not None:
             self.begin(run)
         return run
 
     def begin(self, run: Run) -> None:
-        """This run begins: its pins are fixed."""
+        """Start a run. Its pins are fixed from now on."""
         run.status, run.attempt, run.started_at = RunStatus.RUNNING, run.attempt + 1, self.now
-        self.partitions[run.workflow_id].started_at = self.now
+        self.workflow_states[run.workflow_id].started_at = self.now
         self.motion.settle(run.workflow_id, RUNNING)
 
     def succeed(self, run: Run, versions: Mapping[str, str] | None = None, *, changed: bool = True) -> None:
-        """All outputs are published; one without a version has a new one, or with `changed` False the head's (R9)."""
+        """Publish all outputs. One without a version gets a new one, or that of the head if `changed` is False."""
         member, unchanged = self.catalogue.members[run.workflow_id], []
         for asset_id in member.outputs:
             asset = self.assets[asset_id]
@@ -165,7 +164,7 @@ class Simulator:
             self.timers.arm(asset, self.now)
         runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
-        self.partitions[member.id].succeed(run, fingerprint, self.now, runs_avoided)
+        self.workflow_states[member.id].succeed(run, fingerprint, self.now, runs_avoided)
         self._forget(member)
         if self._satisfied(member, run):
             self.considerations.wake([member.id], self.now)
@@ -175,26 +174,26 @@ class Simulator:
         self.end(run, RunStatus.SUCCEEDED)
 
     def _satisfied(self, member: Member, run: Run) -> bool:
-        """A success on the heads leaves no cause (R1.1), and all that follows is an event: a look finds nothing."""
+        """Return whether no evaluation is needed: a success on the current heads leaves no cause."""
         heads = ((self.assets[one].head, run.pins.get(one)) for one in member.inputs)
         as_read = all(head and pin and head.sequence == pin.sequence for head, pin in heads)
         return as_read and run.job_fingerprint is None and self.considerations.get(member.id) is None
 
     def fail(self, run: Run) -> None:
-        """Nothing is published; the cooldown begins, and after the budget the breaker opens (R7)."""
+        """Fail a run. Nothing is published."""
         backoff = self.catalogue.members[run.workflow_id].policy.backoff
-        self.partitions[run.workflow_id].fail(run, backoff, self.now, self._jitter())
+        self.workflow_states[run.workflow_id].fail(run, backoff, self.now, self._jitter())
         self._touch(run.workflow_id)
         self.end(run, RunStatus.FAILED)
 
     def cancel(self, run: Run) -> None:
-        """A user ends the run: it is not asked for again with these versions (R5.3)."""
-        self.partitions[run.workflow_id].cancel(run)
+        """Cancel a run on behalf of a user."""
+        self.workflow_states[run.workflow_id].cancel(run)
         self._touch(run.workflow_id)
         self.end(run, RunStatus.CANCELED)
 
     def end(self, run: Run, status: RunStatus) -> None:
-        """The run is over; what follows from its end is the caller's."""
+        """End a run. The caller handles the consequences."""
         run.status, run.finished_at = status, self.now
         del self.active[run.workflow_id]
         self.motion.settle(run.workflow_id, None)
@@ -209,39 +208,41 @@ class Simulator:
         return changed
 
     def _forget(self, member: Member) -> None:
-        """Changes that all readers have read are not needed any more."""
+        """Drop the changes that all readers have consumed."""
         for asset_id in member.inputs:
             asset = self.assets[asset_id]
             if len(asset.sequences) > MOST_CHANGES:
-                consumed = (self.partitions[one].consumed_versions for one in self.catalogue.graph.consumers(asset_id))
+                consumed = (
+                    self.workflow_states[one].consumed_versions for one in self.catalogue.graph.consumers(asset_id)
+                )
                 asset.forget(min(one[asset_id].sequence for one in consumed if asset_id in one))
 
-    # Deciding.
+    # Decisions.
 
     def note(self, workflow_id: int) -> None:
-        """The workflow has to be looked at now."""
-        self.considerations.note(workflow_id, self.now)
+        """Evaluate the workflow at the next `settle`."""
+        self.considerations.add(workflow_id, self.now)
 
     def _touch(self, workflow_id: int) -> None:
-        """Something about the workflow itself happened: it and whoever waits for it are looked at (R11.4)."""
-        self.considerations.note(workflow_id, self.now)
+        """Evaluate the workflow, and those that wait for it, at the next `settle`."""
+        self.considerations.add(workflow_id, self.now)
         self.considerations.wake([workflow_id], self.now)
 
     def settle(self) -> None:
-        """Fire clocks and decide what is due, until nothing is."""
+        """Fire timers and decide due workflows until none is due."""
         self._reconciler.settle()
 
     def next_moment(self) -> datetime | None:
-        """When something happens by itself: a clock runs out, or a hold is looked at again."""
+        """Return the time of the next timer or scheduled evaluation."""
         found = [moment for moment in (self.timers.next(), self.considerations.next_evaluation()) if moment is not None]
         return min(found, default=None)
 
     def peek(self, member: Member) -> Decision:
-        """What would be decided about the workflow now; nothing happens."""
-        return self._reconciler.judge(member, self.state(member))
+        """Return the decision about the workflow now, without applying it."""
+        return self._reconciler.decide(member, self.state(member))
 
     def advance(self, to: datetime) -> None:
-        """Let the time pass, from one moment to the next."""
+        """Let time pass, with everything that becomes due in between."""
         self.settle()
         while (moment := self.next_moment()) is not None and moment <= to:
             self.now = max(self.now, moment)
@@ -249,14 +250,14 @@ class Simulator:
         self.now = max(self.now, to)
 
     def state(self, member: Member) -> State:
-        """All facts about one workflow, as the store reads them."""
-        partition, known, assets = self.partitions[member.id], self.considerations.get(member.id), self.assets
-        consumed_versions = partition.consumed_versions
+        """Return the state of one workflow, as the store loads it."""
+        workflow, known, assets = self.workflow_states[member.id], self.considerations.get(member.id), self.assets
+        consumed_versions = workflow.consumed_versions
         inputs = tuple([assets[one].input(consumed_versions.get(one)) for one in member.inputs])
         outputs = tuple([assets[one].output() for one in member.outputs])
-        return partition.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
+        return workflow.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
 
 
 def first_version(asset_id: str) -> str:
-    """What an asset holds in a world that begins fresh."""
+    """Return the version of an asset in a simulation that starts fresh."""
     return f"{asset_id}@1"

@@ -1,4 +1,4 @@
-"""The freshness clocks of a world's assets (R8): armed by production, fired by time, in one heap."""
+"""The freshness timers of assets (docs/semantics.md#R8.1): restarted by production, fired by time, in one heap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Due = tuple[datetime, ExpiryReason]
 
 
 class Timers:
-    """Timers of assets. A time in the heap counts only while the asset still says the same."""
+    """The timers of all assets. An entry of the heap counts only while the asset has the same due time."""
 
     def __init__(self, assets: Mapping[str, Asset], freshness: Mapping[str, Freshness]) -> None:
         self._assets = assets
@@ -25,13 +25,13 @@ class Timers:
         self._heap: list[tuple[datetime, str, str]] = []
 
     def start(self, now: datetime) -> None:
-        """Cron and cadence timers exist without any production (R8.1)."""
+        """Start cron and cadence timers, which exist before the first production (docs/semantics.md#R8.1)."""
         for asset_id, freshness in self._freshness.items():
             if self._assets[asset_id].head is None:
                 self._expire(self._assets[asset_id], next_point(freshness, now))
 
     def arm(self, asset: Asset, now: datetime) -> None:
-        """Production restarts the clocks."""
+        """Restart the timers of a produced asset."""
         asset.expired, asset.overdue = None, False
         freshness = self._freshness.get(asset.id)
         if freshness is None:
@@ -42,15 +42,15 @@ class Timers:
         self._overdue(asset, None if age is None else now + milliseconds(age))
 
     def expire(self, asset: Asset, now: datetime) -> None:
-        """As if the freshness had run out."""
+        """Let the freshness of an asset end now."""
         self._expire(asset, (now, ExpiryReason.MANUAL))
 
     def load(self, asset: Asset, due: Due) -> None:
-        """The clock of an asset as it was set elsewhere."""
+        """Set the timer of an asset that was restored from the store."""
         self._expire(asset, due)
 
     def fire(self, now: datetime) -> Iterator[tuple[Asset, str]]:
-        """The assets whose clocks are due, with the kind of clock; the next point of a schedule is armed (R8.1)."""
+        """Yield the assets whose timers are due, with the kind of timer, and start the next timer of a schedule."""
         while self._heap and self._heap[0][0] <= now:
             at, kind, asset_id = heapq.heappop(self._heap)
             asset = self._assets[asset_id]
@@ -63,7 +63,7 @@ class Timers:
                 yield asset, kind
 
     def next(self) -> datetime | None:
-        """When to look at the heap again."""
+        """Return the time of the next entry."""
         return self._heap[0][0] if self._heap else None
 
     def _expire(self, asset: Asset, due: Due | None) -> None:

@@ -1,4 +1,4 @@
-"""What a world remembers about one workflow: what its last success read, its failures, pauses and cancellations."""
+"""The state of one workflow in a simulation: consumed versions, failures, pause and cancellation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_FAILURES = Failures()
 
 
 @dataclass(slots=True)
-class Partition:
+class WorkflowState:
     """The facts about a workflow that the store keeps, without its assets."""
 
     applied_at: datetime
@@ -33,7 +33,7 @@ class Partition:
     paused_until: datetime | None = None
 
     def succeed(self, run: Run, fingerprint: str, now: datetime, runs_avoided: int) -> None:
-        """What the run read counts as handled from here on (design 3)."""
+        """Record a success: the versions that the run read are consumed."""
         self.cause_repeats = self.cause_repeats + 1 if self.success_cause == run.cause else 1
         self.success_cause, self.consumed_versions, self.mixed = run.cause, run.pins, run.mixed
         self.fingerprint, self.succeeded_at = fingerprint, now
@@ -41,7 +41,7 @@ class Partition:
         self.runs_avoided += runs_avoided
 
     def fail(self, run: Run, backoff: Backoff, now: datetime, jitter: float) -> None:
-        """The cooldown begins, and after the budget the breaker opens (R7)."""
+        """Record a failure: the cooldown starts, and the breaker opens when the budget is used up."""
         before = self.failures
         cooldown = min(backoff.max_ms or 0, (backoff.base_ms or 0) * 2 ** min(before.count, 40)) * jitter
         opened = now if before.count + 1 >= backoff.budget else None
@@ -50,19 +50,19 @@ class Partition:
         )
 
     def cancel(self, run: Run) -> None:
-        """The run is not asked for again with these versions (R5.3)."""
+        """Record a cancellation: no run is queued with the same versions (docs/semantics.md#R5.3)."""
         expiry = run.trigger.get("expiry")
         self.canceled = Canceled(run.version, run.read, datetime.fromisoformat(expiry["expiresAt"]) if expiry else None)
 
     def reset(self) -> None:
-        """Forget failures, breaker and cancellation."""
+        """Clear failures, breaker and cancellation."""
         self.failures, self.canceled = NO_FAILURES, None
         self.cause_repeats, self.success_cause = 0, None
 
     def state(
         self, member: Member, inputs: tuple[Input, ...], outputs: tuple[Output, ...], run: Run | None, evaluations: int
     ) -> State:
-        """All facts about the workflow, as `decide` takes them."""
+        """Return the state that `decide` takes."""
         return State(
             workflow_id=member.id,
             slug=member.slug,

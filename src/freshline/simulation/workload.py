@@ -1,6 +1,6 @@
-"""A synthetic load: how often sources change, how long runs take and how often they fail, in a YAML file.
+"""Synthetic loads in YAML: how often sources change, how long runs take, and how often they fail.
 
-Names may be patterns (`orders.*`); an exact name wins over patterns, and of these the first that fits.
+Names may be patterns (`orders.*`). An exact name wins over patterns. Of several patterns, the first match wins.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import heapq
 import random
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -23,13 +22,14 @@ from freshline.definitions.validation.problems import Problem, explain
 from freshline.errors import DefinitionError, Place
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Report
+from freshline.suggest import known_names
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Entry = TypeVar("Entry", bound=Model)
 
 
 class SourceLoad(Model):
-    """How a source changes."""
+    """The changes of a source."""
 
     every_ms: PositiveMillis = Field(description="The time between two reports, on average.")
     random: bool = Field(default=False, description="At random times; otherwise at equal distances.")
@@ -40,7 +40,7 @@ class SourceLoad(Model):
 
 
 class WorkflowLoad(Model):
-    """How the runs of a workflow go."""
+    """The runs of a workflow."""
 
     duration_ms: Millis = Field(default=60_000, description="How long a run takes; with a spread: the median.")
     spread: Annotated[float, Field(ge=0, le=3)] = Field(
@@ -51,27 +51,27 @@ class WorkflowLoad(Model):
 
 
 class Load(Model):
-    """The whole file."""
+    """A load file."""
 
     sources: dict[str, SourceLoad] = Field(default_factory=dict)
     workflows: dict[str, WorkflowLoad] = Field(default_factory=dict)
 
     def reports(self, catalogue: Catalogue, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
-        """The reports of all sources, in order; each source has luck of its own, whatever else is in the file."""
+        """Return the reports of all sources in order. Each source has its own random numbers."""
         given = ((asset_id, choose(self.sources, asset_id)) for asset_id in catalogue.sources)
         streams = [_reports(asset_id, one, start, end, seed) for asset_id, one in given if one is not None]
         return heapq.merge(*streams)
 
 
 def choose(entries: Mapping[str, Entry], name: str) -> Entry | None:
-    """The entry for a name: its own, else that of the first pattern that fits."""
+    """Return the entry for a name: the exact one, else that of the first matching pattern."""
     if name in entries:
         return entries[name]
     return next((entry for pattern, entry in entries.items() if fnmatchcase(name, pattern)), None)
 
 
 def read_load(path: Path) -> Load:
-    """The load in a file. Raises `DefinitionErrors` with all mistakes, each with its line."""
+    """Read a load file. Raise `DefinitionErrors` with all mistakes, each with its line."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -89,11 +89,11 @@ def read_load(path: Path) -> Load:
         for problem in explain(Load, error, documents[0].data):
             findings.add(documents[0], problem)
     findings.raise_errors()
-    raise AssertionError  # explain always finds something
+    raise AssertionError  # explain always yields a problem
 
 
 def _check_entries(origin: document.Document, part: str, model: type[Model], findings: Findings) -> None:
-    """Entry by entry: an unknown field is answered with the fields of its block."""
+    """Check each entry by itself, so that an unknown field is compared with the fields of its own block."""
     entries = origin.data.get(part)
     for name, entry in entries.items() if isinstance(entries, dict) else ():
         try:
@@ -104,7 +104,7 @@ def _check_entries(origin: document.Document, part: str, model: type[Model], fin
 
 
 def check_names(load: Load, catalogue: Catalogue, path: Path) -> None:
-    """Names and patterns that fit nothing are mistakes; so is a load in which nothing changes."""
+    """Raise `DefinitionErrors` for names and patterns that match nothing."""
     (origin,) = document.parse(path.read_text(encoding="utf-8"), str(path))
     findings = Findings()
     slugs = tuple(sorted(catalogue.by_slug))
@@ -116,21 +116,19 @@ def check_names(load: Load, catalogue: Catalogue, path: Path) -> None:
 
 
 def _unknown(part: str, name: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known[:5]) or 'none'}"
-    return f"{name!r} fits none of the {part}; {hint}"
+    return f"{name!r} fits none of the {part}; {known_names(name, known)}"
 
 
 def _reports(asset_id: str, load: SourceLoad, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
-    luck = random.Random(f"{seed}:{asset_id}")  # noqa: S311 - a seed, not a secret
+    rng = random.Random(f"{seed}:{asset_id}")  # noqa: S311 - a seed, not a secret
     every = timedelta(milliseconds=load.every_ms)
-    at = start + (timedelta(milliseconds=load.offset_ms) if load.offset_ms else _distance(luck, load, every))
+    at = start + (timedelta(milliseconds=load.offset_ms) if load.offset_ms else _distance(rng, load, every))
     version = 0
     while at < end:
-        version += luck.random() < load.change_rate or version == 0
+        version += rng.random() < load.change_rate or version == 0
         yield Report(at, asset_id, f"v{version}")
-        at += _distance(luck, load, every)
+        at += _distance(rng, load, every)
 
 
-def _distance(luck: random.Random, load: SourceLoad, every: timedelta) -> timedelta:
-    return every * luck.expovariate(1.0) if load.random else every
+def _distance(rng: random.Random, load: SourceLoad, every: timedelta) -> timedelta:
+    return every * rng.expovariate(1.0) if load.random else every

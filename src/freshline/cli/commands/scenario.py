@@ -15,7 +15,7 @@ from freshline.errors import DefinitionError, UsageError
 from freshline.settings import Settings
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Jobs, Report
-from freshline.simulation.jobs import Recorded, recorded_jobs, synthetic_jobs
+from freshline.simulation.jobs import RecordedRun, recorded_jobs, synthetic_jobs
 from freshline.simulation.loading import load_workflows
 from freshline.simulation.simulate import Result, simulate
 from freshline.simulation.simulator import first_version
@@ -78,7 +78,7 @@ def recorded(app: App, length: timedelta, seed: int) -> Scenario:
         past = reader.history(end - length)
     current = Catalogue.of(_applied(past["workflows"]), settings)
     reports = _reports(past["reports"])
-    runs = [Recorded(row["slug"], row["seconds"], row["status"] == "failed", row["changed"]) for row in past["runs"]]
+    runs = [RecordedRun(row["slug"], row["seconds"], row["status"] == "failed", row["changed"]) for row in past["runs"]]
     return Scenario(
         current,
         end - length,
@@ -114,7 +114,7 @@ def _applied(rows: list[dict[str, Any]]) -> Any:
         ) from None
 
 
-def _notes(catalogue: Catalogue, runs: list[Recorded]) -> tuple[str, ...]:
+def _notes(catalogue: Catalogue, runs: list[RecordedRun]) -> tuple[str, ...]:
     unknown = len(catalogue.by_slug.keys() - {run.slug for run in runs})
     if not unknown:
         return ()

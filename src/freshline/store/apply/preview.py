@@ -57,7 +57,7 @@ def around(connection: Connection, slugs: Collection[str], assets: Iterable[str]
 
 def flood(found: Fetched, settings: Settings, touched: Collection[str], freed: Iterable[str]) -> plan.Plan:
     """What an apply that touches these workflows and frees these assets starts, from the state that it leaves."""
-    return plan.flood(restore(found.facts(), settings), touched, freed)
+    return plan.plan_apply(restore(found.facts(), settings), touched, freed)
 
 
 def _fetch(connection: Connection, graph: Graph, workflows: Iterable[int]) -> Fetched:
