@@ -177,7 +177,9 @@ def test_a_token_of_spark_is_never_shown() -> None:
 )
 def test_an_address_of_spark_connect_that_is_wrong_is_refused_unshown(address: str) -> None:
     """The error says what is allowed and shows no part of the address, which may be a token."""
-    with pytest.raises(UsageError, match=r"^FRESHLINE_SPARK_REMOTE (is no address of|names a session_id)") as caught:
+    with pytest.raises(
+        UsageError, match=r"^FRESHLINE_SPARK_REMOTE (is not an address of|names a session_id)"
+    ) as caught:
         settings.load({"FRESHLINE_SPARK_REMOTE": address})
     assert "canary" not in str(caught.value)
 

@@ -1,6 +1,6 @@
-"""Freshline keeps data assets fresh by itself.
+"""Freshline keeps data assets fresh.
 
-Definitions in Python start here: `@asset` declares that a function makes an asset, and small words say when.
+Definitions in Python start here: `@asset` declares that a function produces an asset.
 """
 
 from importlib import import_module
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from freshline.errors import FreshlineError
 
-__version__ = "0.1.0"  # the only place; `make dist`, `freshline --version`, the API and the docs read it
+__version__ = "0.1.0"  # the only definition; `make dist`, `freshline --version`, the API and the docs use it
 
 __all__ = [
     "AssetFunction",
@@ -71,7 +71,7 @@ _HOMES = ("decorators", "dsl", "schema.workflow")
 
 
 def __getattr__(name: str) -> Any:
-    # Every command and every runner imports this package; most need none of the models behind these names.
+    # Every command and every runner imports this package, and most do not need the models behind these names.
     if name not in __all__:
         raise AttributeError(f"module 'freshline' has no attribute {name!r}")
     homes = [import_module(f"freshline.definitions.{home}") for home in _HOMES]

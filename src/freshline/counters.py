@@ -1,4 +1,4 @@
-"""Counters of this process: events, decisions by reason, automatic runs by result, runs avoided; and durations."""
+"""Counters and durations of this process, for metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 30
 
 @dataclass(slots=True)
 class Durations:
-    """How many took how long: one number for each of `BOUNDS`, and one for what took longer."""
+    """A histogram of durations: a count for each of `BOUNDS`, and one for longer durations."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     total: float = 0.0
@@ -30,7 +30,7 @@ def count(name: str, by: int = 1, **labels: str) -> None:
 
 
 def observe(name: str, seconds: float) -> None:
-    """Take a duration in."""
+    """Add a duration to a histogram."""
     with _lock:
         found = _durations.setdefault(name, Durations())
         found.counts[bisect_left(BOUNDS, seconds)] += 1
@@ -38,13 +38,13 @@ def observe(name: str, seconds: float) -> None:
 
 
 def durations() -> dict[str, Durations]:
-    """All durations, by name."""
+    """Return all histograms by name."""
     with _lock:
         return {name: Durations(list(found.counts), found.total) for name, found in _durations.items()}
 
 
 def read() -> dict[str, list[tuple[dict[str, str], int]]]:
-    """All counters: name, then each set of labels with its count."""
+    """Return all counters: by name, each set of labels with its count."""
     with _lock:
         items = list(_counts.items())
     result: dict[str, list[tuple[dict[str, str], int]]] = {}
@@ -54,7 +54,7 @@ def read() -> dict[str, list[tuple[dict[str, str], int]]]:
 
 
 def snapshot() -> dict[str, dict[str, int]]:
-    """All counters: name, then `label=value,…`, then the count."""
+    """Return all counters: by name and `label=value,…`, the count."""
     with _lock:
         items = list(_counts.items())
     result: dict[str, dict[str, int]] = {}

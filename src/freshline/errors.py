@@ -1,7 +1,7 @@
-"""Every error a user can meet, with a stable code.
+"""All errors that users can see, each with a stable code.
 
 A message says what happened, the value, what is allowed, what to do, and where.
-The command line shows `FreshlineError` as one sentence and never as a traceback.
+The command line prints a `FreshlineError` as one sentence, never as a traceback.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the user's files something was written."""
+    """A place in the user's files."""
 
     file: str
     line: int | None = None
@@ -23,7 +23,7 @@ class Place:
 
 
 class FreshlineError(Exception):
-    """Base of all errors that are told to the user. `exit_code`: 1 failed, 2 wrong usage."""
+    """Base class of all errors that are shown to users. `exit_code`: 1 for a failure, 2 for wrong usage."""
 
     code = "error"
     exit_code = 1
@@ -37,25 +37,25 @@ class FreshlineError(Exception):
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
         hint = f" ({self.hint})" if self.hint else ""
-        sentence, newline, more = self.message.partition("\n")  # lines of the user's own may follow
+        sentence, newline, more = self.message.partition("\n")  # further lines may come from the user
         return f"{where}{sentence}{hint}{newline}{more}"
 
 
 class UsageError(FreshlineError):
-    """The command was called with values that cannot work."""
+    """Invalid arguments or settings."""
 
     code = "usage"
     exit_code = 2
 
 
 class DefinitionError(FreshlineError):
-    """One mistake in what the user wrote."""
+    """One mistake in a definition."""
 
     code = "definition"
 
 
 class DefinitionErrors(FreshlineError):
-    """All mistakes of a project at once."""
+    """All mistakes of a project."""
 
     code = "definitions"
 
@@ -66,7 +66,7 @@ class DefinitionErrors(FreshlineError):
 
 
 class NotFoundError(FreshlineError):
-    """A named thing does not exist."""
+    """The named object does not exist."""
 
     code = "not-found"
 
@@ -84,19 +84,19 @@ class DatabaseError(FreshlineError):
 
 
 class ApiError(FreshlineError):
-    """The API that FRESHLINE_API_URL names cannot be reached, or is not one that this version understands."""
+    """The API at FRESHLINE_API_URL cannot be reached, or has an unknown version."""
 
     code = "api"
 
 
 class AccessError(FreshlineError):
-    """The API wants a token, or one that allows more."""
+    """The API needs a token, or a token with more rights."""
 
     code = "access"
 
 
 class BusError(FreshlineError):
-    """Redis cannot be reached or used. It costs latency only, so nobody stops for it."""
+    """Redis cannot be reached or used. This costs only latency, so no process stops."""
 
     code = "bus"
 
@@ -118,13 +118,13 @@ class WarehouseError(FreshlineError):
 
 
 class EngineError(FreshlineError):
-    """Spark cannot be started or reached. Never counted as a failure of the workflow (R7.1)."""
+    """Spark cannot be started or reached. It never counts as a failure of the workflow (docs/semantics.md#R7.1)."""
 
     code = "engine"
 
 
 class EngineLostError(EngineError):
-    """Spark got lost in the middle of a step: no failure of the workflow, but a crash, as the step may be why."""
+    """Spark was lost during a step. It counts as a crash, not as a failure, because the step may be the cause."""
 
     code = "engine-lost"
 
@@ -136,7 +136,10 @@ class JobError(FreshlineError):
 
 
 class CheckError(JobError):
-    """A data check failed: nothing is published. `checks`: all results; `staged`: its directory in the warehouse."""
+    """A data check failed, so nothing is published.
+
+    `checks`: all results. `staged`: the directory of the rejected data in the warehouse.
+    """
 
     code = "check"
 
@@ -155,6 +158,6 @@ class CheckError(JobError):
 
 
 class FencedError(FreshlineError):
-    """This worker lost its lease: the run belongs to another attempt (promise 6)."""
+    """This worker lost its lease: the run belongs to another attempt."""
 
     code = "fenced"

@@ -1,8 +1,9 @@
-"""Named places where tests make a process fail. In production nothing is armed and `hit` is one dictionary look-up.
+"""Failpoints: named places where tests make a process fail. In production nothing is armed.
 
 `FRESHLINE_FAILPOINTS="publish_run:before=kill,absorb:after=raise"` arms them in a real process. Actions: `kill` ends
-it, `stop` stops it until SIGCONT, `raise` raises, `sleep:SECONDS` stands still (longer than a lease, say), `drop` cuts
-the connection to the database: before a commit, so that it fails; after it, so that only its answer is lost.
+the process, `stop` stops it until SIGCONT, `raise` raises, `sleep:SECONDS` sleeps (for longer than a lease, for
+example), `drop` cuts the connection to the database: before a commit, so that it fails; after it, so that only the
+answer is lost.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ Action = Callable[[], None]
 
 
 class FailpointError(RuntimeError):
-    """Raised where a test asked for it."""
+    """Raised by an armed failpoint."""
 
 
 def drop(subject: Subject) -> None:
-    """The network between us and the database is gone."""
+    """Cut the connection to the database."""
     if subject is None:
         return
     with socket.socket(fileno=os.dup(subject.fileno())) as line:
@@ -45,7 +46,7 @@ def _kill() -> None:
 
 
 def _stop() -> None:
-    # To this very thread: one that is sent to the process lets it go on for a moment.
+    # Sent to this thread, because the process would continue for a moment after a signal to the process.
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
@@ -58,7 +59,7 @@ _armed: dict[str, Callable[[Subject], None]] = {}
 
 
 def hit(name: str, subject: Subject = None) -> None:
-    """Do what was armed for this place; normally nothing. `subject`: the connection that the place uses."""
+    """Run the action that is armed for this place, if any. `subject`: the connection of the place."""
     if not _armed:
         return
     action = _armed.get(name) or _armed.get(f"*:{name.rpartition(':')[2]}")
@@ -69,13 +70,13 @@ def hit(name: str, subject: Subject = None) -> None:
 @contextmanager
 def armed(name: str, action: Action) -> Iterator[None]:
     """Arm one place for the duration of a test."""
-    with armed_with(name, _blind(action)):
+    with armed_with(name, _without_subject(action)):
         yield
 
 
 @contextmanager
 def armed_with(name: str, action: Callable[[Subject], None]) -> Iterator[None]:
-    """The same with an action that gets the place's connection."""
+    """Arm one place with an action that gets the connection of the place."""
     _armed[name] = action
     try:
         yield
@@ -91,23 +92,28 @@ def armed_all(side: str, action: Action) -> Iterator[None]:
 
 
 def arm_from(text: str) -> None:
-    """Arm places from the environment variable's form."""
+    """Arm places from the value of FRESHLINE_FAILPOINTS."""
     for part in filter(None, text.split(",")):
         name, _, action = part.partition("=")
         _armed[name.strip()] = _parse(action.strip())
 
 
 def _parse(text: str) -> Callable[[Subject], None]:
-    known = {"kill": _blind(_kill), "stop": _blind(_stop), "raise": _blind(_fail), "drop": drop}
+    known = {
+        "kill": _without_subject(_kill),
+        "stop": _without_subject(_stop),
+        "raise": _without_subject(_fail),
+        "drop": drop,
+    }
     verb, _, seconds = text.partition(":")
     if verb == "sleep" and seconds.replace(".", "", 1).isdigit():
-        return _blind(partial(time.sleep, float(seconds)))
+        return _without_subject(partial(time.sleep, float(seconds)))
     if text not in known:
         raise UsageError(f"FRESHLINE_FAILPOINTS has action {text!r}; allowed are {', '.join(FORMS)}")
     return known[text]
 
 
-def _blind(action: Action) -> Callable[[Subject], None]:
+def _without_subject(action: Action) -> Callable[[Subject], None]:
     return lambda _: action()
 
 

@@ -1,4 +1,4 @@
-"""Settings from the environment, read once at the edge and passed on as one frozen value."""
+"""Settings from the environment. They are read once at start-up and passed on as one frozen record."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WAREHOUSE_FORM = (
     "such as s3a://bucket/path, gs://bucket/path, abfss://container@account.dfs.core.windows.net/path or "
     "hdfs://host:port/path, without a key or password: those come from the environment"
 )
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # more than one letter: that may be a drive
-# What Hadoop's file systems, `deltalake` and we reach; there is no room for a password, a query or `..`.
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # at least two letters: one letter may be a drive
+# Addresses that Hadoop, `deltalake` and Freshline all support. They cannot have a password, a query or `..`.
 _NAME = r"\w[\w.=-]*"
 _PLACE = re.compile(
     rf"(?:(?:s3a?|gs)://{_NAME}|abfss?://{_NAME}@{_NAME}|hdfs://{_NAME}(?::\d+)?|viewfs://{_NAME})(?:/{_NAME})*/?",
@@ -33,11 +33,11 @@ BUS_FORMS = "redis://[user:password@]host[:port][/number], the same with rediss:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of a process. Durations are milliseconds; docs/configuration.md lists them with their variables."""
+    """All settings of a process. Durations are milliseconds. docs/configuration.md describes the variables."""
 
     project: Path
     database_url: str | None = field(default=None, repr=False)  # None: the embedded server under .freshline/
-    event_bus: str = field(default=INLINE, repr=False)  # both may carry a password, which no log or error shows
+    event_bus: str = field(default=INLINE, repr=False)  # both URLs may contain a password, so repr omits them
     bus_length: int = 100_000
     bus_dead_length: int = 10_000
     bus_timeout_ms: int = 2_000
@@ -59,10 +59,10 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_auth: str = "loopback"
-    api_url: str | None = None  # None: commands work on the database
+    api_url: str | None = None  # None: commands use the database
     api_token: str | None = field(default=None, repr=False)
-    ready_lag_ms: int = 60_000  # 0: not looked at
-    actor: str | None = None  # None: the user and the host
+    ready_lag_ms: int = 60_000  # 0: not checked
+    actor: str | None = None  # None: user and host
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0  # 0: not served
     webhook_attempts: int = 30
@@ -79,12 +79,12 @@ class Settings:
 
     @property
     def warehouse_at(self) -> str:
-        """Where tables live: a path or an address."""
+        """The location of tables: a path or an address."""
         return self.warehouse or str(self.home / "warehouse")
 
 
 def load(environ: Mapping[str, str] | None = None, *, project: Path | None = None) -> Settings:
-    """Settings from `environ`. Bad values are refused with the variable's name and what is allowed."""
+    """Read the settings from `environ`. Raise `UsageError` for an invalid value."""
     env = os.environ if environ is None else environ
     root = (project or Path(env.get("FRESHLINE_PROJECT") or ".")).expanduser().resolve()
     return Settings(
@@ -149,7 +149,7 @@ def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str,
 
 
 def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
-    """Networks, or single addresses, with commas between them."""
+    """Parse a comma-separated list of networks and addresses."""
     found = []
     for text in filter(None, (part.strip() for part in (env.get(name) or "").split(","))):
         try:
@@ -161,7 +161,7 @@ def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
 
 
 def _warehouse(value: str | None) -> str | None:
-    """A directory, or an address. What is wrong is told by its kind alone, as it may carry a password."""
+    """Return a directory or an address. Errors show only the scheme, because the value may contain a password."""
     if not value:
         return None
     if not (found := _ADDRESS.match(value)):
@@ -174,43 +174,45 @@ def _warehouse(value: str | None) -> str | None:
 
 
 def _api_url(value: str | None) -> str | None:
-    """The address of an API, without its last slash. What is wrong is told without it: it may carry a password."""
+    """Return the address of an API without its last slash. Errors omit the value: it may contain a password."""
     if not value:
         return None
     try:
         address = urlsplit(value)
         right = address.scheme in {"http", "https"} and address.hostname and "@" not in address.netloc
-        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+        address.port  # noqa: B018 - reading the property raises for an invalid port
     except ValueError:
         right = False
     if not right or address.query or address.fragment:
-        raise UsageError(f"FRESHLINE_API_URL is no address of an API; allowed is {API_FORM}")
+        raise UsageError(f"FRESHLINE_API_URL is not the address of an API; allowed is {API_FORM}")
     return value.rstrip("/").removesuffix("/api/v1")
 
 
 def _api_token(value: str | None) -> str | None:
-    """A token, as it goes into a header. What is wrong is told without it."""
+    """Return a token that fits into a header. Errors omit the value."""
     token = (value or "").strip()
     if not all(" " < character <= "~" for character in token):
-        raise UsageError("FRESHLINE_API_TOKEN is no token; allowed is one of `freshline token create`, as it was shown")
+        raise UsageError(
+            "FRESHLINE_API_TOKEN is not a token; allowed is a token as `freshline token create` printed it"
+        )
     return token or None
 
 
 def _spark_remote(value: str | None) -> str | None:
-    """The address of a Spark Connect server. What is wrong is told without any part of it, as it may be a token."""
+    """Return the address of a Spark Connect server. Errors omit the value: it may contain a token."""
     if not value:
         return None
     place, _, options = value.partition(";")
     try:
         address = urlsplit(place)
         right = address.scheme == "sc" and address.hostname and address.path in {"", "/"} and "@" not in place
-        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+        address.port  # noqa: B018 - reading the property raises for an invalid port
     except ValueError:
         right = False
     if not right or any(one.count("=") != 1 for one in options.split(";") if one):
-        raise UsageError(f"FRESHLINE_SPARK_REMOTE is no address of Spark Connect; allowed is {REMOTE_FORM}")
+        raise UsageError(f"FRESHLINE_SPARK_REMOTE is not an address of Spark Connect; allowed is {REMOTE_FORM}")
     if "session_id=" in options:
-        raise UsageError("FRESHLINE_SPARK_REMOTE names a session_id; every step gets a session of its own: remove it")
+        raise UsageError("FRESHLINE_SPARK_REMOTE names a session_id; every step gets its own session: remove it")
     return value
 
 
@@ -219,7 +221,7 @@ def _event_bus(value: str) -> str:
         return value
     scheme, separator, _ = value.partition("://")
     if not separator or scheme not in {"redis", "rediss", "unix"}:
-        # What is not an address of ours may still carry somebody's password.
+        # An unknown address may still contain a password.
         shown = f"'{scheme}://…'" if separator else f"'{value}'" if value.isidentifier() else "no address"
         raise UsageError(f"FRESHLINE_EVENT_BUS is {shown}; allowed are '{INLINE}' and {BUS_FORMS}")
     problem = _bus_problem(value)
@@ -231,11 +233,11 @@ def _event_bus(value: str) -> str:
 
 
 def _bus_problem(value: str) -> str | None:
-    """What is wrong with an address, without any part of it: what looks like a path may be half a password."""
+    """Return the mistake of an address without any part of it: even the path may be part of a password."""
     try:
         address = urlsplit(value)
         options = parse_qsl(address.query, keep_blank_values=True, strict_parsing=bool(address.query))
-        address.port  # noqa: B018 - a port that is no number shows when it is asked for
+        address.port  # noqa: B018 - reading the property raises for an invalid port
     except ValueError:
         return "cannot be read (percent-encode special characters of a password)"
     if address.fragment or not _place(address):

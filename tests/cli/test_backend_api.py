@@ -371,7 +371,7 @@ def test_an_address_that_is_none_is_refused_without_repeating_it(
     """It may carry a password."""
     monkeypatch.setenv("FRESHLINE_API_URL", url)
     said = freshline("status", code=2).stderr
-    assert "FRESHLINE_API_URL is no address of an API; allowed is http://host" in said
+    assert "FRESHLINE_API_URL is not the address of an API; allowed is http://host" in said
     assert "canary" not in said
 
 
@@ -383,5 +383,5 @@ def test_a_token_that_is_none_is_refused_without_repeating_it(
     monkeypatch.setenv("FRESHLINE_API_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("FRESHLINE_API_TOKEN", token)
     said = freshline("status", code=2).stderr
-    assert "FRESHLINE_API_TOKEN is no token" in said
+    assert "FRESHLINE_API_TOKEN is not a token" in said
     assert "canary" not in said

@@ -99,7 +99,7 @@ def test_few_slots_make_lag(freshline: Freshline, load: Path) -> None:
         ("sources:\n  shop.raw: { evry: 1h }", r"load.yaml:2: .*'evry'.*did you mean 'every'"),
         ("sources: { shop.raw: { every: soon } }", r"'soon' is not a duration"),
         ("workflows: { '*': { failureRate: 2 } }", r"failureRate"),
-        ("- 1", r"is no load"),
+        ("- 1", r"is not a load"),
         ("workflows: {}", r"no source changes"),
     ],
 )  # fmt: skip

@@ -164,7 +164,7 @@ def test_a_disagreement_shows_both_places(tmp_path: Path) -> None:
             "the outputs of a workflow must agree (see workflows/w.yaml:8)"
         ),
         (
-            "workflows/w.yaml:12: asset 'i': steps disagree about 'onUpstreamUpdate' of one input; say the same "
+            "workflows/w.yaml:12: asset 'i': steps disagree about 'onUpstreamUpdate' of one input; use one value "
             "(see workflows/w.yaml:6)"
         ),
     ]

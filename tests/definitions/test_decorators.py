@@ -180,7 +180,7 @@ MISTAKES = {
     "@asset('a')\ndef f(*xs): ...": "2: asset 'a': parameter '*xs' cannot name an asset; "
     "allowed are plain and keyword-only parameters",
     "@asset('a', inputs={'x': 'weather'})\ndef f(): ...": "2: asset 'a': "
-    "'inputs' names 'x', which is no parameter of f()",
+    "'inputs' names 'x', which is not a parameter of f()",
     "def outer():\n    @asset('a')\n    def f(): ...\nouter()": "3: asset 'a': 'outer.<locals>.f' is inside another "
     "function or class; a runner cannot find it there; move it to the module's top",
     "@asset('a', parameters={'x': float('nan')})\ndef f(): ...": "2: asset 'a': holds a number that is not finite, "

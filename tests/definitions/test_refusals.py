@@ -113,9 +113,9 @@ IN_WORKFLOW = {
     "allowed are names as in spark.sql.shuffle.partitions",
     "spark: {conf: {spark.sql.shuffle.partitions: [8]}}": "'spark.sql.shuffle.partitions' is [8]; allowed are texts",
     "spark: {conf: {spark.driver.memory: 8g}}": "'spark.driver.memory' cannot be set while Spark runs; "
-    "with 'size: large' the workflow gets a runner of its own that starts with it",
+    "with 'size: large' the workflow gets a separate runner that starts with it",
     "spark: {conf: {spark.sql.extensions: x}}": "'spark.sql.extensions' cannot be set while Spark runs; "
-    "with 'size: large' the workflow gets a runner of its own that starts with it",
+    "with 'size: large' the workflow gets a separate runner that starts with it",
     "spark: {size: large, conf: {spark.master: yarn}}": "'spark.master' is Freshline's own: "
     "where Spark runs is FRESHLINE_SPARK_MASTER of the worker; remove it",
     "spark: {conf: {spark.sql.session.timeZone: CET}}": "'spark.sql.session.timeZone' is Freshline's own: "

@@ -93,7 +93,7 @@ def test_a_change_of_the_file_is_a_change_of_the_job(tmp_path: Path) -> None:
         ("sqlFile: clean.sql/x.sql", "workflows/air/clean.sql/x.sql cannot be read: Not a directory"),
         ("sqlFile: nowhere/x.sql", "there is no file workflows/air/nowhere/x.sql"),
         ("sqlFile: ../air", "workflows/air is a directory"),
-        ("sqlFile: pipe", "workflows/air/pipe is no plain file"),
+        ("sqlFile: pipe", "workflows/air/pipe is not a regular file"),
         ("sqlFile: out.sql", "'sqlFile' is 'out.sql'; it is a link that leads out of the project's directory"),
         ("sqlFile: dir/out.sql", "it is a link that leads out of the project's directory"),
         ("sqlFile: loop.sql", "workflows/air/loop.sql"),

@@ -1,1 +1,1 @@
-"""What users write: strict models, YAML, JSON and Python, validation, fingerprints."""
+"""Definitions of users: models, YAML, JSON and Python, validation, fingerprints."""

@@ -1,7 +1,7 @@
-"""Definitions in Python: `@asset` on a function, and small words for its arguments.
+"""The decorator `@asset` for definitions in Python. `dsl` has the values of its arguments.
 
-A decorated function stays a plain function. While a project is loaded, decorated functions are collected; anywhere
-else, as in a runner, the decorator only attaches `__freshline__`.
+A decorated function stays a plain function. While a project is loaded, decorated functions are collected. Otherwise,
+as in a runner, the decorator only attaches `__freshline__`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _registry: ContextVar[list[AssetFunction] | None] = ContextVar("freshline_assets
 
 @dataclass(frozen=True)
 class AssetFunction:
-    """What a decorated function declares. `inputs`: the inputs that were named explicitly, by parameter.
+    """The declaration of a decorated function.
 
-    `definition` is the workflow as plain data, without what it consumes: parameters name assets of the whole project.
+    `inputs`: the asset ids of explicitly named inputs, by parameter. `blocks`: their `consumes` blocks.
+    `definition`: the workflow as plain data, without `consumes`: parameters are resolved when all assets are known.
     """
 
     asset_id: str
@@ -42,7 +43,7 @@ class AssetFunction:
 
     @property
     def entrypoint(self) -> str:
-        """Where a runner finds it."""
+        """The entry point by which a runner finds the function."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
     @property
@@ -53,7 +54,7 @@ class AssetFunction:
     def arguments(
         self, step: Step, parameters: Mapping[str, Any], read: Callable[[str], Any], ctx: Any
     ) -> dict[str, Any]:
-        """The arguments for a call: `ctx`, inputs by `read(asset_id)`, and the run's parameters by name."""
+        """Return the arguments of a call: `ctx`, inputs by `read(asset_id)`, and the run's parameters by name."""
         assets = {view_name(item): item.asset_id for item in step.consumes}
         found: dict[str, Any] = {}
         for parameter in self.parameters:
@@ -90,10 +91,11 @@ def asset(
     publish_parameters: bool | None = None,
     spark: Spark | Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Function]:
-    """Declare that a function makes an asset: a workflow with one step.
+    """Declare that a function produces an asset: a workflow with one step.
 
-    Each parameter of the function names the asset that it reads (`flights_clean` is `flights.clean`), or `inputs` does;
-    `ctx` is the job's context, and names in `parameters` are the run's parameters. The result is the asset's data.
+    A parameter of the function names an asset that it reads (`flights_clean` is `flights.clean`), unless `inputs` maps
+    it to another one. `ctx` is the context of the job. Names in `parameters` are parameters of the run. The return
+    value is the data of the asset.
     """
     produces = {
         "assetId": asset_id,
@@ -120,16 +122,16 @@ def asset(
         "retry": {"maxAttempts": retry} if isinstance(retry, int) else retry,
         "timeout": timeout,
         "job": {"kind": kind},
-        "produces": [_said(produces)],
+        "produces": [_given_fields(produces)],
     }
 
     def declare(function: Function) -> Function:
         if inspect.iscoroutinefunction(function) or not inspect.isfunction(function):
             raise DefinitionError(f"asset {asset_id!r}: @asset takes a plain function")
         named, blocks = _inputs(inputs or {})
-        definition = {**_said(workflow), "steps": [{"id": function.__name__, **_said(step)}]}
+        definition = {**_given_fields(workflow), "steps": [{"id": function.__name__, **_given_fields(step)}]}
         declared = AssetFunction(asset_id, function, _place(function), named, definition, blocks)
-        _refuse_what_cannot_run(declared)
+        _check_signature(declared)
         function.__freshline__ = declared  # type: ignore[attr-defined]
         registry = _registry.get()
         if registry is not None:
@@ -151,13 +153,13 @@ def collecting() -> Iterator[list[AssetFunction]]:
 
 
 def _inputs(given: Mapping[str, str | Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Asset ids by parameter, and whole `consumes` blocks where more than the id was given."""
+    """Return asset ids by parameter, and the `consumes` blocks of inputs that are more than an id."""
     blocks = {name: _plain(value) for name, value in given.items() if isinstance(value, Mapping)}
     assets = {name: value if isinstance(value, str) else value.get("assetId", "") for name, value in given.items()}
     return assets, blocks
 
 
-def _refuse_what_cannot_run(declared: AssetFunction) -> None:
+def _check_signature(declared: AssetFunction) -> None:
     function = declared.function
     if function.__qualname__ != function.__name__:
         message = f"{function.__qualname__!r} is inside another function or class; a runner cannot find it there"
@@ -170,7 +172,7 @@ def _refuse_what_cannot_run(declared: AssetFunction) -> None:
             raise DefinitionError(f"asset {declared.asset_id!r}: {message}", place=declared.place)
     unused = sorted(set(declared.inputs) - {parameter.name for parameter in declared.parameters})
     if unused and CONTEXT not in {parameter.name for parameter in declared.parameters}:
-        message = f"'inputs' names {unused[0]!r}, which is no parameter of {function.__name__}()"
+        message = f"'inputs' names {unused[0]!r}, which is not a parameter of {function.__name__}()"
         raise DefinitionError(f"asset {declared.asset_id!r}: {message}", place=declared.place)
 
 
@@ -178,8 +180,8 @@ def _place(function: FunctionType) -> Place:
     return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
 
 
-def _said(block: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that were given, as the data that YAML would give."""
+def _given_fields(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given fields as plain data, as YAML would give them."""
     return {key: _plain(value) for key, value in block.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""The small words of Python definitions: `freshness=ttl(hours=1)`, `auto=on_upstream_update(priority=5)`."""
+"""Values for the arguments of `@asset`: `freshness=ttl(hours=1)`, `auto=on_upstream_update(priority=5)`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ttl(
     seconds: float = 0,
     max_age: str | None = None,
 ) -> Freshness:
-    """Fresh for so long after it was produced."""
+    """Expire this long after production."""
     length = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
     return _block(Freshness, ttlMs=_milliseconds(length), maxAge=max_age)
 
@@ -39,70 +39,70 @@ def cadence(
     offset: str | None = None,
     max_age: str | None = None,
 ) -> Freshness:
-    """Fresh until the next point of a fixed grid, shifted by `offset`."""
+    """Expire at the next point of a fixed grid, shifted by `offset`."""
     length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     return _block(Freshness, cadenceMs=_milliseconds(length), offset=offset, maxAge=max_age)
 
 
 def cron(expression: str, *, timezone: str | None = None, max_age: str | None = None) -> Freshness:
-    """Fresh until the next time that a cron expression names."""
+    """Expire at the next time of a cron expression."""
     return _block(Freshness, cron=expression, timezone=timezone, maxAge=max_age)
 
 
 def max_age(duration: str) -> Freshness:
-    """Alert when it is older; run nothing."""
+    """Alert when the asset is older. This never causes a run."""
     return _block(Freshness, maxAge=duration)
 
 
 def on_upstream_update(**policy: Any) -> AutoMaterialize:
-    """Run when an input changes. Other fields of `autoMaterialize` in snake case: `priority=5`, `debounce="10s"`."""
+    """Run when an input changes. `policy`: other fields of `autoMaterialize` in snake case: `priority=5`."""
     return automatic(on_upstream_update=True, **policy)
 
 
 def automatic(**policy: Any) -> AutoMaterialize:
-    """Run when it is missing or expired. Fields of `autoMaterialize` in snake case: `priority=5`, `when="all"`."""
+    """Run when the asset is missing or expired. `policy`: fields of `autoMaterialize` in snake case: `when="all"`."""
     return _block(AutoMaterialize, **{_camel(name): value for name, value in policy.items()})
 
 
 def not_null(*columns: str, severity: Severity | None = None) -> Check:
-    """No nulls in these columns."""
+    """Check that these columns have no nulls."""
     return _block(Check, notNull=columns, severity=severity)
 
 
 def unique(*columns: str, severity: Severity | None = None) -> Check:
-    """No two rows agree in all these columns."""
+    """Check that no two rows have equal values in all these columns."""
     return _block(Check, unique=columns, severity=severity)
 
 
 def min_rows(count: int, *, severity: Severity | None = None) -> Check:
-    """At least so many rows."""
+    """Check that there are at least `count` rows."""
     return _block(Check, minRows=count, severity=severity)
 
 
 def max_rows(count: int, *, severity: Severity | None = None) -> Check:
-    """At most so many rows."""
+    """Check that there are at most `count` rows."""
     return _block(Check, maxRows=count, severity=severity)
 
 
 def accepted(column: str, *values: float | str | bool, severity: Severity | None = None) -> Check:
-    """Only these values in a column."""
+    """Check that a column has only these values."""
     return _block(Check, accepted={"column": column, "values": values}, severity=severity)
 
 
 def between(
     column: str, low: float | str | None, high: float | str | None, *, severity: Severity | None = None
 ) -> Check:
-    """Only values from `low` to `high` in a column; None leaves a side open."""
+    """Check that a column has only values from `low` to `high`. None: no limit."""
     return _block(Check, range={"column": column, "min": low, "max": high}, severity=severity)
 
 
 def holds(sql: str, *, severity: Severity | None = None) -> Check:
-    """A SQL expression that must hold, or a query on the view `output` that must return no row."""
+    """Check that a SQL expression is true, or that a query on the view `output` returns no row."""
     return _block(Check, sql=sql, severity=severity)
 
 
 def fresh_rows(column: str, max_age: str, *, severity: Severity | None = None) -> Check:
-    """The newest value of a timestamp or date column is at most this old."""
+    """Check that the newest value of a timestamp or date column is at most this old."""
     return _block(Check, freshRows={"column": column, "maxAge": max_age}, severity=severity)
 
 

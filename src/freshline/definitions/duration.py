@@ -1,4 +1,4 @@
-"""Durations as people write them: `1h30m` is 5,400,000 milliseconds."""
+"""Durations as text: `1h30m` is 5,400,000 milliseconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WHOLE = re.compile(PATTERN, re.ASCII)
 
 
 def milliseconds(value: object) -> int:
-    """The milliseconds of a duration such as `90s`, `1h30m` or `1.5d`. ValueError says what is allowed."""
+    """Parse a duration such as `90s`, `1h30m` or `1.5d`. Raise `ValueError` with what is allowed."""
     text = value.replace(" ", "") if isinstance(value, str) else ""
     if not _WHOLE.fullmatch(text) or len(text) > 100:  # noqa: PLR2004
         raise ValueError(
@@ -27,7 +27,7 @@ def milliseconds(value: object) -> int:
 
 
 def in_words(seconds: float) -> str:
-    """Two digits are enough to judge a duration."""
+    """Format a duration with two significant digits."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             value = seconds / size

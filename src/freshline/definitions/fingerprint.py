@@ -1,4 +1,4 @@
-"""Content fingerprints: of the project's code, of a definition, and of what a run computes (R1.2)."""
+"""Content fingerprints of the project's code, of a definition, and of its jobs (docs/semantics.md#R1.2)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from freshline.definitions.schema.workflow import SparkSql, Step, Workflow, workflow_json
 from freshline.definitions.steps import view_name
 from freshline.errors import DefinitionError, Place
+from freshline.model.json import Json
 
 MAX_CODE_FILES = 20_000
 MAX_CODE_BYTES = 64 * 1024 * 1024
@@ -25,9 +26,9 @@ _RAW_STRING = re.compile(r"""\b[rR]['"]""")
 
 
 def code_hash(root: Path) -> str:
-    """The hash of all Python files of a project, by relative path and content.
+    """Return a hash of all Python files of a project, by relative path and content.
 
-    Virtual environments, hidden directories, tests and caches are left out. Too much code is a `DefinitionError`.
+    Virtual environments, hidden directories, tests and caches are ignored. Too much code is a `DefinitionError`.
     """
     digest, size = hashlib.sha256(), 0
     for count, path in enumerate(sorted(code_files(root)), start=1):
@@ -45,7 +46,7 @@ def code_hash(root: Path) -> str:
 
 
 def code_signature(root: Path) -> frozenset[tuple[str, int, int]]:
-    """What differs when the code may have changed: names, times and sizes. Much cheaper than the hash."""
+    """Return names, times and sizes of all files. They differ if the code changed, and cost less than the hash."""
     stats = ((path, (root / path).stat()) for path in code_files(root))
     return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
@@ -68,14 +69,15 @@ class CodeVersion:
 
 
 def definition_fingerprint(workflow: Workflow) -> str:
-    """Changes with everything that is declared."""
+    """Return a hash of the whole definition."""
     return _digest(workflow_json(workflow))
 
 
 def job_fingerprint(workflow: Workflow, code_hash: str) -> str:
-    """Changes with what a run computes (R1.2), never with policy or freshness.
+    """Return a hash of what a run computes. Policy and freshness do not change it.
 
-    Kinds, SQL, entry points, parameters, consumed assets with their views, and the code if there is a Python job.
+    It covers kinds, SQL, entry points, parameters, consumed assets with their views, and the code if there is a Python
+    job.
     """
     steps = sorted(json.dumps(_job(step), sort_keys=True) for step in workflow.steps)
     code = code_hash if needs_code(workflow) else None
@@ -83,23 +85,23 @@ def job_fingerprint(workflow: Workflow, code_hash: str) -> str:
 
 
 def needs_code(workflow: Workflow) -> bool:
-    """Whether a job calls the project's Python code."""
+    """Return whether a job calls the project's Python code."""
     return any(not isinstance(step.job, SparkSql) for step in workflow.steps)
 
 
 def needs_spark(workflow: Workflow) -> bool:
-    """Whether a job needs a Spark session."""
+    """Return whether a job needs a Spark session."""
     return any(step.job.kind != "python" for step in workflow.steps)
 
 
 def normal_sql(sql: str) -> str:
-    """SQL without comments and with single spaces, except inside quotes and hints."""
-    if _RAW_STRING.search(sql):  # a backslash does not escape there, so quotes cannot be told apart simply
+    """Remove comments and collapse whitespace, except inside quotes and hints."""
+    if _RAW_STRING.search(sql):  # a backslash does not escape in a raw string, so the pattern cannot find its end
         return sql.strip()
     return _SQL.sub(lambda match: match["kept"] or " ", sql).strip()
 
 
-def _job(step: Step) -> dict[str, Any]:
+def _job(step: Step) -> Json:
     job = step.job
     if isinstance(job, SparkSql):
         queries = {asset: normal_sql(query.text) for asset, query in job.queries(step).items()}
@@ -111,7 +113,7 @@ def _job(step: Step) -> dict[str, Any]:
 
 
 def code_files(root: Path) -> Iterator[str]:
-    """The Python files of a project, relative to its root."""
+    """Yield the Python files of a project, relative to its root."""
     for directory, below, files in os.walk(root):
         below[:] = [name for name in below if _is_code_directory(Path(directory, name))]
         for name in files:

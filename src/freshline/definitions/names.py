@@ -1,10 +1,8 @@
-"""The names that users choose: asset ids, slugs, views, and the nearest known name for a mistyped one."""
+"""The rules for names that users choose: asset ids, slugs, steps, views and others."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 
 ASSET_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
@@ -19,68 +17,61 @@ POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def asset_id(value: str) -> str:
-    """`value`, if it is an asset id."""
+    """Return `value` if it is an asset id; raise `ValueError` otherwise."""
     return _matching(value, ASSET_ID, "an asset id", "1-200 letters, digits and . _ : -, a letter or digit first")
 
 
 def slug(value: str) -> str:
-    """`value`, if it is a workflow's slug."""
+    """Return `value` if it is a workflow's slug; raise `ValueError` otherwise."""
     return _matching(value, SLUG, "a slug", "1-100 lower-case letters, digits and - _, a letter or digit first")
 
 
 def step_id(value: str) -> str:
-    """`value`, if it is a step's id."""
+    """Return `value` if it is a step's id; raise `ValueError` otherwise."""
     return _matching(value, STEP_ID, "a step id", "1-100 letters, digits and . _ -, a letter or digit first")
 
 
 def pool(value: str) -> str:
-    """`value`, if it is the name of a pool."""
+    """Return `value` if it is the name of a pool; raise `ValueError` otherwise."""
     return _matching(value, POOL, "a pool's name", "1-100 letters, digits and . _ -, a letter or digit first")
 
 
 def view(value: str) -> str:
-    """`value`, if it is the name of a view."""
+    """Return `value` if it is the name of a view; raise `ValueError` otherwise."""
     return _matching(value, VIEW, "a view name", "letters, digits and _, no digit first")
 
 
 def secret(value: str) -> str:
-    """`value`, if it can be the name of an environment variable."""
+    """Return `value` if it can be the name of an environment variable; raise `ValueError` otherwise."""
     return _matching(
         value, SECRET, "the name of a secret", "letters, digits and _, no digit first, as in DATABASE_PASSWORD"
     )
 
 
 def entrypoint(value: str) -> str:
-    """`value`, if it has the form `package.module:function`."""
+    """Return `value` if it has the form `package.module:function`; raise `ValueError` otherwise."""
     return _matching(value, ENTRYPOINT, "an entry point", "package.module:function, as in jobs.clean:run")
 
 
 def spark_setting(value: str) -> str:
-    """`value`, if it can be the name of a setting of Spark."""
+    """Return `value` if it can be the name of a setting of Spark; raise `ValueError` otherwise."""
     return _matching(value, SPARK_SETTING, "a setting of Spark", "names as in spark.sql.shuffle.partitions")
 
 
 def view_of(asset: str) -> str:
-    """The view under which an asset is read: `flights.clean` is `flights_clean`."""
+    """Return the view under which an asset is read: `flights_clean` for `flights.clean`."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", asset)
     return f"_{name}" if name[:1].isdigit() else name
 
 
 def slug_of(asset: str) -> str:
-    """The slug of the workflow that a decorated function makes (R10.4)."""
+    """Return the slug of the workflow that a decorated function declares."""
     return re.sub(r"[.:]", "-", asset).lower()
 
 
 def project_of(directory: str) -> str:
-    """A project's name when `freshline.toml` gives none."""
+    """Return the name of a project without a name in `freshline.toml`."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", directory).strip("-._")[:100] or "project"
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the nearest known name, or nothing."""
-    candidates = {k.lower(): k for k in sorted(known)}
-    found = get_close_matches(name.lower(), candidates, n=1, cutoff=0.65)
-    return f"; did you mean {candidates[found[0]]!r}?" if found else ""
 
 
 def _matching(value: str, pattern: re.Pattern[str], what: str, allowed: str) -> str:

@@ -1,4 +1,4 @@
-"""The merged policy of a workflow (R2), from the blocks on its outputs and inputs."""
+"""Compiles the blocks of outputs and inputs into the policy of a workflow (docs/semantics.md#R2.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freshline.errors import DefinitionError
 from freshline.model import policy as model
 from freshline.model.enums import When
 
-# Fields on which the blocks of a workflow must agree where they are stated (R2.1).
+# The blocks of a workflow must have equal values for these fields, if they set them.
 AGREED = (
     "when",
     "wait_for_upstream",
@@ -26,9 +26,9 @@ AGREED = (
 
 
 def compile_policy(workflow: Workflow) -> model.Policy:
-    """The policy that `decide` uses. Blocks that contradict each other are a `DefinitionError`.
+    """Return the policy that `decide` uses. Raise `DefinitionError` if blocks contradict each other.
 
-    `declared` is false when there is no block anywhere; `automatic` is false when all blocks are disabled.
+    `declared` is false without any block. `automatic` is false if all blocks are disabled.
     """
     for problem in disagreements(workflow):
         raise DefinitionError(problem.message)
@@ -51,13 +51,13 @@ def compile_policy(workflow: Workflow) -> model.Policy:
 
 
 def disagreements(workflow: Workflow) -> Iterator[Problem]:
-    """What the enabled blocks of a workflow contradict each other in, and inputs that are consumed in two ways."""
+    """Yield contradictions between the enabled blocks of a workflow, and between steps that consume one input."""
     yield from _blocks_that_disagree(workflow)
     yield from _inputs_that_disagree(workflow)
 
 
 def stated_trigger(consumes: Consumes) -> bool | None:
-    """What an input says about `onUpstreamUpdate`, None if nothing (R2.3)."""
+    """Return the `onUpstreamUpdate` of an input, or None if it is not set (docs/semantics.md#R2.3)."""
     block = consumes.auto_materialize
     if block is None or "on_upstream_update" not in block.model_fields_set:
         return None
@@ -92,7 +92,7 @@ def _inputs_that_disagree(workflow: Workflow) -> Iterator[Problem]:
             loc: Loc = ("steps", s, "consumes", c, "autoMaterialize", "onUpstreamUpdate")
             other_loc, other = first.setdefault(item.asset_id, (loc, stated))
             if other != stated:
-                yield Problem(loc, "steps disagree about 'onUpstreamUpdate' of one input; say the same", see=other_loc)
+                yield Problem(loc, "steps disagree about 'onUpstreamUpdate' of one input; use one value", see=other_loc)
 
 
 def _enabled_blocks(workflow: Workflow) -> Iterator[tuple[Loc, str, AutoMaterialize]]:
@@ -129,7 +129,7 @@ def _output(output: Produces) -> model.OutputPolicy:
 
 
 def compile_freshness(freshness: Freshness) -> model.Freshness:
-    """Freshness as declared, for the services."""
+    """Return the compiled freshness."""
     return model.Freshness(
         ttl_ms=freshness.ttl_ms,
         cadence_ms=freshness.cadence_ms,

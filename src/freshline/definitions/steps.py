@@ -1,4 +1,4 @@
-"""The inside of a workflow: the order of its steps, what comes from outside, what it produces."""
+"""The steps of a workflow: their order, their inputs from outside, and their outputs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from freshline.errors import DefinitionError
 
 
 def view_name(consumes: Consumes) -> str:
-    """The view under which a step reads an asset: `as`, or `flights_clean` for `flights.clean`."""
+    """Return the view under which a step reads an asset: `as`, or `flights_clean` for `flights.clean`."""
     return consumes.as_ or names.view_of(consumes.asset_id)
 
 
 def produced(workflow: Workflow) -> dict[str, tuple[str, Produces]]:
-    """Each produced asset with the step that makes it and its declaration."""
+    """Return each produced asset with the id of its step and its declaration."""
     return {output.asset_id: (step.id, output) for step in workflow.steps for output in step.produces}
 
 
 def external_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
-    """What is consumed from outside the workflow, one per asset, by asset id (R1.3).
+    """Return the inputs from outside the workflow, one per asset, sorted by asset id (docs/semantics.md#R1.3).
 
-    Several steps that consume one asset speak together: the strictest `maxAgeMs`, whatever block states something.
+    If several steps consume one asset, the smallest `maxAgeMs` counts, and the first block that is set.
     """
     own = produced(workflow)
     merged: dict[str, Consumes] = {}
@@ -32,7 +32,7 @@ def external_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
 
 
 def internal_inputs(workflow: Workflow) -> dict[str, set[str]]:
-    """By step, what it consumes that other steps of the workflow make: it reads what they made in this run (R1.3)."""
+    """Return, by step, the inputs that other steps of the workflow produce in the same run."""
     maker = {asset_id: step_id for asset_id, (step_id, _) in produced(workflow).items()}
     return {
         step.id: {item.asset_id for item in step.consumes if maker.get(item.asset_id, step.id) != step.id}
@@ -41,9 +41,9 @@ def internal_inputs(workflow: Workflow) -> dict[str, set[str]]:
 
 
 def step_order(workflow: Workflow) -> tuple[Step, ...]:
-    """The steps so that each comes after what it depends on or consumes; otherwise as declared.
+    """Return the steps in the order of execution: each comes after the steps that it depends on or consumes from.
 
-    Raises `DefinitionError` with the path of a cycle.
+    Otherwise the declared order is kept. Raise `DefinitionError` with the path of a cycle.
     """
     before = dependencies(workflow)
     waiting = list(workflow.steps)
@@ -60,7 +60,7 @@ def step_order(workflow: Workflow) -> tuple[Step, ...]:
 
 
 def dependencies(workflow: Workflow) -> dict[str, set[str]]:
-    """The steps that come before each step: `dependsOn`, and whoever makes what it consumes (itself excepted, R1.3)."""
+    """Return the steps that come before each step: `dependsOn`, and the producers of its inputs, except itself."""
     ids = {step.id for step in workflow.steps}
     maker = {asset_id: step_id for asset_id, (step_id, _) in produced(workflow).items()}
     return {
@@ -74,7 +74,7 @@ def dependencies(workflow: Workflow) -> dict[str, set[str]]:
 
 
 def _cycle(before: dict[str, set[str]], done: set[str]) -> list[str]:
-    """A cycle among the steps that are not done: every one of them waits for another."""
+    """Return a cycle among the steps that are not done. Each of them waits for another one."""
     path = [min(before.keys() - done)]
     while True:
         path.append(min(before[path[-1]] - done))

@@ -13,7 +13,7 @@ from freshline.errors import NotFoundError
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.settings import Settings
-from freshline.suggest import known_names
+from freshline.suggest import hint
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Catalogue:
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"there is no {kind} {name!r}", hint=known_names(name, sorted(set(known))))
+    return NotFoundError(f"there is no {kind} {name!r}", hint=hint(name, sorted(set(known))))
 
 
 def _graph(members: Iterable[Member]) -> Graph:

@@ -22,7 +22,7 @@ from freshline.definitions.validation.problems import Problem, explain
 from freshline.errors import DefinitionError, Place
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Report
-from freshline.suggest import known_names
+from freshline.suggest import hint
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Entry = TypeVar("Entry", bound=Model)
@@ -78,7 +78,9 @@ def read_load(path: Path) -> Load:
         raise DefinitionError(f"cannot be read: {error}", place=Place(str(path))) from None
     documents = document.parse(text, str(path))
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
-        raise DefinitionError("is no load: one document with 'sources' and 'workflows'", place=Place(str(path)))
+        raise DefinitionError(
+            "is not a load: it needs one document with 'sources' and 'workflows'", place=Place(str(path))
+        )
     findings = Findings()
     for part, model in (("sources", SourceLoad), ("workflows", WorkflowLoad)):
         _check_entries(documents[0], part, model, findings)
@@ -116,7 +118,7 @@ def check_names(load: Load, catalogue: Catalogue, path: Path) -> None:
 
 
 def _unknown(part: str, name: str, known: tuple[str, ...]) -> str:
-    return f"{name!r} fits none of the {part}; {known_names(name, known)}"
+    return f"{name!r} fits none of the {part}; {hint(name, known)}"
 
 
 def _reports(asset_id: str, load: SourceLoad, start: datetime, end: datetime, seed: int) -> Iterator[Report]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from freshline.definitions.names import suggestion
 from freshline.definitions.schema.workflow import Freshness, Produces, Step
 from freshline.errors import JobError
 from freshline.model.json import Json
 from freshline.model.run import StagedOutput
+from freshline.suggest import suggestion
 
 ENTRY_FIELDS = ("assetId", "dataVersion", "payload", "partitionKey", "freshness")
 MAX_PAYLOAD = 256 * 1024

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.decorators import AssetFunction
-from freshline.definitions.names import suggestion
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
 from freshline.errors import FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
+from freshline.suggest import suggestion
 from freshline.worker.context import Context
 from freshline.worker.failures import OURS, user_error
 from freshline.worker.job_result import check_complete, check_declared, is_report, reported_outputs, returned_tables

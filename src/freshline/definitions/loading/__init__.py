@@ -1,1 +1,1 @@
-"""Reads a project directory: its manifest, YAML and JSON documents, and Python modules."""
+"""Loading of a project directory: its manifest, YAML and JSON documents, and Python modules."""

@@ -1,7 +1,7 @@
-"""YAML and JSON files as plain data, with the line of every node when an error asks for it.
+"""YAML and JSON files as plain data, with the lines of nodes for error messages.
 
-YAML 1.2: `22:00` and `yes` are texts, `3_600_000` is a number. Nodes are composed and turned into plain data here,
-because that is several times faster than a round-trip parse and gives limits on size, depth and aliases.
+YAML 1.2: `22:00` and `yes` are texts, `3_600_000` is a number. The module converts composed nodes to plain data itself:
+that is several times faster than a round-trip parse, and it limits size, depth and aliases.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from freshline.definitions.validation.problems import Loc
 from freshline.errors import DefinitionError, Place
+from freshline.model.json import Json
 
 MAX_NODES = 100_000
 MAX_DEPTH = 60
@@ -27,7 +28,7 @@ _TRUE = frozenset({"true", "yes", "on", "y"})
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file: its plain data, and a way back to lines."""
+    """One document of a file."""
 
     file: str
     text: str
@@ -36,14 +37,14 @@ class Document:
     line: int = 1
 
     def place(self, loc: Loc = ()) -> Place:
-        """Where a node is; the nearest enclosing one if it is not there."""
+        """Return the place of a node, or of the nearest enclosing one that exists."""
         if not loc:
             return Place(self.file, self.line)
         return Place(self.file, _line(_nodes(self.text)[self.index], loc))
 
 
 def parse(text: str, file: str) -> list[Document]:
-    """The documents of a YAML or JSON file; empty ones are left out. Mistakes are a `DefinitionError` with the line."""
+    """Return the documents of a YAML or JSON file without empty ones. Raise `DefinitionError` with the line."""
     data = _plain_json(text) if file.endswith(".json") else None
     if data is not None:
         return [Document(file, text, 0, data)]
@@ -56,7 +57,7 @@ def parse(text: str, file: str) -> list[Document]:
 
 
 def _plain_json(text: str) -> Any:
-    """The data of strict JSON, fast; None if there is anything to say about it, which the slow way then says."""
+    """Parse strict JSON, fast. Return None if there is any mistake: the YAML parser then reports it with its line."""
     try:
         data = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_refuse)
         json.dumps(data, ensure_ascii=False).encode()
@@ -75,7 +76,7 @@ def _refuse(value: str) -> float:
     raise ValueError(value)
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> Json:
     result = dict(pairs)
     if len(result) < len(pairs):
         raise ValueError("duplicate")
@@ -95,8 +96,8 @@ def _yaml_error(error: YAMLError, file: str) -> DefinitionError:
     if not isinstance(error, MarkedYAMLError):
         return DefinitionError(f"cannot be read as YAML: {str(error).splitlines()[0]}", place=Place(file))
     mark = error.problem_mark or error.context_mark
-    said = " ".join(str(part) for part in (error.context, error.problem) if part)
-    return DefinitionError(f"cannot be read as YAML: {said}", place=Place(file, mark.line + 1 if mark else None))
+    reason = " ".join(str(part) for part in (error.context, error.problem) if part)
+    return DefinitionError(f"cannot be read as YAML: {reason}", place=Place(file, mark.line + 1 if mark else None))
 
 
 def _json_error(text: str, file: str) -> DefinitionError | None:
@@ -134,7 +135,7 @@ def _child(node: Node, part: str | int) -> tuple[int, Node] | None:
 
 
 class _Builder:
-    """Turns the nodes of one document into plain data, with a limit on what aliases may unfold to."""
+    """Converts the nodes of one document to plain data, with a limit on expanded aliases."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -152,9 +153,9 @@ class _Builder:
             return self._mapping(node, depth)
         return [self.build(item, depth + 1) for item in node.value]
 
-    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
+    def _mapping(self, node: MappingNode, depth: int) -> Json:
+        result: Json = {}
+        merged: Json = {}
         for key, value in node.value:
             if str(key.tag) == f"{_TAG}merge":
                 merged = {**self._merged(value, depth), **merged}
@@ -165,9 +166,9 @@ class _Builder:
             result[name] = self.build(value, depth + 1)
         return {**merged, **result}
 
-    def _merged(self, node: Node, depth: int) -> dict[str, Any]:
+    def _merged(self, node: Node, depth: int) -> Json:
         blocks = self.build(node, depth + 1)
-        result: dict[str, Any] = {}
+        result: Json = {}
         for block in blocks if isinstance(blocks, list) else [blocks]:
             if not isinstance(block, dict):
                 raise self._error(node, "'<<' takes a block of fields or a list of them")
@@ -203,7 +204,7 @@ class _Builder:
 
     def _text(self, node: ScalarNode) -> str:
         text = str(node.value)
-        # PostgreSQL stores neither; say so here rather than at the end of an apply.
+        # PostgreSQL cannot store them.
         if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise self._error(node, "a text holds the character NUL or half a surrogate pair; remove it")
         return text

@@ -1,4 +1,4 @@
-"""`freshline.toml`: what makes a directory a project. It may be empty."""
+"""The manifest `freshline.toml`, which makes a directory a project. It may be empty."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from freshline.definitions import names
 from freshline.errors import DefinitionError, DefinitionErrors, Place
+from freshline.model.json import Json
+from freshline.suggest import suggestion
 
 FILE = "freshline.toml"
 MOST_POOLS = 1_000
@@ -21,14 +22,14 @@ _LINE = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The project's name, and how many runs each of its pools takes at once (R11.8)."""
+    """The name of a project, and the limit of concurrent runs of each pool."""
 
     name: str
     pools: Mapping[str, int]
 
 
 def read_manifest(root: Path) -> Manifest:
-    """The manifest of the project in `root`; without a `name` it is the directory's (R10.1)."""
+    """Read the manifest of the project in `root`. The default name is that of the directory."""
     text = _text(root)
     try:
         data = tomllib.loads(text)
@@ -56,11 +57,11 @@ def _text(root: Path) -> str:
         raise DefinitionErrors([DefinitionError(f"cannot be read: {error}", place=Place(FILE))]) from None
 
 
-def _mistakes(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every mistake, with the key that it is about."""
+def _mistakes(data: Json) -> Iterator[tuple[str, str]]:
+    """Yield every mistake with its key."""
     for key in data:
         if key not in _KNOWN:
-            yield key, f"unknown field {key!r}{names.suggestion(key, _KNOWN) or '; known are name and pools'}"
+            yield key, f"unknown field {key!r}{suggestion(key, _KNOWN) or '; known are name and pools'}"
     name = data.get("name", "project")
     if not isinstance(name, str) or not names.PROJECT.fullmatch(name):
         yield "name", f"'name' is {name!r}; allowed are 1-100 letters, digits and . _ -, a letter or digit first"
@@ -78,7 +79,7 @@ def _pool_mistakes(pools: object) -> Iterator[tuple[str, str]]:
             names.pool(name)
         except ValueError as error:
             yield name, str(error)
-        # TOML's true is an int to Python.
+        # `true` would pass isinstance(…, int).
         if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
             yield name, f"pool {name!r} has the limit {slots!r}; allowed are whole numbers from 1 to {MOST_SLOTS}"
 

@@ -1,4 +1,4 @@
-"""Python definitions of a project: its `workflows/**/*.py` are imported afresh, and leave nothing behind."""
+"""Python definitions of a project. Each load imports `workflows/**/*.py` again and removes the modules afterwards."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from freshline.definitions.decorators import CONTEXT, AssetFunction, collecting
-from freshline.definitions.names import suggestion, view_of
+from freshline.definitions.names import view_of
 from freshline.definitions.validation.findings import Findings
 from freshline.definitions.validation.problems import Loc, Problem
 from freshline.errors import DefinitionError, FreshlineError, Place
+from freshline.suggest import suggestion
 
 _importing = threading.RLock()
 
@@ -33,13 +34,13 @@ class FunctionOrigin:
     data: Any
     at: Place
 
-    def place(self, loc: Loc = ()) -> Place:  # noqa: ARG002  # all of it is written at the function
-        """The file and line of the function."""
+    def place(self, loc: Loc = ()) -> Place:  # noqa: ARG002 - all parts are at the function
+        """Return the file and line of the function."""
         return self.at
 
 
 def decorated_functions(root: Path, files: Sequence[Path], findings: Findings) -> list[AssetFunction]:
-    """The `@asset` functions of the given files. What their code raises becomes an error with the user's line."""
+    """Return the `@asset` functions of the files. An exception in user code becomes an error with the user's line."""
     if not files:
         return []
     with _importing, _fresh_imports(root), collecting() as found:
@@ -49,7 +50,7 @@ def decorated_functions(root: Path, files: Sequence[Path], findings: Findings) -
 
 
 def workflow_origins(functions: list[AssetFunction], known: Iterable[str], findings: Findings) -> list[FunctionOrigin]:
-    """The workflows that the functions declare, with each parameter resolved to one of the `known` assets (R10.4)."""
+    """Return the workflows that the functions declare. Each parameter is resolved to one of the `known` assets."""
     views: dict[str, list[str]] = {}
     for asset_id in sorted(set(known)):
         views.setdefault(view_of(asset_id).lower(), []).append(asset_id)
@@ -73,7 +74,7 @@ def _origin(declared: AssetFunction, views: dict[str, list[str]], findings: Find
 
 
 def _storable(data: Any) -> bool:
-    """Whether PostgreSQL can keep it. What is no JSON at all is told by the models, with its field."""
+    """Return whether PostgreSQL can store the data. Values that JSON does not have are found later by the models."""
     try:
         text = json.dumps(data, allow_nan=False, default=str, ensure_ascii=False)
     except ValueError:
@@ -112,11 +113,11 @@ def _import(root: Path, file: Path, findings: Findings) -> None:
         findings.errors.append(DefinitionError(message, place=Place(shown)))
         return
     try:
-        _is_the_file(importlib.import_module(name), file, shown)
+        _check_origin(importlib.import_module(name), file, shown)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  # whatever the user's code does must not end the loader
-        findings.errors.append(_told(error, root, shown))
+    except BaseException as error:  # noqa: BLE001 - user code must not end the loader
+        findings.errors.append(_import_error(error, root, shown))
 
 
 def _module_name(root: Path, file: Path) -> str:
@@ -124,13 +125,13 @@ def _module_name(root: Path, file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _is_the_file(module: ModuleType, file: Path, shown: str) -> None:
+def _check_origin(module: ModuleType, file: Path, shown: str) -> None:
     if Path(module.__file__ or "").resolve() != file.resolve():
         message = f"another package {module.__name__.split('.')[0]!r} hides it: {module.__file__}"
         raise DefinitionError(message, place=Place(shown), hint="add an empty workflows/__init__.py")
 
 
-def _told(error: BaseException, root: Path, shown: str) -> DefinitionError:
+def _import_error(error: BaseException, root: Path, shown: str) -> DefinitionError:
     if isinstance(error, FreshlineError):
         place = error.place or _user_frame(error, root) or Place(shown)
         return DefinitionError(error.message, place=_relative(place, root), hint=error.hint)
@@ -138,8 +139,8 @@ def _told(error: BaseException, root: Path, shown: str) -> DefinitionError:
         place = _relative(Place(error.filename, error.lineno), root)
         return DefinitionError(f"cannot be parsed as Python: {error.msg}", place=place)
     text = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {text[0][:500]}" if text else type(error).__name__
-    return DefinitionError(f"importing it raised {said}", place=_user_frame(error, root) or Place(shown))
+    raised = f"{type(error).__name__}: {text[0][:500]}" if text else type(error).__name__
+    return DefinitionError(f"importing it raised {raised}", place=_user_frame(error, root) or Place(shown))
 
 
 def _user_frame(error: BaseException, root: Path) -> Place | None:
@@ -153,7 +154,7 @@ def _relative(place: Place, root: Path) -> Place:
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles what is in the file now: cached bytecode is compared by whole seconds, which an edit can beat."""
+    """Compiles the current source. Cached bytecode is compared by whole seconds, which misses quick edits."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -161,7 +162,7 @@ class _FromSource(SourceFileLoader):
 
 
 class ProjectFinder(MetaPathFinder):
-    """Finds modules as usual, and loads those of the project from source."""
+    """Loads the modules of the project from source, without cached bytecode."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -169,7 +170,7 @@ class ProjectFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The usual spec, without the bytecode that may be older than the source."""
+        """Return the usual spec without cached bytecode for a module of the project, else None."""
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, SourceFileLoader) or not _inside(spec.origin, self._root):
             return None
@@ -180,8 +181,8 @@ class ProjectFinder(MetaPathFinder):
 
 @contextmanager
 def _fresh_imports(root: Path) -> Iterator[None]:
-    """Put the project on the import path; afterwards the path and the modules are as they were before."""
-    finder, path, hidden = ProjectFinder(root), list(sys.path), _take_away(root)
+    """Put the project on the import path. Restore the path and the modules afterwards."""
+    finder, path, hidden = ProjectFinder(root), list(sys.path), _remove_modules(root)
     importlib.invalidate_caches()
     sys.path.insert(0, str(root))
     sys.meta_path.insert(0, finder)
@@ -190,18 +191,18 @@ def _fresh_imports(root: Path) -> Iterator[None]:
     finally:
         sys.meta_path.remove(finder)
         sys.path[:] = path
-        _take_away(root)
+        _remove_modules(root)
         sys.modules.update(hidden)
 
 
-def _take_away(root: Path) -> dict[str, ModuleType]:
-    """Remove the project's modules, and whatever else is called `workflows`, from the loaded ones."""
+def _remove_modules(root: Path) -> dict[str, ModuleType]:
+    """Remove and return the loaded modules of the project, and any other module called `workflows`."""
     names = [name for name, module in sys.modules.items() if name.split(".")[0] == "workflows" or _of(module, root)]
     return {name: sys.modules.pop(name) for name in names if name.split(".")[0] not in {"__main__", "freshline"}}
 
 
 def _of(module: ModuleType | None, root: Path) -> bool:
-    """Whether a module is the project's own. One that a virtual environment inside the project holds is not."""
+    """Return whether a module is part of the project. Modules in a virtual environment inside of it are not."""
     file = getattr(module, "__file__", None)
     places = [file] if file else list(getattr(module, "__path__", ()) or ())
     return any(_inside(str(place), root) for place in places)

@@ -1,4 +1,4 @@
-"""A project directory, read and checked as a whole, without a database."""
+"""Loads and checks a whole project directory. No database is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freshline.definitions.fingerprint import code_hash, definition_fingerprint,
 from freshline.definitions.loading import document
 from freshline.definitions.loading.manifest import FILE, read_manifest
 from freshline.definitions.loading.modules import decorated_functions, workflow_origins
-from freshline.definitions.names import suggestion, view_of
+from freshline.definitions.names import view_of
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.sql.files import with_sql_files
@@ -28,7 +28,9 @@ from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.problems import Problem, explain, show
 from freshline.definitions.validation.references import Draft, check_references
 from freshline.errors import DefinitionError, Place
+from freshline.model.json import Json
 from freshline.model.policy import Policy
+from freshline.suggest import suggestion
 
 _TEXTS = (".yaml", ".yml", ".json")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -37,7 +39,7 @@ Definition = TypeVar("Definition", Workflow, Source)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a project may hold. `definitions`: documents in each of its two directories."""
+    """Limits of a project. `definitions`: documents in each of its two directories."""
 
     file_bytes: int = 1024 * 1024
     definitions: int = 10_000
@@ -45,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class LoadedWorkflow:
-    """A valid workflow, where it was written, and what follows from it."""
+    """A valid workflow with its place, compiled policy and fingerprints."""
 
     definition: Workflow
     place: Place
@@ -57,7 +59,7 @@ class LoadedWorkflow:
 
 @dataclass(frozen=True)
 class LoadedSource:
-    """A valid source, and where it was written."""
+    """A valid source and its place."""
 
     definition: Source
     place: Place
@@ -75,8 +77,8 @@ class Project:
     warnings: tuple[str, ...]
     pools: Mapping[str, int] = field(default_factory=dict)
 
-    def source_location(self, source: Source) -> dict[str, Any] | None:
-        """Where a source's data is, with an absolute path or URL; None if it declares no path (R3.1)."""
+    def source_location(self, source: Source) -> Json | None:
+        """Return the location of a source with an absolute path or URL; None if it declares no path."""
         if source.path is None:
             return None
         path = source.path if _URL.match(source.path) else os.path.normpath(self.root / source.path)
@@ -85,10 +87,10 @@ class Project:
 
 
 def load_project(root: Path, *, strict: bool = False, limits: Limits | None = None) -> Project:
-    """Everything that the directory `root` declares.
+    """Load the project in the directory `root`.
 
-    Raises `DefinitionErrors` with all mistakes, each with its file and line. `strict`: a consumed asset that is neither
-    produced nor a declared source is an error, not a warning (R3.2).
+    Raise `DefinitionErrors` with all mistakes, each with its file and line. `strict`: a consumed asset that is neither
+    produced nor a declared source is an error instead of a warning (docs/semantics.md#R3.2).
     """
     root = root.expanduser().resolve()
     manifest = read_manifest(root)
@@ -114,7 +116,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
         code_hash=code,
         workflows=tuple(sorted((_loaded(d, code) for d in workflows), key=lambda w: w.definition.slug)),
         sources=tuple(LoadedSource(d.definition, d.origin.place()) for d in sources),
-        warnings=findings.said(),
+        warnings=findings.warning_texts(),
         pools=manifest.pools,
     )
 
@@ -160,7 +162,7 @@ class _Reader:
 
 
 def files(directory: Path, suffixes: tuple[str, ...], *, deep: bool) -> list[Path]:
-    """The files below a directory with one of the suffixes, in a stable order, without hidden ones."""
+    """Return the files below a directory with one of the suffixes, sorted, without hidden ones."""
     found = directory.rglob("*") if deep else directory.glob("*")
     return sorted(
         path
@@ -190,7 +192,7 @@ def _entries(found: document.Document) -> list[Origin]:
 
 
 def draft_of(model: type[Definition], origin: Origin, findings: Findings) -> Draft[Definition] | None:
-    """One definition as written, checked by its model; None if it has mistakes, which are in the findings then."""
+    """Validate one definition. Return None and add to the findings if it has mistakes."""
     if not isinstance(origin.data, dict):
         message = f"is {show(origin.data)}; a {model.__name__.lower()} is a block of fields"
         findings.add(origin, Problem((), message))
@@ -222,7 +224,7 @@ def _check_pools(workflows: list[Draft[Workflow]], pools: Mapping[str, int], fin
 
 
 def _named(origins: list[Origin]) -> Iterator[str]:
-    """The assets that documents produce, also where they have other mistakes, so that one does not cause many."""
+    """Yield the assets that documents produce. Documents with mistakes count too, so that one causes no others."""
     for found in origins:
         steps = found.data.get("steps") if isinstance(found.data, dict) else None
         for step in steps if isinstance(steps, list) else []:

@@ -1,1 +1,1 @@
-"""Strict models of what users write, and their JSON Schema."""
+"""Models of definitions, and their JSON Schema."""

@@ -1,4 +1,4 @@
-"""What steps consume and produce, and the sources that come from outside."""
+"""Consumed and produced assets of steps, and sources."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ AssetId = Annotated[str, AfterValidator(names.asset_id)]
 
 
 class Consumes(Model):
-    """One asset that a step reads, as a view named after it or after `as`."""
+    """One asset that a step reads as a view, named after the asset or by `as`."""
 
     asset_id: AssetId = Field(description="The asset to read.")
     as_: Annotated[str, AfterValidator(names.view)] | None = Field(
         default=None, alias="as", description="The view's name; default: the asset id with _ for other characters."
     )
-    auto_materialize: AutoMaterialize | None = Field(
-        default=None, description="onUpstreamUpdate speaks for this input alone."
-    )
-    freshness: InputFreshness | None = Field(default=None, description="How old it may be for a run to start.")
+    auto_materialize: AutoMaterialize | None = Field(default=None, description="onUpstreamUpdate of this input alone.")
+    freshness: InputFreshness | None = Field(default=None, description="The maximum age for a run to start.")
     rows: Literal["all", "new"] = Field(
         default="all", description="new: the view has only rows that were appended since the last run."
     )
@@ -39,18 +37,18 @@ class Table(Model):
     )
     keys: Annotated[tuple[Column, ...], AsTuple] = Field(default=(), description="The columns that identify a row.")
     on_replaced_input: Literal["replace", "append"] = Field(
-        default="replace", description="Of an append: what a run does when an input changed other than by append."
+        default="replace", description="With mode append: what a run does if an input changed other than by append."
     )
     parquet: Annotated[int, Field(ge=1, le=2)] | None = Field(
         default=None,
-        description="The version of its files' encodings; default 2, but 1 with decimals of more than 18 digits.",
+        description="The version of the Parquet encodings; default 2, but 1 with decimals of more than 18 digits.",
     )
     keep_versions: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
-        default=None, description="At least so many versions are kept; default FRESHLINE_KEEP_VERSIONS."
+        default=None, description="The minimum number of versions kept; default FRESHLINE_KEEP_VERSIONS."
     )
     keep_ms: Millis | None = Field(
         default=None,
-        description="Versions are kept so long after they were replaced; default FRESHLINE_KEEP_TABLES_MS.",
+        description="How long a version is kept after it was replaced; default FRESHLINE_KEEP_TABLES_MS.",
     )
 
     @model_validator(mode="after")
@@ -72,14 +70,14 @@ class Table(Model):
 
 
 class DataVersion(Model):
-    """Where the data version comes from (R9.6)."""
+    """The origin of the data version."""
 
     source: Literal["fingerprint", "reported", "none"] = Field(
         default="fingerprint", description="none: always changed."
     )
-    exclude: Annotated[tuple[Column, ...], AsTuple] = Field(default=(), description="Columns that do not count.")
+    exclude: Annotated[tuple[Column, ...], AsTuple] = Field(default=(), description="Columns that are ignored.")
     digits: Annotated[int, Field(ge=0, le=15)] | None = Field(
-        default=None, description="Floats are rounded to so many digits."
+        default=None, description="Floats are rounded to this number of digits."
     )
 
     @model_validator(mode="after")
@@ -93,9 +91,9 @@ class DataVersion(Model):
 
 
 class Produces(Model):
-    """One asset that a step makes."""
+    """One asset that a step produces."""
 
-    asset_id: AssetId = Field(description="The asset to make.")
+    asset_id: AssetId = Field(description="The asset to produce.")
     freshness: Freshness | None = Field(default=None, description="How long it stays fresh.")
     auto_materialize: AutoMaterialize | None = Field(
         default=None, description="No block: updates and expiry are ignored."
@@ -107,9 +105,9 @@ class Produces(Model):
     checks: Annotated[tuple[Check, ...], AsTuple, Field(max_length=1_000)] = Field(
         default=(), description="Checked before anything is published."
     )
-    table: Table | None = Field(default=None, description="How its table is written.")
-    data_version: DataVersion | None = Field(default=None, description="Where its data version comes from.")
-    optional: bool = Field(default=False, description="A run may leave it out.")
+    table: Table | None = Field(default=None, description="How the table is written.")
+    data_version: DataVersion | None = Field(default=None, description="The origin of the data version.")
+    optional: bool = Field(default=False, description="A run may leave the asset out.")
     partitioning: dict[str, JsonValue] | None = Field(default=None, description="Partitions are not built yet.")
 
     @model_validator(mode="after")
@@ -120,17 +118,17 @@ class Produces(Model):
 
 
 class Source(Model):
-    """An asset that comes from outside (R3): where its data is, if Freshline is to read it."""
+    """An asset from outside, with the location of its data if Freshline reads it."""
 
     asset_id: AssetId = Field(description="The asset.")
     format: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")] | None = Field(
-        default=None, description="Spark's name of the format: csv, json, parquet, delta, orc, text."
+        default=None, description="The name of the format in Spark: csv, json, parquet, delta, orc, text."
     )
     path: Annotated[str, Field(min_length=1, max_length=4_096)] | None = Field(
         default=None, description="A path relative to the project's root, absolute, or a URL."
     )
     schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema", description="Stored and shown.")
-    options: dict[str, str] = Field(default={}, description="Options of Spark's reader, as in header: 'true'.")
+    options: dict[str, str] = Field(default={}, description="Options of the Spark reader, as in header: 'true'.")
     description: Annotated[str, Field(max_length=10_000)] | None = None
 
     @model_validator(mode="after")

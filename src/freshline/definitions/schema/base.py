@@ -1,4 +1,4 @@
-"""The base of all models of what users write: strict, closed, frozen, camelCase, with durations in words."""
+"""The base class of all models of definitions: strict, closed, frozen, camelCase, with durations as text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 
 from freshline.definitions import duration
+from freshline.model.json import Json
 
 Millis = Annotated[int, Field(ge=0, le=duration.LONGEST_MS)]
 PositiveMillis = Annotated[int, Field(ge=1, le=duration.LONGEST_MS)]
-# A YAML list is a list, a frozen model holds tuples; the items stay strict.
+# YAML gives lists, and frozen models have tuples. The items stay strict.
 AsTuple = Strict(False)  # noqa: FBT003
 
 
 class Model(BaseModel):
-    """A block of a definition. Every field `xMs` may also be written as `x: 1h30m`; both at once is an error."""
+    """A block of a definition. Every field `xMs` may also be written as `x: 1h30m`, but not both."""
 
     model_config = ConfigDict(
         strict=True,
@@ -38,33 +39,33 @@ class Model(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _durations_in_words(cls, data: Any) -> Any:
+    def _durations_as_text(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        spoken = [name for name in duration_words(cls) if name in data]
-        return _with_milliseconds(data, spoken) if spoken else data
+        given = [name for name in duration_fields(cls) if name in data]
+        return _with_milliseconds(data, given) if given else data
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         shape = handler.resolve_ref_schema(handler(schema))
-        for word in duration_words(cls):
+        for name in duration_fields(cls):
             text = {"type": "string", "pattern": duration.PATTERN, "description": "A duration such as 90s or 1h30m."}
-            shape.get("properties", {})[word] = text
+            shape.get("properties", {})[name] = text
         return shape
 
 
-def duration_words(cls: type[Model]) -> list[str]:
-    """The fields of a block that take a duration in words: `ttl` for `ttlMs`."""
+def duration_fields(cls: type[Model]) -> list[str]:
+    """Return the fields of a block that take a duration as text: `ttl` for `ttlMs`."""
     return [to_camel(name.removesuffix("_ms")) for name in cls.model_fields if name.endswith("_ms")]
 
 
 def known_fields(cls: type[Model]) -> list[str]:
-    """All names that a block takes, as users write them."""
-    return [field.alias or name for name, field in cls.model_fields.items()] + duration_words(cls)
+    """Return all fields of a block, as users write them."""
+    return [field.alias or name for name, field in cls.model_fields.items()] + duration_fields(cls)
 
 
 class FieldError(ValueError):
-    """A mistake in one field of a block, found when the whole block was looked at."""
+    """A mistake in one field, found by a validator of the whole block."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -73,23 +74,23 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BadDuration:
-    """Stands in `xMs` for a duration that cannot be read: it fails there, and the rest of the block is checked too."""
+    """A placeholder in `xMs` for an invalid duration. It fails there, so that the rest of the block is checked too."""
 
     field: str
     message: str
 
 
-def _with_milliseconds(data: dict[str, Any], spoken: list[str]) -> dict[str, Any]:
-    result = {key: value for key, value in data.items() if key not in spoken}
-    for word in spoken:
-        result[f"{word}Ms"] = _milliseconds(data, word)
+def _with_milliseconds(data: Json, given: list[str]) -> Json:
+    result = {key: value for key, value in data.items() if key not in given}
+    for name in given:
+        result[f"{name}Ms"] = _milliseconds(data, name)
     return result
 
 
-def _milliseconds(data: dict[str, Any], word: str) -> int | BadDuration:
-    if f"{word}Ms" in data:
-        return BadDuration(word, f"both '{word}' and '{word}Ms' are given; keep one of them")
+def _milliseconds(data: Json, name: str) -> int | BadDuration:
+    if f"{name}Ms" in data:
+        return BadDuration(name, f"both '{name}' and '{name}Ms' are given; keep one of them")
     try:
-        return duration.milliseconds(data[word])
+        return duration.milliseconds(data[name])
     except ValueError as error:
-        return BadDuration(word, f"'{word}' {error}")
+        return BadDuration(name, f"'{name}' {error}")

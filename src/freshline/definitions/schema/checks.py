@@ -1,4 +1,4 @@
-"""Checks of the data that a step wrote, before it is published."""
+"""Checks of the data that a step wrote. They run before the data is published."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Column = Annotated[str, Field(min_length=1, max_length=200)]
 Columns = Annotated[tuple[Column, ...], AsTuple, Field(min_length=1)]
 Scalar = bool | int | float | str
 Bound = int | float | str
-VIEW = "output"  # how SQL checks see the new data
+VIEW = "output"  # the view of the new data in SQL checks
 Rows = Annotated[int, Field(ge=0)]
 CheckKind = Literal["notNull", "unique", "minRows", "maxRows", "accepted", "range", "sql", "freshRows"]
 
@@ -48,7 +48,7 @@ class FreshRows(Model):
 
 
 class Check(Model):
-    """One check: exactly one of its kinds, and how bad a violation is.
+    """One check of exactly one kind, and the severity of a violation.
 
     `sql` is a query (it starts with SELECT or WITH) that must return no row and reads the new data as the view
     `output`; or an expression over the new data: with an aggregate function it must be true, without one it must be
@@ -56,9 +56,9 @@ class Check(Model):
     """
 
     not_null: Columns | None = Field(default=None, description="No nulls in these columns.")
-    unique: Columns | None = Field(default=None, description="No two rows agree in all these columns.")
-    min_rows: Rows | None = Field(default=None, description="At least so many rows.")
-    max_rows: Rows | None = Field(default=None, description="At most so many rows.")
+    unique: Columns | None = Field(default=None, description="No two rows have equal values in all these columns.")
+    min_rows: Rows | None = Field(default=None, description="The minimum number of rows.")
+    max_rows: Rows | None = Field(default=None, description="The maximum number of rows.")
     accepted: Accepted | None = Field(default=None, description="Only these values in a column.")
     range: Range | None = Field(default=None, description="Only values between min and max in a column.")
     sql: Annotated[str, Field(min_length=1, max_length=100_000)] | None = Field(
@@ -67,7 +67,7 @@ class Check(Model):
     )
     fresh_rows: FreshRows | None = Field(default=None, description="The newest row is at most this old.")
     severity: Literal["error", "warn"] = Field(
-        default="error", description="error: nothing is published; warn: it is noted."
+        default="error", description="error: nothing is published; warn: the violation is recorded."
     )
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None, description="Shown in results."
@@ -77,20 +77,20 @@ class Check(Model):
     def _exactly_one(self) -> Self:
         kinds = self._given()
         if len(kinds) != 1:
-            said = ", ".join(kinds) or "none"
+            given = ", ".join(kinds) or "none"
             raise FieldError(
-                kinds[-1] if kinds else "name", f"a check has exactly one of {', '.join(_KINDS)}; here: {said}"
+                kinds[-1] if kinds else "name", f"a check has exactly one of {', '.join(_KINDS)}; here: {given}"
             )
         return self
 
     @property
     def kind(self) -> CheckKind:
-        """Which check it is."""
+        """The kind of the check."""
         return self._given()[0]
 
     @property
     def label(self) -> str:
-        """Its name, or its kind and columns."""
+        """The name, or the kind and the columns."""
         columns = ", ".join(self.not_null or self.unique or ())
         return self.name or (f"{self.kind}({columns})" if columns else self.kind)
 

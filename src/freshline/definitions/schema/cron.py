@@ -1,4 +1,4 @@
-"""Cron expressions, time zones and times of day, checked with the words of the person who mistyped them."""
+"""Validators of cron expressions, time zones and times of day."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from freshline.definitions.names import suggestion
+from freshline.suggest import suggestion
 
 _ALLOWED = {
     "minute": "0-59",
@@ -22,7 +22,7 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def expression(value: str) -> str:
-    """`value`, if it is a cron expression of five fields that ever comes due."""
+    """Return `value` if it is a cron expression with five fields that is ever due; raise `ValueError` otherwise."""
     if len(value.split()) != len(_ALLOWED):
         raise ValueError(
             f"cron {value[:80]!r} has {len(value.split())} fields; allowed are 5: minute hour day month weekday"
@@ -37,7 +37,7 @@ def expression(value: str) -> str:
 
 
 def timezone(value: str) -> str:
-    """`value`, if it names a time zone."""
+    """Return `value` if it names a time zone; raise `ValueError` otherwise."""
     try:
         ZoneInfo(value)
     except (ValueError, OSError, LookupError):
@@ -47,7 +47,7 @@ def timezone(value: str) -> str:
 
 
 def time_of_day(value: str) -> str:
-    """`value`, if it is a time such as 22:00."""
+    """Return `value` if it is a time such as 22:00; raise `ValueError` otherwise."""
     if not _TIME.fullmatch(value):
         raise ValueError(f"{value[:80]!r} is not a time of day; allowed are 00:00-23:59")
     return value

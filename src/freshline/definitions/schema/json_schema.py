@@ -9,17 +9,18 @@ from typing import Any
 
 from freshline.definitions.schema.base import Model
 from freshline.definitions.schema.workflow import Source, Workflow
+from freshline.model.json import Json
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def workflow_schema() -> dict[str, Any]:
-    """The schema of one workflow document."""
+def workflow_schema() -> Json:
+    """Return the schema of a workflow document."""
     return _schema(Workflow, "A Freshline workflow")
 
 
-def source_schema() -> dict[str, Any]:
-    """The schema of a source document: one source, or a list of them."""
+def source_schema() -> Json:
+    """Return the schema of a source document: one source, or a list of sources."""
     schema = _schema(Source, "Freshline sources")
     definitions = schema.pop("$defs", {})
     one = {key: schema.pop(key) for key in list(schema) if key not in {"$schema", "title"}}
@@ -37,18 +38,18 @@ def write(directory: Path) -> list[Path]:
     return written
 
 
-def text_of(schema: dict[str, Any]) -> str:
-    """A schema as the file holds it."""
+def text_of(schema: Json) -> str:
+    """Return the text of a schema file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def _schema(model: type[Model], title: str) -> dict[str, Any]:
+def _schema(model: type[Model], title: str) -> Json:
     body = _tidy(model.model_json_schema(by_alias=True, mode="validation"))
     return {"$schema": DIALECT, **body, "title": title}
 
 
 def _tidy(schema: Any) -> Any:
-    """Without the titles that only repeat field names, and with `ttl` enough where `ttlMs` is required."""
+    """Remove titles that only repeat field names, and accept `ttl` where `ttlMs` is required."""
     if isinstance(schema, list):
         return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What a workflow wants of Spark: settings of its own, and whether it needs a Spark of its own."""
+"""Spark settings of a workflow, and whether its runs need a separate Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freshline.definitions.schema.base import Model
 
 MOST = 100
 RUNTIME = "spark.sql."
-# Spark takes these when it starts and never again, although they are settings of SQL; a test asks Spark itself.
+# Spark reads these SQL settings only when it starts. A test compares the list with Spark.
 STATIC_SQL = frozenset(
     f"{RUNTIME}{name}"
     for name in (
@@ -54,22 +54,22 @@ STATIC_SQL = frozenset(
         "warehouse.dir",
     )
 )
-# Names and beginnings of names that Freshline sets itself, with what it needs them for.
+# Names and prefixes of settings that Freshline sets itself, with the reason.
 OWN = {
     "spark.master": "where Spark runs is FRESHLINE_SPARK_MASTER of the worker",
     "spark.remote": "where Spark runs is FRESHLINE_SPARK_REMOTE of the worker",
-    "spark.submit.": "the worker starts Spark in its own manner",
+    "spark.submit.": "the worker starts Spark itself",
     "spark.api.mode": "where Spark runs is a setting of the worker",
     "spark.connect.": "these are settings of a Spark Connect server",
     "spark.local.connect": "where Spark runs is a setting of the worker",
     "spark.driver.host": "the worker knows its own address",
     "spark.driver.bindAddress": "the worker knows its own address",
-    "spark.driver.extraJavaOptions": "the worker needs options of its own there",
+    "spark.driver.extraJavaOptions": "the worker sets its own options there",
     "spark.local.dir": "temporary files go to TMPDIR of the worker, and are removed with the runner",
     "spark.hadoop.mapreduce.fileoutputcommitter.": "a table must become visible as a whole",
     "spark.hadoop.mapreduce.outputcommitter.": "a table must become visible as a whole",
     "spark.hadoop.mapred.output.committer.": "a table must become visible as a whole",
-    "spark.hadoop.parquet.": "tables are written in one form; older encodings are to be had with 'table: {parquet: 1}'",
+    "spark.hadoop.parquet.": "tables are written in one form; older encodings are available with 'table: {parquet: 1}'",
     "spark.sql.sources.commitProtocolClass": "a table must become visible as a whole",
     "spark.sql.sources.outputCommitterClass": "a table must become visible as a whole",
     "spark.sql.parquet.output.committer.class": "a table must become visible as a whole",
@@ -79,12 +79,12 @@ OWN = {
     "spark.sql.session.timeZone": "every run computes in UTC; convert in the query",
     "spark.sql.caseSensitive": "columns are compared without regard to case, here and by all who read the tables",
 }
-# Spark's own pattern of what must not be shown. A definition is stored and shown.
+# Spark redacts names that match this pattern. Definitions are stored and shown.
 CREDENTIAL = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def _text(value: Any) -> Any:
-    """A value as Spark takes it; what is no single value is refused by the strict text that follows."""
+    """Return a scalar as text. Other values are rejected by the strict type that follows."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -100,28 +100,28 @@ Value = Annotated[
 
 
 class Spark(Model):
-    """Settings for the runs of one workflow. They never count as a change of the job: the data is the same."""
+    """Settings for the runs of one workflow. Changing them does not change the job: the data stays the same."""
 
     conf: Annotated[dict[Name, Value], Field(max_length=MOST)] = Field(
-        default={}, description="Settings of Spark by name, for the runs of this workflow alone."
+        default={}, description="Spark settings by name, for the runs of this workflow alone."
     )
     size: Literal["small", "large"] = Field(
-        default="small", description="large: its runs get a runner of their own that starts with these settings."
+        default="small", description="large: runs get a separate runner that starts with these settings."
     )
 
 
 def runtime(conf: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a session takes while Spark runs."""
+    """Return the settings that a session accepts while Spark runs."""
     return {name: value for name, value in conf.items() if is_runtime(name)}
 
 
 def is_runtime(name: str) -> bool:
-    """Whether a session takes this setting while Spark runs."""
+    """Return whether a session accepts this setting while Spark runs."""
     return name.startswith(RUNTIME) and name not in STATIC_SQL
 
 
 def refusals(spark: Spark) -> Iterator[tuple[str, str]]:
-    """The settings that cannot be, each with a sentence."""
+    """Yield the settings that are not allowed, each with the reason."""
     for name in spark.conf:
         if refusal := _refusal(name, spark.size):
             yield name, refusal
@@ -138,7 +138,7 @@ def _refusal(name: str, size: str) -> str | None:
         )
     if size == "small" and not is_runtime(name):
         return (
-            f"{name!r} cannot be set while Spark runs; with 'size: large' the workflow gets a runner of its own "
+            f"{name!r} cannot be set while Spark runs; with 'size: large' the workflow gets a separate runner "
             "that starts with it"
         )
     return None

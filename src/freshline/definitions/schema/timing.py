@@ -1,4 +1,4 @@
-"""When something runs: freshness, automatic materialization, retries, backoff and quiet hours, as users write them."""
+"""Freshness, automatic materialization, retries, backoff and quiet hours."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Timezone = Annotated[str, AfterValidator(cron.timezone)]
 
 
 class Freshness(Model):
-    """How long a produced asset stays fresh (R8): whichever of `ttlMs`, `cadenceMs` and `cron` comes first.
+    """How long a produced asset stays fresh: until the first of `ttlMs`, `cadenceMs` and `cron`.
 
-    `maxAgeMs` alerts and never runs anything.
+    `maxAgeMs` only alerts. It never causes a run.
     """
 
     ttl_ms: PositiveMillis | None = Field(default=None, description="Expires this long after it was produced.")
@@ -41,24 +41,26 @@ class Freshness(Model):
 
 
 class InputFreshness(Model):
-    """How old a consumed asset may be: runs are held (`input-too-old`) while it is older."""
+    """The maximum age of a consumed asset. Runs are held (`input-too-old`) while it is older."""
 
     max_age_ms: PositiveMillis = Field(description="Runs are held while the input is older.")
 
 
 class AutoMaterialize(Model):
-    """When Freshline runs the workflow by itself; defaults and merging over outputs: R2."""
+    """When Freshline runs the workflow automatically."""
 
     enabled: bool = Field(default=True, description="False keeps the block and turns it off.")
     on_upstream_update: bool = Field(default=False, description="Run when a consumed asset changes.")
-    when: Literal["any", "all"] = Field(default="any", description="Whether one or all inputs must have moved.")
+    when: Literal["any", "all"] = Field(default="any", description="Whether one or all inputs must have a new version.")
     on_missing: bool = Field(default=True, description="Run when the asset was never produced.")
     priority: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=100, description="Lower is more urgent.")
-    wait_for_upstream: bool = Field(default=True, description="Wait for ancestors that would make a run read a mix.")
-    max_wait_ms: Millis = Field(default=3_600_000, description="The longest such wait.")
-    debounce_ms: Millis = Field(default=0, description="Run only after the inputs were quiet for this long.")
-    max_delay_ms: PositiveMillis | None = Field(default=None, description="The longest delay by debounceMs.")
-    min_interval_ms: Millis = Field(default=0, description="The least time between two automatic runs.")
+    wait_for_upstream: bool = Field(
+        default=True, description="Wait for ancestors whose results would make a run read a mix of generations."
+    )
+    max_wait_ms: Millis = Field(default=3_600_000, description="The maximum duration of such a wait.")
+    debounce_ms: Millis = Field(default=0, description="Run only after the inputs did not change for this long.")
+    max_delay_ms: PositiveMillis | None = Field(default=None, description="The maximum delay by debounceMs.")
+    min_interval_ms: Millis = Field(default=0, description="The minimum time between the starts of two automatic runs.")
     parameter_defaults: dict[str, JsonValue] = Field(default={}, description="Parameters of automatic runs.")
 
     @model_validator(mode="after")
@@ -77,22 +79,22 @@ class Retry(Model):
     )
     backoff_ms: Millis = Field(default=1_000, description="The pause before the second try.")
     multiplier: Annotated[float, Field(ge=1, le=10)] = Field(
-        default=2, description="Each later pause is this much longer."
+        default=2, description="Each further pause is longer by this factor."
     )
-    max_backoff_ms: Millis = Field(default=60_000, description="The longest pause.")
+    max_backoff_ms: Millis = Field(default=60_000, description="The maximum pause.")
 
     def pause_ms(self, tries: int) -> int:
-        """The pause after `tries` failed tries."""
+        """Return the pause after `tries` failed tries."""
         return int(min(self.max_backoff_ms, self.backoff_ms * self.multiplier ** (tries - 1)))
 
 
 class Backoff(Model):
-    """After failed automatic runs (R7); what is left out is the materializer's own setting."""
+    """Delays after failed automatic runs. Defaults are settings of the materializer."""
 
     base_ms: PositiveMillis | None = Field(
         default=None, description="The cooldown after the first failure; it doubles."
     )
-    max_ms: PositiveMillis | None = Field(default=None, description="The longest cooldown.")
+    max_ms: PositiveMillis | None = Field(default=None, description="The maximum cooldown.")
     budget: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=5, description="Failures in a row that open the breaker."
     )
@@ -108,7 +110,7 @@ class Backoff(Model):
 
 
 class QuietHours(Model):
-    """No automatic run starts from `from` until `to`, past midnight if `to` is not later. `days`: the day of `from`."""
+    """A window in which no automatic run starts, past midnight if `to` is not later than `from`."""
 
     from_: TimeOfDay = Field(alias="from", description="Start, as in 22:00.")
     to: TimeOfDay = Field(description="End, as in 06:00.")

@@ -1,9 +1,9 @@
-"""A workflow as users write it: the one model behind YAML, JSON and the Python decorators."""
+"""The model of a workflow, behind YAML, JSON and the Python decorators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
@@ -13,6 +13,7 @@ from freshline.definitions.schema.base import AsTuple, FieldError, Model, Positi
 from freshline.definitions.schema.checks import Accepted, Check, CheckKind, FreshRows, Range
 from freshline.definitions.schema.spark import Spark
 from freshline.definitions.schema.timing import AutoMaterialize, Backoff, Freshness, InputFreshness, QuietHours, Retry
+from freshline.model.json import Json
 
 __all__ = [
     "Accepted",
@@ -52,19 +53,19 @@ Parameters = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query and the file that it was read from, if it was, as seen from the project's root."""
+    """A query, and its file relative to the root of the project, if it was read from a file."""
 
     text: str
     file: str | None = None
 
 
 class SqlFile(Model):
-    """A query in a file of its own."""
+    """A query in a separate file."""
 
     model_config = ConfigDict(json_schema_extra={"not": {"required": ["sql"]}})
 
-    sql_file: SqlPath = Field(description="A path beside this definition's file.")
-    sql: Sql | None = Field(default=None, description="What the file held when the definition was applied.")
+    sql_file: SqlPath = Field(description="A path relative to the file of this definition.")
+    sql: Sql | None = Field(default=None, description="The content of the file when the definition was applied.")
 
 
 Output = Annotated[
@@ -74,15 +75,17 @@ Output = Annotated[
 
 
 class SparkSql(Model):
-    """One Spark SQL query for the step's one output, or `outputs` with a query per asset."""
+    """One Spark SQL query for the only output of the step, or `outputs` with a query per asset."""
 
-    # In a stored definition the file's text stands in `sql` beside `sqlFile`: a run computes what was applied, whatever
-    # became of the file. Users write one of them; the loader refuses both.
+    # A stored definition has the content of the file in `sql`, next to `sqlFile`: a run executes what was applied, even
+    # if the file has changed since. Users write one of them. The loader rejects both.
     model_config = ConfigDict(json_schema_extra={"not": {"required": ["sql", "sqlFile"]}})
 
     kind: Literal["spark.sql"]
-    sql: Sql | None = Field(default=None, description="The query of the step's one output.")
-    sql_file: SqlPath | None = Field(default=None, description="The same in a file beside this definition's file.")
+    sql: Sql | None = Field(default=None, description="The query of the only output of the step.")
+    sql_file: SqlPath | None = Field(
+        default=None, description="The same in a file, relative to the file of this definition."
+    )
     outputs: dict[AssetId, Output] | None = Field(default=None, description="A query per produced asset.")
     parameters: Parameters = Field(default={}, description="Named parameters of the query, :name.")
 
@@ -97,7 +100,7 @@ class SparkSql(Model):
         return self
 
     def queries(self, step: Step) -> dict[str, Query]:
-        """The query of each produced asset."""
+        """Return the query of each produced asset."""
         if self.outputs is not None:
             return {asset_id: _query(given) for asset_id, given in self.outputs.items()}
         return {produced.asset_id: Query(self.sql or "", self.sql_file) for produced in step.produces[:1]}
@@ -127,16 +130,16 @@ Job = Annotated[SparkSql | SparkPython | Python, Field(discriminator="kind")]
 
 
 class Step(Model):
-    """One job, what it consumes and what it produces."""
+    """One job with its inputs and outputs."""
 
     id: Annotated[str, AfterValidator(names.step_id)] = Field(description="Unique in the workflow.")
     type: Literal["job"] = Field(default="job", description="The only type of step.")
-    job: Job = Field(description="What runs.")
+    job: Job = Field(description="The job to run.")
     consumes: Annotated[tuple[Consumes, ...], AsTuple, Field(max_length=1_000)] = Field(
-        default=(), description="What it reads."
+        default=(), description="The assets that the step reads."
     )
     produces: Annotated[tuple[Produces, ...], AsTuple, Field(max_length=1_000)] = Field(
-        default=(), description="What it makes."
+        default=(), description="The assets that the step produces."
     )
     depends_on: Annotated[tuple[str, ...], AsTuple] = Field(
         default=(), description="Steps of this workflow that come first."
@@ -148,32 +151,32 @@ class Step(Model):
 class Workflow(Model):
     """A versioned definition: a slug and a graph of steps."""
 
-    slug: Annotated[str, AfterValidator(names.slug)] = Field(description="Its name, unique over all projects.")
+    slug: Annotated[str, AfterValidator(names.slug)] = Field(description="The name, unique over all projects.")
     description: Annotated[str, Field(max_length=10_000)] | None = Field(default=None, description="For people.")
-    steps: Annotated[tuple[Step, ...], AsTuple, Field(min_length=1, max_length=1_000)] = Field(description="Its steps.")
-    parameters: Parameters = Field(default={}, description="Defaults of the parameters of its runs.")
+    steps: Annotated[tuple[Step, ...], AsTuple, Field(min_length=1, max_length=1_000)] = Field(description="The steps.")
+    parameters: Parameters = Field(default={}, description="Defaults of the parameters of runs.")
     pool: Annotated[str, AfterValidator(names.pool)] | None = Field(
-        default=None, description="Its runs take a slot of this pool of freshline.toml."
+        default=None, description="Runs take a slot of this pool in freshline.toml."
     )
     max_concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=None, description="How many of its runs may run at once, over all partitions."
+        default=None, description="The maximum number of concurrent runs, over all partitions."
     )
-    backoff: Backoff | None = Field(default=None, description="After failed automatic runs.")
+    backoff: Backoff | None = Field(default=None, description="Delays after failed automatic runs.")
     quiet_hours: Annotated[tuple[QuietHours, ...], AsTuple, Field(max_length=100)] = Field(
-        default=(), description="When no automatic run starts."
+        default=(), description="Windows in which no automatic run starts."
     )
     secrets: Annotated[tuple[Annotated[str, AfterValidator(names.secret)], ...], AsTuple, Field(max_length=100)] = (
         Field((), description="Names of environment variables of the worker; values are never stored or shown.")
     )
     publish_parameters: bool = Field(default=False, description="Whether events carry the parameters.")
-    spark: Spark | None = Field(default=None, description="Settings of Spark, and whether a run needs one of its own.")
+    spark: Spark | None = Field(default=None, description="Spark settings, and whether runs need a separate Spark.")
 
 
-def workflow_json(workflow: Workflow) -> dict[str, Any]:
-    """The definition as declared, camelCase, durations in milliseconds; `Workflow.model_validate` is the inverse."""
+def workflow_json(workflow: Workflow) -> Json:
+    """Return the declared fields in camelCase, durations in milliseconds. `Workflow.model_validate` reads them."""
     return workflow.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def source_json(source: Source) -> dict[str, Any]:
-    """The source as declared, camelCase."""
+def source_json(source: Source) -> Json:
+    """Return the declared fields in camelCase."""
     return source.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -1,1 +1,1 @@
-"""Checks Spark SQL without Spark: syntax, the tables that a query reads, and queries in files."""
+"""Checks of Spark SQL without Spark: syntax, the tables that a query reads, and queries in files."""

@@ -1,4 +1,4 @@
-"""Queries in files of their own: read when a project is loaded, so that a definition carries all that it computes."""
+"""Queries in separate files. They are read when a project is loaded, so that a definition is complete."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from freshline.definitions.loading.document import Document
-from freshline.definitions.names import suggestion
 from freshline.definitions.validation.findings import Findings
 from freshline.definitions.validation.problems import Loc, Problem
 from freshline.errors import DefinitionError, Place
+from freshline.model.json import Json
+from freshline.suggest import suggestion
 
 FIELD = "sqlFile"
 MAX_BYTES = 500_000
@@ -22,9 +23,9 @@ MAX_SIBLINGS = 1_000
 
 
 def with_sql_files(found: Document, root: Path, findings: Findings) -> Document:
-    """The document with the text of each `sqlFile` as `sql` beside it, and its path as seen from the root.
+    """Return the document with the content of each `sqlFile` in `sql`, and its path relative to the root.
 
-    What is wrong with a file goes to the findings. What is wrong with the document is left to its model.
+    Problems of files are added to the findings. Problems of the document are found later by its model.
     """
     if not any(True for _ in _mentions(found.data)):
         return found
@@ -43,8 +44,8 @@ def with_sql_files(found: Document, root: Path, findings: Findings) -> Document:
     return replace(found, data=data)
 
 
-def _mentions(data: Any) -> Iterator[tuple[Loc, dict[str, Any]]]:
-    """Every block of SQL that names a file, in whatever else is wrong with the document."""
+def _mentions(data: Any) -> Iterator[tuple[Loc, Json]]:
+    """Yield every SQL block that names a file. The document may have other mistakes."""
     steps = data.get("steps") if isinstance(data, dict) else None
     for index, step in enumerate(steps if isinstance(steps, list) else []):
         job = step.get("job") if isinstance(step, dict) else None
@@ -63,7 +64,10 @@ def _mentions(data: Any) -> Iterator[tuple[Loc, dict[str, Any]]]:
 
 
 def _inside(root: Path, beside: Path, given: str) -> str:
-    """The path from the root, if it stays inside: a project is applied from machines that share nothing else."""
+    """Return the path relative to the root. Raise `DefinitionError` if it is outside of the project.
+
+    A project is applied from several machines that share nothing else.
+    """
     if "\0" in given or Path(given).is_absolute():
         raise DefinitionError("; allowed are paths from the definition's file to a file of the project")
     path = os.path.normpath(beside / given)
@@ -78,7 +82,7 @@ def _text(path: Path, name: str) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise DefinitionError(f"; {name} is {'a directory' if path.is_dir() else 'no plain file'}")
+            raise DefinitionError(f"; {name} is {'a directory' if path.is_dir() else 'not a regular file'}")
         if status.st_size > MAX_BYTES:
             raise DefinitionError(f"; {name} has {status.st_size} bytes; allowed are {MAX_BYTES}")
         text = path.read_text(encoding="utf-8-sig")

@@ -1,4 +1,4 @@
-"""The tables that a parsed query reads, by the scopes of Spark: a CTE hides a view only where it can be seen."""
+"""The tables that a parsed query reads, with the scopes of Spark: a CTE hides a view only where it is visible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table that a query names. `qualified`: by more than one part, so that no view of a step can be meant."""
+    """A table that a query reads. `qualified`: its name has several parts, so it is not a view of the step."""
 
     name: str
     line: int | None
@@ -21,8 +21,8 @@ class Relation:
 
 
 def relations(statements: Iterable[Expr]) -> Iterator[Relation]:
-    """What the statements read from outside themselves, in no order, as often as it is named."""
-    from sqlglot import exp  # noqa: PLC0415 - half a second that commands without definitions do not pay
+    """Yield the tables that the statements read, in no order, once per mention."""
+    from sqlglot import exp  # noqa: PLC0415 - it takes 0.5 s, which commands without definitions should not pay
 
     for statement in statements:
         for node in statement.walk():
@@ -37,7 +37,7 @@ def _of_table(table: Expr) -> Iterator[Relation]:
 
     parts = table.parts  # type: ignore[attr-defined]  # a Table has them
     if not isinstance(table.this, exp.Identifier) or table.find_ancestor(exp.Hint) is not None:
-        return  # a function that makes a table, or a hint that only names one
+        return  # a table function, or a hint
     if len(parts) > 1:
         yield _relation(table.this, ".".join(part.name for part in parts))
     elif not _is_local(table.this, table):
@@ -45,12 +45,12 @@ def _of_table(table: Expr) -> Iterator[Relation]:
 
 
 def _of_keyword(node: Expr) -> Expr | None:
-    """`TABLE x` and `TABLE(x)`, which the parser takes for a column and for a function."""
+    """Return the name in `TABLE x` and `TABLE(x)`, which sqlglot parses as a column and as a function."""
     from sqlglot import exp  # noqa: PLC0415
 
     if isinstance(node, exp.Alias) and not isinstance(node.parent, exp.Select):
-        word = node.this
-        is_table = isinstance(word, exp.Column) and word.name.upper() == "TABLE" and not word.this.quoted
+        column = node.this
+        is_table = isinstance(column, exp.Column) and column.name.upper() == "TABLE" and not column.this.quoted
         return node.args["alias"] if is_table else None
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "TABLE" and len(node.expressions) == 1:
         (only,) = node.expressions
@@ -59,13 +59,13 @@ def _of_keyword(node: Expr) -> Expr | None:
 
 
 def _is_local(name: Expr, node: Expr) -> bool:
-    """Whether a CTE that can be seen from `node` has this name."""
+    """Return whether a CTE that is visible from `node` has this name."""
     from sqlglot import exp  # noqa: PLC0415
 
     wanted, below = name.name.lower(), node
     while below.parent is not None:
         above = below.parent
-        # Inside a WITH only the queries before it are known, and a recursive one itself.
+        # Inside of WITH, only earlier CTEs are visible, and a recursive CTE itself.
         if isinstance(above, exp.With):
             at = next(i for i, cte in enumerate(above.expressions) if cte is below)
             seen = above.expressions[: at + 1] if above.args.get("recursive") else above.expressions[:at]

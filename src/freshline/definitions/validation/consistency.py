@@ -1,20 +1,20 @@
-"""What must fit together inside one workflow, beyond the shape of its blocks."""
+"""Consistency checks within one workflow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from freshline.definitions.names import suggestion
 from freshline.definitions.policy import disagreements, stated_trigger
 from freshline.definitions.schema.spark import refusals
 from freshline.definitions.schema.workflow import SparkSql, Step, Workflow
 from freshline.definitions.steps import step_order, view_name
 from freshline.definitions.validation.problems import Loc, Problem
 from freshline.errors import DefinitionError
+from freshline.suggest import suggestion
 
 
 def inconsistencies(workflow: Workflow) -> Iterator[Problem]:
-    """All problems and warnings of one workflow."""
+    """Yield all problems and warnings of one workflow."""
     yield from _spark(workflow)
     yield from _duplicate_steps(workflow)
     yield from _unknown_dependencies(workflow)
@@ -78,7 +78,7 @@ def _consumed_twice(index: int, step: Step) -> Iterator[Problem]:
             yield Problem(loc, "is consumed twice by one step; keep one", see=assets[item.asset_id])
             continue
         assets[item.asset_id] = loc
-        # Spark finds views whatever their case.
+        # Names of views in Spark are not case-sensitive.
         other_loc, other = views.setdefault(view.lower(), (loc, item.asset_id))
         if other != item.asset_id:
             yield Problem(

@@ -1,4 +1,4 @@
-"""Entry points `package.module:function`, looked up by reading files, without running the user's code."""
+"""Checks of entry points `package.module:function`. Files are parsed, and no user code runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from freshline.definitions.names import suggestion
 from freshline.definitions.schema.workflow import SparkSql, Workflow
 from freshline.definitions.validation.problems import Problem
+from freshline.suggest import suggestion
 
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """What a Python file defines at its top level. `open`: it may define more than can be seen."""
+    """The top-level names of a Python file. `open`: it may define other names dynamically."""
 
     file: str
     names: dict[str, ast.stmt]
@@ -24,14 +24,14 @@ class _Module:
 
 
 class EntryPoints:
-    """The functions that the jobs of one project may name."""
+    """The functions that jobs of a project may use as entry points."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._modules: dict[str, _Module | None] = {}
 
     def problems(self, workflow: Workflow) -> Iterator[Problem]:
-        """The entry points of a workflow that do not exist or cannot be called with `ctx`."""
+        """Yield the entry points of a workflow that do not exist or cannot be called with `ctx`."""
         for index, step in enumerate(workflow.steps):
             if not isinstance(step.job, SparkSql):
                 message = self._problem(step.job.entrypoint)
@@ -65,7 +65,7 @@ class EntryPoints:
             file = _file_of(place, parts)
             if file is not None:
                 return self._read(file)
-        # A built-in or compiled module cannot be read; the worker will find it.
+        # A built-in or compiled module cannot be parsed, but the worker can import it.
         return _Module(name, {}, open=True) if len(places) > 1 and len(parts) == 1 else None
 
     def _read(self, file: Path) -> _Module:
@@ -82,7 +82,7 @@ class EntryPoints:
 
 
 def _installed(top: str) -> list[Path]:
-    """Where an installed top-level module lives; nothing is imported."""
+    """Return the directories of an installed top-level module. Nothing is imported."""
     try:
         spec = find_spec(top)
     except (ImportError, ValueError):

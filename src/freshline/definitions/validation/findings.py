@@ -1,4 +1,4 @@
-"""Collects everything that is wrong with a project, so that the user sees it all at once."""
+"""The collected errors and warnings of a project, so that users see all of them at once."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from freshline.errors import DefinitionError, DefinitionErrors, Place
 
 
 class Origin(Protocol):
-    """Where a definition was written: a document, or a decorated function."""
+    """The origin of a definition: a document, or a decorated function."""
 
     @property
     def data(self) -> Any:
         """The definition as plain data."""
 
     def place(self, loc: Loc = ()) -> Place:
-        """The file and line of a part of it."""
+        """Return the file and line of a part of the definition."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """Errors and warnings so far."""
+    """Errors and warnings."""
 
     errors: list[DefinitionError] = field(default_factory=list)
     warnings: list[DefinitionError] = field(default_factory=list)
 
     def add(self, origin: Origin, problem: Problem, *, see: Place | None = None) -> None:
-        """Note a problem of a definition. `see`: the other side, if it is in another definition."""
+        """Add a problem of a definition. `see`: the place that it contradicts, if that is in another definition."""
         if see is None and problem.see is not None:
             see = origin.place(problem.see)
         error = DefinitionError(
@@ -43,8 +43,8 @@ class Findings:
         if self.errors:
             raise DefinitionErrors(sorted(self.errors, key=_where))
 
-    def said(self) -> tuple[str, ...]:
-        """The warnings, by file and line."""
+    def warning_texts(self) -> tuple[str, ...]:
+        """Return the warnings, sorted by file and line."""
         return tuple(str(warning) for warning in sorted(self.warnings, key=_where))
 
 

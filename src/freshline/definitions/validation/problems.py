@@ -1,4 +1,4 @@
-"""Mistakes in a definition, found before anyone knows their line: a path into the document and a sentence."""
+"""Problems of a definition: a path into the document and a message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from freshline.definitions.names import suggestion
 from freshline.definitions.schema.base import BadDuration, FieldError, Model, known_fields
 from freshline.errors import Place
+from freshline.suggest import suggestion
 
 Loc = tuple[str | int, ...]
 
@@ -45,7 +45,10 @@ _ALLOWED_WITH = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake. `loc` leads to it in the document; `see` to what it contradicts; `place`: it is in another file."""
+    """One mistake.
+
+    `loc`: its path in the document. `see`: the path that it contradicts. `place`: set if it is in another file.
+    """
 
     loc: Loc
     message: str
@@ -55,7 +58,7 @@ class Problem:
 
 
 def explain(model: type[Model], error: ValidationError, data: object) -> list[Problem]:
-    """The problems behind a validation error, in the words of the user's document."""
+    """Return the problems behind a validation error, in terms of the user's document."""
     details = error.errors(include_url=False)
     locs = [item["loc"] for item in details]
     problems: dict[tuple[Loc, str], list[str]] = {}
@@ -63,28 +66,28 @@ def explain(model: type[Model], error: ValidationError, data: object) -> list[Pr
         # A list whose items are wrong also counts as too short.
         if item["type"] == "too_short" and any(other[:-1][: len(item["loc"])] == item["loc"] for other in locs):
             continue
-        loc, sentence, allowed = _told(model, item, data)
+        loc, sentence, allowed = _explained(model, item, data)
         # A union reports once per member; the user made one mistake.
-        said = problems.setdefault((loc, sentence), [])
-        if allowed and allowed not in said:
-            said.append(allowed)
+        alternatives = problems.setdefault((loc, sentence), [])
+        if allowed and allowed not in alternatives:
+            alternatives.append(allowed)
     return [Problem(loc, _sentence(sentence, allowed)) for (loc, sentence), allowed in problems.items()]
 
 
 def subject(data: object, loc: Sequence[str | int]) -> str:
-    """What a location is about: `asset 'x'`, else `step 'x'`, else `workflow 'x'`, else nothing."""
+    """Return the subject of a location: `asset 'x'`, else `step 'x'`, else `workflow 'x'`, else an empty string."""
     found = ""
     for depth in range(len(loc) + 1):
         block = _at(data, loc[:depth])
         if isinstance(block, Mapping):
-            for key, word in (("slug", "workflow"), ("id", "step"), ("assetId", "asset")):
+            for key, noun in (("slug", "workflow"), ("id", "step"), ("assetId", "asset")):
                 if isinstance(block.get(key), str):
-                    found = f"{word} {block[key]!r}: "
+                    found = f"{noun} {block[key]!r}: "
     return found
 
 
 def show(value: object) -> str:
-    """A value as the user wrote it, shortened."""
+    """Return a value as JSON, shortened."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
@@ -96,8 +99,8 @@ def _sentence(sentence: str, allowed: list[str]) -> str:
     return f"{sentence}; allowed are {', '.join(allowed)}" if allowed else sentence
 
 
-def _told(model: type[Model], details: Mapping[str, Any], data: object) -> tuple[Loc, str, str]:
-    """Where it is, what is wrong, and what is allowed."""
+def _explained(model: type[Model], details: Mapping[str, Any], data: object) -> tuple[Loc, str, str]:
+    """Return the location, the mistake, and what is allowed."""
     loc = _document_loc(details["loc"], data)
     kind, context, value = details["type"], details.get("ctx") or {}, details["input"]
     if isinstance(value, BadDuration):
@@ -137,14 +140,14 @@ def _field_name(loc: Loc) -> str:
 
 
 def _blocks_at(model: type[Model], loc: Sequence[str | int]) -> list[type[Model]]:
-    """The models that may stand at a pydantic location, by walking the annotations."""
+    """Return the models that are allowed at a pydantic location, by walking the annotations."""
     blocks = [model]
     for part in loc:
         if isinstance(part, int):
             continue
         tagged = [b for b in blocks if "kind" in b.model_fields and part in get_args(b.model_fields["kind"].annotation)]
         fields = [f for b in blocks for n, f in b.model_fields.items() if part in (n, f.alias)]
-        # Keys of a mapping and tags of a union are no fields: whatever they lead to is among the same models.
+        # Keys of a mapping and tags of a union are not fields. They lead to the same models.
         blocks = tagged or [b for field in fields for b in _models_in(field.annotation)] or blocks
     return blocks
 
@@ -156,7 +159,7 @@ def _models_in(annotation: Any) -> list[type[Model]]:
 
 
 def _document_loc(loc: Sequence[str | int], data: object) -> Loc:
-    """A pydantic location without what is not in the document: union tags, and the missing field itself."""
+    """Return a pydantic location without the parts that are not in the document, such as union tags."""
     found: list[str | int] = []
     here = data
     for part in loc:

@@ -1,4 +1,4 @@
-"""What must fit together over all workflows and sources of a project."""
+"""Consistency checks between all workflows and sources of a project."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Generic, TypeVar
 
-from freshline.definitions.names import suggestion
 from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.steps import external_inputs
 from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.problems import Loc, Problem
+from freshline.suggest import suggestion
 
 MAX_CYCLES = 20
 MAX_HINTS = 50
@@ -20,7 +20,7 @@ Definition = TypeVar("Definition", Workflow, Source)
 
 @dataclass(frozen=True, slots=True)
 class Draft(Generic[Definition]):
-    """A definition that is valid by itself, and where it was written."""
+    """A definition that is valid by itself, and its origin."""
 
     definition: Definition
     origin: Origin
@@ -28,7 +28,7 @@ class Draft(Generic[Definition]):
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One place that names an asset."""
+    """One mention of an asset in a definition."""
 
     asset_id: str
     origin: Origin
@@ -44,9 +44,9 @@ def check_references(
     *,
     strict: bool,
 ) -> None:
-    """Note duplicate slugs, producers and sources, ids that differ in case, undeclared inputs and cycles.
+    """Find duplicate slugs, producers and sources, ids that differ only in case, undeclared inputs and cycles.
 
-    `known`: all assets that some definition names as produced or as a source, also in definitions with other errors.
+    `known`: all assets that a definition produces or declares as a source, even if it has other errors.
     """
     produced = [m for draft in workflows for m in _produced(draft)]
     declared = [Mention(d.definition.asset_id, d.origin, ("assetId",)) for d in sources]
@@ -101,11 +101,11 @@ def _producers(produced: list[Mention], declared: list[Mention], findings: Findi
 
 def _cases(mentions: list[Mention], findings: Findings) -> None:
     first: dict[str, Mention] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for mention in mentions:
         other = first.setdefault(mention.asset_id.lower(), mention)
-        if other.asset_id != mention.asset_id and mention.asset_id not in told:
-            told.add(mention.asset_id)
+        if other.asset_id != mention.asset_id and mention.asset_id not in reported:
+            reported.add(mention.asset_id)
             problem = Problem(mention.loc, f"differs from {other.asset_id!r} only in case; write both the same")
             findings.add(mention.origin, problem, see=other.origin.place(other.loc))
 
@@ -118,7 +118,7 @@ def _undeclared(consumed: list[Mention], known: set[str], findings: Findings, *,
         if asset_id.lower() in folded:
             continue
         if asset_id not in hints:
-            # Each look goes over all assets: beyond some, a project has another problem than typing.
+            # Each search compares all assets. With many undeclared inputs, the cause is not a typing mistake.
             near = suggestion(asset_id, known) if len(hints) < MAX_HINTS else ""
             hints[asset_id] = near or "; declare it in sources/*.yaml"
         message = f"is neither produced nor a declared source{hints[asset_id]}"
@@ -137,7 +137,7 @@ def _cycles(workflows: list[Draft[Workflow]], produced: list[Mention], findings:
             TopologicalSorter({slug: sorted(names) for slug, names in before.items()}).prepare()
         except CycleError as error:
             path = _from_smallest(error.args[1])
-            _tell_cycle(path, drafts, findings)
+            _add_cycle(path, drafts, findings)
             before[path[1]].discard(path[0])
         else:
             return
@@ -149,7 +149,7 @@ def _from_smallest(cycle: list[str]) -> list[str]:
     return [*ring[start:], *ring[:start], ring[start]]
 
 
-def _tell_cycle(path: list[str], drafts: dict[str, Draft[Workflow]], findings: Findings) -> None:
+def _add_cycle(path: list[str], drafts: dict[str, Draft[Workflow]], findings: Findings) -> None:
     others = ", ".join(f"{slug} at {drafts[slug].origin.place()}" for slug in path[1:-1][:10])
     message = f"workflows wait for each other: {' -> '.join(path)}; remove one of these dependencies"
     origin = drafts[path[0]].origin
