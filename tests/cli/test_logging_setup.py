@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from freshline.cli.logging_setup import Plain
-from freshline.journal import Journal, configure_later
+from freshline.lazy_logger import LazyLogger, configure_on_first_use
 from freshline.model.enums import Outcome
 
 EVENTS: list[dict[str, Any]] = [
@@ -30,11 +30,11 @@ def test_a_plain_line_is_that_of_the_console(event: dict[str, Any]) -> None:
 def test_logging_is_configured_before_the_first_word() -> None:
     """And once: a command that says nothing pays nothing for it."""
     done: list[str] = []
-    configure_later(lambda: done.append("configured"))
-    journal = Journal("freshline.tests")
+    configure_on_first_use(lambda: done.append("configured"))
+    logger = LazyLogger("freshline.tests")
     assert done == []
     with structlog.testing.capture_logs() as said:
-        journal.warning("database_away", error="gone")
-        journal.warning("database_back")
+        logger.warning("database_away", error="gone")
+        logger.warning("database_back")
     assert done == ["configured"]
     assert [one["event"] for one in said] == ["database_away", "database_back"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from freshline.errors import UsageError
-from freshline.journal import configure_later
+from freshline.lazy_logger import configure_on_first_use
 from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class App:
         from freshline.store.db.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
 
         chosen = self._checked(settings)
-        configure_later(lambda: _configure_logs(chosen))
+        configure_on_first_use(lambda: _configure_logs(chosen))
         with open_reader(chosen) as reader:
             yield reader
 

@@ -15,11 +15,11 @@ from psycopg.rows import dict_row
 from freshline.counters import count
 from freshline.errors import DatabaseError
 from freshline.failpoints import hit
-from freshline.journal import Journal
+from freshline.lazy_logger import LazyLogger
 from freshline.store.db.pool import Connection, LostConnectionError, Outage, Pool, UnreachableError
 
 __all__ = ["Connection", "Database", "LostConnectionError", "UnreachableError", "masked"]
-log = Journal("freshline.store")
+log = LazyLogger("freshline.store")
 
 # A dead peer must not hold locks (R11.3): the server ends what a stopped process has begun.
 SESSION = {

@@ -18,9 +18,9 @@ import psycopg
 from psycopg.rows import DictRow
 
 from freshline.errors import DatabaseError
-from freshline.journal import Journal
+from freshline.lazy_logger import LazyLogger
 
-log = Journal("freshline.store")
+log = LazyLogger("freshline.store")
 
 Connection: TypeAlias = psycopg.Connection[DictRow]
 IDLE_S = 600.0
