@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: README and CHANGELOG as pages, decision records in the navigation, links that leave docs/.
+"""Hooks of mkdocs: pages outside docs/ such as README, decision records in the navigation, links that leave docs/.
 
 Links to files outside docs/, such as ../src/freshline/graph.py, work in a repository browser. The site has no such
 pages: with a `repo_url` these links lead to the repository, and without one they become plain code.
@@ -18,7 +18,13 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = "adr/"  # stands in mkdocs.yml for one entry per record
-FROM_ROOT = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
+FROM_ROOT = {
+    "index.md": "README.md",
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "code-of-conduct.md": "CODE_OF_CONDUCT.md",
+    "reporting-vulnerabilities.md": "SECURITY.md",
+}
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 MERMAID = re.compile(r"^```mermaid\n.*?^```\n+", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
@@ -34,7 +40,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add README and CHANGELOG, which are outside docs/."""
+    """Add the pages that are outside docs/."""
     for page, name in FROM_ROOT.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
@@ -54,6 +60,8 @@ def rewrite(link: re.Match[str], source: str, repository: str | None) -> str:
     if not target or re.match(r"[a-z]+:", target):
         return link[0]
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    if (ROOT / path / "README.md").exists():
+        path = f"{path}/README.md"  # a repository browser shows it for the directory
     place = {file: page for page, file in FROM_ROOT.items()}.get(path)
     if place is None and path.startswith("docs/"):
         place = path.removeprefix("docs/")

@@ -6,8 +6,11 @@ import json
 import re
 import subprocess
 
+import pytest
+
 from freshline.api import PREFIX
 from freshline.api.app import document
+from freshline.api.models.fields import DESCRIPTIONS
 from tests.api.conftest import HOUR, serving
 from tests.api.documents import operations
 from tests.docs.pages import ROOT, Page, code, codes
@@ -65,6 +68,25 @@ def test_the_table_of_routes_is_the_document() -> None:
     described = operations(document())
     routes = {(f"{one.method.upper()} {one.path.removeprefix(PREFIX)}", one.scope or "nothing") for one in described}
     assert {(code(row[0]), code(row[1])) for row in PAGE.table("Routes")} == routes
+
+
+def test_every_field_and_parameter_is_described() -> None:
+    """The reference has a meaning for each, and no description is for a field that does not exist."""
+    described = document()
+    schemas = described["components"]["schemas"]
+    fields = {(name, field): part for name, one in schemas.items() for field, part in one.get("properties", {}).items()}
+    assert [key for key, part in fields.items() if not part.get("description")] == []
+    parameters = [part for one in operations(described) for part in one.described.get("parameters", ())]
+    assert [part["name"] for part in parameters if not part.get("description")] == []
+    known = {field for _, field in fields} | {f"{name}.{field}" for name, field in fields}
+    assert set(DESCRIPTIONS) - known == set()
+
+
+@pytest.mark.parametrize("name", ["openapi.json", "events.schema.json"])
+def test_no_published_document_has_a_rule_code(name: str) -> None:
+    """Users read these without the specification."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert re.findall(r"\bR\d+(?:\.\d+)?\b", text) == []
 
 
 def test_the_table_of_codes_is_complete() -> None:

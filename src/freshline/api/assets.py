@@ -16,7 +16,7 @@ from freshline.store.operations.audit import acting
 from freshline.store.operations.report import Reported
 
 router = APIRouter(tags=["assets"], route_class=UnvalidatedRoute)
-AssetId = Annotated[str, Path(max_length=200)]
+AssetId = Annotated[str, Path(max_length=200, description="Id of the asset.")]
 Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the current version.")]
 
 

@@ -17,7 +17,7 @@ from freshline.store.read.reader import MAX_LIMIT, Period
 from freshline.store.store import Store
 
 router = APIRouter(tags=["history"], route_class=UnvalidatedRoute)
-Id = Annotated[str, Path(max_length=100)]
+Id = Annotated[str, Path(max_length=100, description="An id; for an event also a position.")]
 Within = Annotated[Period, Depends(period)]
 Type = Annotated[str | None, Query(max_length=200, description="A type, or its prefix: `asset`.")]
 Position = Annotated[int, Query(ge=0, lt=2**63, description="The position of the last known event.")]
@@ -33,7 +33,7 @@ def list_runs(
     *,
     limit: Limit = 50,
     after: After = None,
-    status: models.RunStatus | None = None,
+    status: Annotated[models.RunStatus | None, Query(description="Status of the runs.")] = None,
     workflow: Name = None,
     asset: Name = None,
     trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
@@ -124,7 +124,7 @@ def list_decisions(
     after: After = None,
     workflow: Name = None,
     asset: Name = None,
-    outcome: models.Outcome | None = None,
+    outcome: Annotated[models.Outcome | None, Query(description="Outcome of the decisions.")] = None,
 ) -> Json:
     """List decisions: run, hold, skip or error, with reason and evidence."""
     _one_of(workflow, asset)

@@ -25,12 +25,12 @@ def _strict_flag(value: Any) -> Any:
     return value
 
 
-Flag = Annotated[bool, BeforeValidator(_strict_flag)]
+Flag = Annotated[bool, BeforeValidator(_strict_flag), Query(description="Whether to include them.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Maximum number of entries.")]
 After = Annotated[str | None, Query(max_length=200, description="The `next` of the previous page.")]
 Since = Annotated[Moment | None, Query(description="Start of the period, inclusive.")]
 Until = Annotated[Moment | None, Query(description="End of the period, exclusive.")]
-Name = Annotated[str | None, Query(max_length=200)]
+Name = Annotated[str | None, Query(max_length=200, description="An id or a name; default: all.")]
 
 
 class UnvalidatedRoute(APIRoute):

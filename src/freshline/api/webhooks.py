@@ -16,7 +16,7 @@ from freshline.store.store import Store
 from freshline.webhooks.subscription import subscription
 
 router = APIRouter(tags=["webhooks"], route_class=UnvalidatedRoute)
-Name = Annotated[str, Path(max_length=200)]
+Name = Annotated[str, Path(max_length=200, description="Name of the webhook.")]
 Position = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the previous page.")]
 
 

@@ -15,7 +15,7 @@ from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 
 router = APIRouter(tags=["workflows"], route_class=UnvalidatedRoute)
-Slug = Annotated[str, Path(max_length=200)]
+Slug = Annotated[str, Path(max_length=200, description="Slug of the workflow.")]
 Key = Annotated[
     str | None,
     Header(alias="Idempotency-Key", min_length=1, max_length=200, description="A repeated key has no further effect."),

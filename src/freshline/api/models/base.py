@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from freshline.api.models.fields import describe
 from freshline.model.json import Json
 
 T = TypeVar("T")
@@ -41,7 +42,9 @@ class EmptyBody(RequestBody):
 class ResponseBody(BaseModel):
     """The body of a response."""
 
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="allow", alias_generator=to_camel, populate_by_name=True, json_schema_extra=describe
+    )
 
 
 class Page(ResponseBody, Generic[T]):

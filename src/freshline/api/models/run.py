@@ -26,7 +26,9 @@ class RunRequest(RequestBody):
 class CancelRequest(RequestBody):
     """The cancellation of a run."""
 
-    reason: str = Field(default="canceled by a user", min_length=1, max_length=1000)
+    reason: str = Field(
+        default="canceled by a user", min_length=1, max_length=1000, description="Stored with the run and in its event."
+    )
 
 
 class Step(ResponseBody):
