@@ -47,6 +47,17 @@ def test_the_table_of_transactions_is_complete() -> None:
     assert sorted(code(row[0]) for row in ARCHITECTURE.table("Transactions")) == sorted(set(named))
 
 
+def test_the_components_of_the_store_have_their_transactions() -> None:
+    """Each attribute of `Store` has a row that links its module and names exactly the transactions of that module."""
+    text = (ROOT / "src" / "freshline" / "store" / "store.py").read_text(encoding="utf-8")
+    attributes = re.findall(r"^        self\.(\w+) = [A-Z]\w+\(", text, re.MULTILINE)
+    rows = ARCHITECTURE.table("The store")
+    assert [codes(row[0])[0] for row in rows] == attributes
+    for cell, named in rows:
+        module = ROOT / "docs" / re.findall(r"\]\((.+)\)", cell)[0]
+        assert set(codes(named)) == set(re.findall(r'\.transaction\(\s*"(\w+)"', module.read_text(encoding="utf-8")))
+
+
 def test_every_transaction_says_what_a_lost_answer_means() -> None:
     """The table of lost commits names every transaction, once."""
     told = [name for row in ARCHITECTURE.table("When the answer to COMMIT is lost") for name in codes(row[0])]
