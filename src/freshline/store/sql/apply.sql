@@ -1,20 +1,20 @@
 -- name: epoch
--- purpose: the definitions epoch
+-- purpose: read the definitions epoch
 SELECT epoch, warehouse_id::text FROM installation
 
 -- name: bump_epoch
--- purpose: cached graphs are out of date
+-- purpose: increase the definitions epoch, which invalidates cached graphs
 UPDATE installation SET epoch = epoch + 1, epoch_at = freshline_now()
 
 -- name: graph
--- purpose: the topology of all workflows that are not retired, in one statement; columns, as rows would take twice as long
+-- purpose: read the topology of all workflows that are not retired; as arrays, because rows take twice as long
 SELECT (SELECT epoch FROM installation) AS epoch, w.workflows, w.slugs, a.made, a.makers, e.read, e.readers
   FROM (SELECT json_agg(id) AS workflows, json_agg(slug) AS slugs FROM workflows WHERE retired_at IS NULL) w,
        (SELECT json_agg(id) AS made, json_agg(producer_id) AS makers FROM assets WHERE producer_id IS NOT NULL) a,
        (SELECT json_agg(asset_id) AS read, json_agg(workflow_id) AS readers FROM edges) e
 
 -- name: stored_workflows
--- purpose: every workflow with its current version, to compare a project with
+-- purpose: read every workflow with its current version, for the comparison with a project
 SELECT w.id, w.slug, w.project, w.version, w.retired_at IS NOT NULL AS retired, w.automatic, v.fingerprint,
        v.job_fingerprint, v.code_hash, v.definition, p.succeeded_at IS NOT NULL AS succeeded,
        p.job_fingerprint AS succeeded_fingerprint
@@ -23,18 +23,18 @@ SELECT w.id, w.slug, w.project, w.version, w.retired_at IS NOT NULL AS retired, 
   LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
 
 -- name: stored_assets
--- purpose: every asset with its producer
+-- purpose: read every asset with its producer
 SELECT a.id, w.slug AS producer, w.project, a.source_project, h.sequence IS NOT NULL AS produced
   FROM assets a
   LEFT JOIN workflows w ON w.id = a.producer_id
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
 
 -- name: stored_edges
--- purpose: who consumes what, by slug
+-- purpose: read who consumes what, by slug
 SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id
 
 -- name: durations
--- purpose: how long 95 of 100 of the last successful runs took at most, of these workflows and only if that is long
+-- purpose: read the p95 duration of the last successful runs of these workflows, if it is long
 SELECT w.slug, d.p95_ms, d.runs
   FROM workflows w,
        LATERAL (SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY x.ms)::bigint AS p95_ms, count(*) AS runs
@@ -44,16 +44,16 @@ SELECT w.slug, d.p95_ms, d.runs
  WHERE w.slug = ANY (%(slugs)s) AND d.p95_ms > %(longer_ms)s
 
 -- name: save_project
--- purpose: the project and the hash of its code
+-- purpose: store the project and the hash of its code
 INSERT INTO projects (name, code_hash, applied_at) VALUES (%(name)s, %(code_hash)s, freshline_now())
 ON CONFLICT (name) DO UPDATE SET code_hash = excluded.code_hash, applied_at = excluded.applied_at
 
 -- name: stored_pools
--- purpose: the pools that a project declares
+-- purpose: read the pools that a project declares
 SELECT name, slots FROM pools WHERE project = %(project)s AND retired_at IS NULL ORDER BY name
 
 -- name: save_pools
--- purpose: the pools of a project as declared; one that is gone keeps its limit for the runs that still name it
+-- purpose: store the pools of a project; a removed pool keeps its limit for the runs that still name it
 WITH declared AS (
     INSERT INTO pools (project, name, slots)
     SELECT %(project)s, key, value::integer FROM jsonb_each_text(%(pools)s) ORDER BY key
@@ -63,7 +63,7 @@ UPDATE pools SET retired_at = freshline_now()
  WHERE project = %(project)s AND retired_at IS NULL AND NOT %(pools)s::jsonb ? name
 
 -- name: cancel_queued
--- purpose: end queued automatic runs; what they were for stays pending. Manual ones end if nobody has their code
+-- purpose: cancel queued automatic runs, whose causes stay pending, and manual ones whose code is gone
 WITH ended AS (
     UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = %(reason)s
      WHERE id IN (SELECT id FROM runs WHERE workflow_id = ANY (%(workflows)s) AND status = 'queued'
@@ -78,7 +78,7 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
   FROM ended e JOIN workflows w ON w.id = e.workflow_id
 
 -- name: save_workflows
--- purpose: added, changed and re-added workflows; a re-added slug keeps its history
+-- purpose: store added, changed and re-added workflows; a re-added slug keeps its history
 INSERT INTO workflows AS w (slug, project, version, automatic, policy, job_fingerprint, pool, max_concurrency,
                             created_at, applied_at)
 SELECT slug, project, version, automatic, policy, job_fingerprint, coalesce(pool, ''), max_concurrency,
@@ -94,7 +94,7 @@ ON CONFLICT (slug) DO UPDATE
 RETURNING w.id, w.slug
 
 -- name: save_versions
--- purpose: definitions as they were applied
+-- purpose: store definitions as they were applied
 INSERT INTO workflow_versions (workflow_id, version, fingerprint, job_fingerprint, code_hash, needs_spark, definition,
                                source_file, applied_at)
 SELECT w.id, r.version, r.fingerprint, r.job_fingerprint, r.code_hash, r.needs_spark, r.definition, r.source_file,
@@ -106,16 +106,16 @@ SELECT w.id, r.version, r.fingerprint, r.job_fingerprint, r.code_hash, r.needs_s
  ORDER BY w.id
 
 -- name: retire_workflows
--- purpose: no longer in the project; history stays
+-- purpose: retire workflows that are no longer in the project; their history stays
 UPDATE workflows SET retired_at = freshline_now() WHERE id = ANY (%(workflows)s)
 
 -- name: release_assets
--- purpose: assets of changed and retired workflows have no owner until the new definitions claim them
+-- purpose: remove the producer of the assets of changed and retired workflows; the new definitions set it again
 UPDATE assets SET producer_id = NULL, step_id = NULL
  WHERE id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s) ORDER BY id FOR NO KEY UPDATE)
 
 -- name: save_assets
--- purpose: assets that are produced, declared as sources, or only consumed
+-- purpose: store assets that are produced, declared as sources, or only consumed
 INSERT INTO assets AS a (id, producer_id, step_id, declaration, source_project)
 SELECT r.id, w.id, CASE WHEN w.id IS NOT NULL THEN r.step_id END, coalesce(r.declaration, '{}'), r.source_project
   FROM jsonb_to_recordset(%(rows)s) AS r (id text, slug text, step_id text, declaration jsonb, source_project text)
@@ -130,16 +130,16 @@ ON CONFLICT (id) DO UPDATE
                              ELSE coalesce(excluded.source_project, a.source_project) END
 
 -- name: forget_sources
--- purpose: sources that the project no longer declares
+-- purpose: remove the declarations of sources that the project no longer declares
 UPDATE assets SET source_project = NULL, declaration = CASE WHEN producer_id IS NULL THEN '{}' ELSE declaration END
  WHERE source_project = %(project)s AND NOT id = ANY (%(sources)s)
 
 -- name: drop_edges
--- purpose: what changed and retired workflows consumed
+-- purpose: delete the inputs of changed and retired workflows
 DELETE FROM edges WHERE workflow_id = ANY (%(workflows)s)
 
 -- name: save_edges
--- purpose: what workflows consume from outside
+-- purpose: store what workflows consume from outside
 INSERT INTO edges (asset_id, workflow_id, triggers, declaration)
 SELECT r.asset_id, w.id, r.triggers, r.declaration
   FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, slug text, triggers boolean, declaration jsonb)
@@ -147,7 +147,7 @@ SELECT r.asset_id, w.id, r.triggers, r.declaration
  ORDER BY r.asset_id, w.id
 
 -- name: heal_partitions
--- purpose: a new definition version closes the breaker and ends the cooldown; returns whose breaker was open (R7.3)
+-- purpose: close the breaker and end the cooldown after a new definition version; return whose breaker was open
 WITH before AS MATERIALIZED (
     SELECT workflow_id, partition_key, breaker_at FROM workflow_partitions
      WHERE workflow_id = ANY (%(workflows)s) AND (failures > 0 OR canceled IS NOT NULL OR cause_repeats > 0)
@@ -161,7 +161,7 @@ SELECT b.workflow_id, w.slug, b.partition_key FROM before b JOIN workflows w ON 
  WHERE b.breaker_at IS NOT NULL ORDER BY b.workflow_id
 
 -- name: take_baseline
--- purpose: accept what is there as fresh: the heads become the consumed versions
+-- purpose: accept existing data as fresh: store the heads as the consumed versions
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, mixed, job_fingerprint)
 SELECT w.id, '', coalesce(jsonb_object_agg(h.asset_id, jsonb_build_object('sequence', h.sequence,
                                                                           'dataVersion', h.data_version))
@@ -179,11 +179,11 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
                               ELSE p.job_fingerprint END
 
 -- name: clear_expiry
--- purpose: with the baseline, what is there counts as fresh; its clocks are set anew
+-- purpose: delete the expiry timers of a baseline, which are set again
 DELETE FROM timers WHERE kind = 'expiry' AND asset_id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s))
 
 -- name: asset_clocks
--- purpose: when the assets of these workflows were produced, to set their timers anew
+-- purpose: read when the assets of these workflows were produced, to set their timers again
 SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.reason, t.expired_at, t.expired_reason,
        o.expired_at AS overdue_at
   FROM assets a
@@ -195,11 +195,11 @@ SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.reason,
  ORDER BY a.id
 
 -- name: drop_timers
--- purpose: timers of assets that nobody produces any more
+-- purpose: delete the timers of assets without a producer
 DELETE FROM timers WHERE asset_id IN (SELECT id FROM assets WHERE producer_id IS NULL)
 
 -- name: set_due
--- purpose: new times for existing clocks; an asset that is expired stays so
+-- purpose: set new due times; an asset that is expired stays expired
 INSERT INTO timers AS t (asset_id, partition_key, kind, due_at, reason)
 SELECT asset_id, partition_key, kind, due_at, reason
   FROM jsonb_to_recordset(%(timers)s) AS n (
@@ -208,7 +208,7 @@ SELECT asset_id, partition_key, kind, due_at, reason
 ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = excluded.reason
 
 -- name: unset_due
--- purpose: clocks that have no next time; an asset that is expired stays so, unless nothing is promised any more
+-- purpose: remove due times; an asset that is expired stays expired, unless its freshness is no longer declared
 WITH gone AS (
     SELECT * FROM jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, kind text, forget boolean)
 ), kept AS (
@@ -221,7 +221,7 @@ DELETE FROM timers t USING gone n
    AND (n.forget OR t.expired_at IS NULL)
 
 -- name: consider
--- purpose: look at these workflows
+-- purpose: add considerations for these workflows
 INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
 SELECT id, '', m.now, 'event', m.now
   FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
@@ -231,44 +231,44 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
        evaluations = 0
 
 -- name: drop_considerations
--- purpose: nobody looks at retired workflows
+-- purpose: delete the considerations of retired workflows
 DELETE FROM considerations WHERE workflow_id = ANY (%(workflows)s)
 
 -- name: wake_waiting
--- purpose: whoever waited for a workflow that changed or went looks again
+-- purpose: make workflows due that waited for a changed or retired workflow
 UPDATE considerations SET not_before = least(not_before, freshline_now()), evaluations = 0
  WHERE (workflow_id, partition_key) IN (
         SELECT workflow_id, partition_key FROM considerations WHERE blocker_id = ANY (%(workflows)s)
          ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED)
 
 -- name: clocks
--- purpose: when the assets of these workflows run out, for a look into the future
+-- purpose: read when the assets of these workflows expire, for the preview
 SELECT t.asset_id, t.due_at, t.reason FROM assets a
   JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, '', 'expiry')
  WHERE a.producer_id = ANY (%(workflows)s) AND t.due_at IS NOT NULL
 
 -- name: running_jobs
--- purpose: which job an active run executes whose definition is not the current one
+-- purpose: read the job fingerprints of active runs whose definition is not the current one
 SELECT r.id::text, v.job_fingerprint FROM runs r
   JOIN workflows w ON w.id = r.workflow_id AND w.version <> r.version
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
  WHERE r.workflow_id = ANY (%(workflows)s) AND r.status IN ('queued', 'running')
 
 -- name: history_workflows
--- purpose: the definitions that are applied, for a simulation
+-- purpose: read the applied definitions, for a simulation
 SELECT w.slug, v.definition FROM workflows w
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
  WHERE w.retired_at IS NULL ORDER BY w.slug
 
 -- name: history_reports
--- purpose: what the outside reported since then, for a simulation; late reports moved nothing
+-- purpose: read the reports since a time, for a simulation, without those out of order
 SELECT s.asset_id, s.produced_at, s.data_version, s.changed
   FROM snapshots s
  WHERE s.run_id IS NULL AND s.partition_key = '' AND s.produced_at >= %(since)s
  ORDER BY s.produced_at, s.asset_id, s.sequence
 
 -- name: history_runs
--- purpose: how runs went since then: how long they took, whether they failed, whether anything they made was new
+-- purpose: read the duration and result of runs since a time, and whether their outputs changed
 SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float AS seconds,
        EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id AND s.changed) AS changed
   FROM runs r JOIN workflows w ON w.id = r.workflow_id

@@ -1,9 +1,9 @@
 -- name: try_lock
--- purpose: one relay at a time
+-- purpose: take an advisory lock until the end of the transaction, or report that another session holds it
 SELECT pg_try_advisory_xact_lock(%(key)s) AS locked
 
 -- name: append_events
--- purpose: facts, in the transaction that made them true, and what the absorber has to look at
+-- purpose: append events in the transaction that made them true, with the inbox rows that the materializer consumes
 WITH new AS (
     SELECT e.*, freshline_now() AS now FROM jsonb_to_recordset(%(events)s) AS e (
         id uuid, type text, subject text, data jsonb, kind text, asset_id text, workflow_id bigint, partition_key text)
@@ -14,9 +14,9 @@ INSERT INTO inbox (event_id, kind, asset_id, workflow_id, partition_key, at)
 SELECT id, kind, asset_id, workflow_id, partition_key, now FROM new WHERE kind IS NOT NULL
 
 -- name: lock
--- purpose: one apply at a time
+-- purpose: take an advisory lock until the end of the transaction; wait for it
 SELECT pg_advisory_xact_lock(%(key)s)
 
 -- name: now
--- purpose: the database's clock
+-- purpose: read the database clock
 SELECT freshline_now() AS now

@@ -1,5 +1,5 @@
 -- name: facts
--- purpose: what several checks refer to: the clocks, the definitions, and who is there
+-- purpose: read what several checks refer to: the clocks, the definitions, the live processes
 SELECT freshline_now() AS now, clock_timestamp() AS clock, epoch, warehouse_id::text,
        freshline_now() - epoch_at > %(late)s * interval '1 ms' AS settled,
        (SELECT count(*) FROM heads) AS heads,
@@ -8,7 +8,7 @@ SELECT freshline_now() AS now, clock_timestamp() AS clock, epoch, warehouse_id::
   FROM installation
 
 -- name: run_doubled
--- purpose: promise 2: more than one active automatic run, or more than one running run, of one workflow
+-- purpose: find workflows with more than one active automatic run, or more than one running run
 SELECT w.slug, d.what, d.found, count(*) OVER () AS total
   FROM (SELECT workflow_id, 'active automatic' AS what, count(*) AS found FROM runs
          WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize'
@@ -20,7 +20,7 @@ SELECT w.slug, d.what, d.found, count(*) OVER () AS total
  ORDER BY w.slug, d.what LIMIT %(limit)s
 
 -- name: index_missing
--- purpose: the unique indexes that promises rest on: there, valid, partial, on the right columns
+-- purpose: find unique partial indexes that are missing, invalid, or on other columns
 SELECT e.name, e.of, count(*) OVER () AS total
   FROM (VALUES ('runs_one_active', 'runs', '{workflow_id,partition_key}'),
                ('runs_one_running', 'runs', '{workflow_id,partition_key}'),
@@ -41,7 +41,7 @@ SELECT e.name, e.of, count(*) OVER () AS total
  ORDER BY e.name LIMIT %(limit)s
 
 -- name: head_missing
--- purpose: heads whose snapshot is not there, or is marked as gone
+-- purpose: find heads whose snapshot is missing or marked as gone
 SELECT h.asset_id AS asset, h.sequence, CASE WHEN s.asset_id IS NULL THEN 'does not exist' ELSE 'is gone' END AS how,
        count(*) OVER () AS total
   FROM heads h
@@ -50,7 +50,7 @@ SELECT h.asset_id AS asset, h.sequence, CASE WHEN s.asset_id IS NULL THEN 'does 
  ORDER BY h.asset_id LIMIT %(limit)s
 
 -- name: head_differs
--- purpose: heads that say something else than their snapshot
+-- purpose: find heads that differ from their snapshot
 SELECT h.asset_id AS asset, h.sequence, h.data_version AS head, s.data_version AS snapshot, count(*) OVER () AS total
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
@@ -59,7 +59,7 @@ SELECT h.asset_id AS asset, h.sequence, h.data_version AS head, s.data_version A
  ORDER BY h.asset_id LIMIT %(limit)s
 
 -- name: pin_missing
--- purpose: active runs that are to read a snapshot which is not there, or is marked as gone
+-- purpose: find active runs whose pinned snapshot is missing or marked as gone
 SELECT w.slug, r.id::text AS run, p.key AS asset, p.value ->> 'sequence' AS sequence, count(*) OVER () AS total
   FROM runs r
   JOIN workflows w ON w.id = r.workflow_id
@@ -70,7 +70,7 @@ SELECT w.slug, r.id::text AS run, p.key AS asset, p.value ->> 'sequence' AS sequ
  ORDER BY w.slug, p.key LIMIT %(limit)s
 
 -- name: vector_ahead
--- purpose: workflows that have read what was never there
+-- purpose: find workflows that consumed a version which never existed
 SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(h.last_sequence, 0) AS last,
        count(*) OVER () AS total
   FROM workflow_partitions p
@@ -81,7 +81,7 @@ SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(h.la
  ORDER BY w.slug, v.key LIMIT %(limit)s
 
 -- name: definition_differs
--- purpose: assets and edges that are not those of the current definitions
+-- purpose: find assets and edges that differ from the current definitions
 WITH step AS (
     SELECT w.id, s.value AS step
       FROM workflows w
@@ -112,7 +112,7 @@ SELECT w.slug, o.asset, o.how, o.but, count(*) OVER () AS total
   FROM odd o JOIN workflows w ON w.id = o.id ORDER BY w.slug, o.asset LIMIT %(limit)s
 
 -- name: owner_retired
--- purpose: what retired workflows still produce or consume
+-- purpose: find assets and edges of retired workflows
 SELECT w.slug, o.asset, o.how, w.id AS workflow_id, count(*) OVER () AS total
   FROM (SELECT producer_id AS workflow_id, id AS asset, 'producer' AS how FROM assets WHERE producer_id IS NOT NULL
         UNION ALL
@@ -121,7 +121,7 @@ SELECT w.slug, o.asset, o.how, w.id AS workflow_id, count(*) OVER () AS total
  ORDER BY w.slug, o.asset LIMIT %(limit)s
 
 -- name: pool_overfull
--- purpose: runs that began beyond the limit of their pool or workflow; a limit that was lowered meanwhile is respected
+-- purpose: find runs that started beyond the limit of their pool or workflow, unless the limit was lowered meanwhile
 SELECT w.slug, r.id::text AS run, o.what, o.place, o.most, count(*) OVER () AS total
   FROM runs r
   JOIN workflows w ON w.id = r.workflow_id
@@ -133,7 +133,7 @@ SELECT w.slug, r.id::text AS run, o.what, o.place, o.most, count(*) OVER () AS t
  ORDER BY w.slug, r.id LIMIT %(limit)s
 
 -- name: timer_missing
--- purpose: assets whose freshness is promised and has no timer (R8.1); a job may return another freshness than declared
+-- purpose: find assets with a declared freshness and no timer; a job may return another freshness than declared
 WITH promised AS (
     SELECT a.id, w.slug, o -> 'freshness' AS fresh, h.sequence
       FROM assets a
@@ -158,7 +158,7 @@ SELECT e.id AS asset, e.slug, e.kind, count(*) OVER () AS total
  ORDER BY e.id, e.kind LIMIT %(limit)s
 
 -- name: timer_orphan
--- purpose: timers that will fire although nothing is promised; a job may have returned a freshness that is not declared
+-- purpose: find armed timers without a declared freshness; a job may have returned one that is not declared
 SELECT t.asset_id AS asset, t.kind, t.reason, count(*) OVER () AS total
   FROM timers t
   JOIN assets a ON a.id = t.asset_id
@@ -177,7 +177,7 @@ SELECT t.asset_id AS asset, t.kind, t.reason, count(*) OVER () AS total
  ORDER BY t.asset_id, t.kind LIMIT %(limit)s
 
 -- name: consideration_late
--- purpose: workflows that somebody should have looked at long ago
+-- purpose: find workflows that should have been evaluated long ago
 SELECT w.slug, coalesce(' (held: ' || c.hold || ')', '') AS held,
        extract(epoch FROM m.now - c.not_before)::float AS age, count(*) OVER () AS total
   FROM considerations c JOIN workflows w ON w.id = c.workflow_id, (SELECT freshline_now() AS now) m
@@ -185,14 +185,14 @@ SELECT w.slug, coalesce(' (held: ' || c.hold || ')', '') AS held,
  ORDER BY c.not_before LIMIT %(limit)s
 
 -- name: consideration_retired
--- purpose: notes to look at workflows that are retired; one may be made beside an apply, and a reconciler drops it
+-- purpose: find considerations of retired workflows; one may be added during an apply, and a reconciler deletes it
 SELECT w.slug, w.id AS workflow_id, extract(epoch FROM m.now - c.noted_at)::float AS age, count(*) OVER () AS total
   FROM considerations c JOIN workflows w ON w.id = c.workflow_id, (SELECT freshline_now() AS now) m
  WHERE w.retired_at IS NOT NULL AND c.noted_at < m.now - %(late)s * interval '1 ms'
  ORDER BY c.noted_at LIMIT %(limit)s
 
 -- name: event_unabsorbed
--- purpose: events that somebody should have looked at long ago
+-- purpose: find inbox rows that should have been consumed long ago
 SELECT coalesce('asset ''' || i.asset_id || '''', 'workflow ''' || w.slug || '''') AS subject, i.kind,
        extract(epoch FROM m.now - i.at)::float AS age, count(*) OVER () AS total
   FROM inbox i LEFT JOIN workflows w ON w.id = i.workflow_id, (SELECT freshline_now() AS now) m
@@ -200,21 +200,21 @@ SELECT coalesce('asset ''' || i.asset_id || '''', 'workflow ''' || w.slug || '''
  ORDER BY i.at LIMIT %(limit)s
 
 -- name: timer_late
--- purpose: timers that should have fired long ago
+-- purpose: find timers that should have fired long ago
 SELECT t.asset_id AS asset, t.kind, extract(epoch FROM m.now - t.due_at)::float AS age, count(*) OVER () AS total
   FROM timers t, (SELECT freshline_now() AS now) m
  WHERE t.due_at < m.now - %(late)s * interval '1 ms'
  ORDER BY t.due_at LIMIT %(limit)s
 
 -- name: lease_lost
--- purpose: runs whose lease ended long ago and that nobody freed
+-- purpose: find runs whose lease ended long ago
 SELECT w.slug, r.id::text AS run, extract(epoch FROM m.now - r.lease_until)::float AS age, count(*) OVER () AS total
   FROM runs r JOIN workflows w ON w.id = r.workflow_id, (SELECT freshline_now() AS now) m
  WHERE r.status = 'running' AND r.lease_until < m.now - %(late)s * interval '1 ms'
  ORDER BY r.lease_until LIMIT %(limit)s
 
 -- name: run_unattended
--- purpose: runs that wait for long and that no worker could take which was there lately
+-- purpose: find runs that have waited for long and that no recently seen worker could take
 SELECT w.slug, r.id::text AS run, r.project, extract(epoch FROM m.now - r.queued_at)::float AS age,
        count(*) OVER () AS total
   FROM runs r JOIN workflows w ON w.id = r.workflow_id, (SELECT freshline_now() AS now) m
@@ -226,14 +226,14 @@ SELECT w.slug, r.id::text AS run, r.project, extract(epoch FROM m.now - r.queued
  ORDER BY r.queued_at LIMIT %(limit)s
 
 -- name: event_unstamped
--- purpose: events that outside readers should have seen long ago
+-- purpose: find events that should have been numbered long ago
 SELECT e.type, e.subject, extract(epoch FROM m.now - e.time)::float AS age, count(*) OVER () AS total
   FROM events e, (SELECT freshline_now() AS now) m
  WHERE e.position IS NULL AND e.time < m.now - %(late)s * interval '1 ms'
  ORDER BY e.time LIMIT %(limit)s
 
 -- name: materializers
--- purpose: what the materializers that are there work with, and how many heads may have come after each one's word
+-- purpose: read what live materializers report, and how many heads may be newer than each report
 SELECT k.host, k.pid, k.info ->> 'graph' AS graph, (k.info ->> 'epoch')::bigint AS epoch,
        (k.info ->> 'heads')::bigint AS heads,
        (SELECT count(*) FROM heads h WHERE h.produced_at > k.seen_at - interval '1 minute') AS young
@@ -243,7 +243,7 @@ SELECT k.host, k.pid, k.info ->> 'graph' AS graph, (k.info ->> 'epoch')::bigint 
  ORDER BY k.started_at, k.id LIMIT 1000
 
 -- name: tables
--- purpose: a page of the directories that heads consist of and that we wrote, by asset and version of its table
+-- purpose: read a page of the directories that Freshline wrote and that heads consist of, by asset and table version
 SELECT h.asset_id AS asset, h.sequence, p.table_version AS version, p.location
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
@@ -257,7 +257,7 @@ SELECT h.asset_id AS asset, h.sequence, p.table_version AS version, p.location
  ORDER BY h.asset_id, p.table_version LIMIT %(batch)s
 
 -- name: commit_late
--- purpose: table versions that their Delta logs should have by now
+-- purpose: find table versions that should be in their Delta logs by now
 SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trouble, 'nobody has tried') AS trouble,
        count(*) OVER () AS total
   FROM table_commits c JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (c.asset_id, c.partition_key, c.sequence)
@@ -265,11 +265,11 @@ SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trou
  ORDER BY c.asset_id, c.table_version LIMIT %(limit)s
 
 -- name: head_sequence
--- purpose: whether a head is still the one that was looked at
+-- purpose: read whether a head is still the one that was checked
 SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''
 
 -- name: kept_directories
--- purpose: of these directories: those of unfinished runs and of lately failed checks by id, and by path all that a version needs
+-- purpose: find directories that must stay: of unfinished runs and recently failed checks by run, of needed versions by path
 SELECT r.id::text AS run, NULL AS path FROM runs r
  WHERE r.id = ANY (%(runs)s::uuid[])
    AND (r.status IN ('queued', 'running')
@@ -279,7 +279,7 @@ SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'p
  WHERE s.asset_id = ANY (%(assets)s) AND s.removed_at IS NULL AND p.path = ANY (%(paths)s)
 
 -- name: retired_rests
--- purpose: retired workflows that something still belongs to
+-- purpose: find retired workflows that still own something
 SELECT w.id, EXISTS (SELECT FROM assets a WHERE a.producer_id = w.id)
              OR EXISTS (SELECT FROM edges e WHERE e.workflow_id = w.id) AS owns
   FROM workflows w
@@ -290,5 +290,5 @@ SELECT w.id, EXISTS (SELECT FROM assets a WHERE a.producer_id = w.id)
  ORDER BY w.id
 
 -- name: lock_assets
--- purpose: keep publishers off, as apply does, so that the time of production stays what it is
+-- purpose: lock assets against publishing, as apply does, so that the time of production does not change
 SELECT id, producer_id FROM assets WHERE id = ANY (%(assets)s) ORDER BY id FOR NO KEY UPDATE

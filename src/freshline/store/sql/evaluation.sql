@@ -1,5 +1,5 @@
 -- name: claim_inbox
--- purpose: take a batch of unabsorbed events, oldest first; they are gone when the transaction commits
+-- purpose: claim a batch of inbox rows, oldest first; they are deleted when the transaction commits
 WITH claimed AS MATERIALIZED (
     SELECT event_id FROM inbox ORDER BY event_id LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )
@@ -7,11 +7,11 @@ DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
 RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key
 
 -- name: note_considerations
--- purpose: note whom an event concerns, in key order, after whoever is deciding; the earlier time and better class win
+-- purpose: add a consideration for each workflow that an event concerns, in key order; the earlier time and the better class win
 WITH happened AS (
     SELECT * FROM jsonb_to_recordset(%(events)s)
         AS e (kind text, asset_id text, workflow_id bigint, partition_key text)
-), moment AS MATERIALIZED ( -- one for all rows: a join would ask for the time again for each, and group by it in vain
+), moment AS MATERIALIZED ( -- one value for all rows: a join could read the clock per row, and rows would not group
     SELECT freshline_now() AS now
 ), concerned AS (
     SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class
@@ -21,10 +21,10 @@ WITH happened AS (
       FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
     UNION
     SELECT h.workflow_id, h.partition_key, 'event' FROM happened h WHERE h.kind IN ('ended', 'touched')
-    UNION -- whoever waits for a workflow that no longer moves (R11.4)
+    UNION -- workflows that wait for one that no longer moves
     SELECT c.workflow_id, c.partition_key, c.class
       FROM happened h JOIN considerations c ON c.blocker_id = h.workflow_id WHERE h.kind IN ('ended', 'touched')
-    UNION -- an unchanged production counts for rounds, ages and waits alone (R9.3); who is due may be becoming one
+    UNION -- an unchanged output only matters to these holds (docs/semantics.md#R9.3), and to a due workflow, which may get one
     SELECT c.workflow_id, c.partition_key, c.class
       FROM happened h
       JOIN edges e ON e.asset_id = h.asset_id
@@ -47,7 +47,7 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
        evaluations = 0
 
 -- name: wake_waiting
--- purpose: a blocker is no longer in motion; rows that another reconciler is deciding on have a next look anyway
+-- purpose: make waiting workflows due when their blocker stops moving; rows that another reconciler holds are evaluated anyway
 WITH woken AS MATERIALIZED (
     SELECT workflow_id, partition_key
       FROM considerations
@@ -59,7 +59,7 @@ UPDATE considerations c SET not_before = least(c.not_before, freshline_now()), e
   FROM woken w WHERE (c.workflow_id, c.partition_key) = (w.workflow_id, w.partition_key)
 
 -- name: claim_considerations
--- purpose: lock due considerations (the lock is the claim); each class has its share, so that none starves
+-- purpose: lock due considerations; the lock is the claim, and each class has a share, so that none starves
 WITH events AS MATERIALIZED (
     SELECT workflow_id, partition_key, evaluations, hold FROM considerations
      WHERE class = 'event' AND not_before <= (SELECT freshline_now())
@@ -76,32 +76,50 @@ WITH events AS MATERIALIZED (
 SELECT * FROM events UNION ALL SELECT * FROM timers UNION ALL SELECT * FROM sweep
 
 -- name: lock_consideration
--- purpose: claim one known consideration, for a batch that is being halved
+-- purpose: claim known considerations, for a batch that is being halved
 SELECT workflow_id, partition_key, evaluations, hold FROM considerations
  WHERE (workflow_id, partition_key) IN (SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]))
    AND not_before <= (SELECT freshline_now())
  ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED
 
 -- name: load_states
--- purpose: ONE statement after the claim: what is in motion above the batch, and all facts about it (R6.2)
+-- purpose: read everything that a decision depends on, in one snapshot: what is in motion above a batch, and its states
+--
+-- This must stay one statement, and it must run after the claim (docs/semantics.md#R6.2). Its parts are named queries and not
+-- functions: the planner sees through them. With SQL functions for motion and pending changes, a batch of 500 took a fifth
+-- longer.
 WITH moment AS MATERIALIZED (
     SELECT freshline_now() AS now
 ), batch AS MATERIALIZED (
     SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS b (workflow_id, partition_key)
 ), above AS MATERIALIZED (
+    -- The ancestors of the batch. NULL: read whatever moves anywhere. Of each pair below, only one part is executed.
     SELECT * FROM unnest(%(above)s::bigint[]) AS a (workflow_id)
+), moving_runs AS (
+    SELECT workflow_id, status FROM runs WHERE status IN ('queued', 'running') AND %(above)s::bigint[] IS NULL
+    UNION ALL
+    SELECT a.workflow_id, r.status
+      FROM above a, LATERAL (SELECT status FROM runs WHERE workflow_id = a.workflow_id
+                                AND status IN ('queued', 'running') OFFSET 0) r
 ), considered AS (
-    -- Without a list of ancestors everything that moves anywhere; of each pair only one is carried out.
     SELECT c.* FROM considerations c WHERE %(above)s::bigint[] IS NULL
     UNION ALL
     SELECT c.* FROM above a, LATERAL (SELECT * FROM considerations WHERE workflow_id = a.workflow_id OFFSET 0) c
-), motion AS (
-    SELECT workflow_id, status AS kind, NULL::timestamptz AS until, false AS cannot_run
-      FROM runs WHERE status IN ('queued', 'running') AND %(above)s::bigint[] IS NULL
+), unconsumed AS (
+    -- Events in the inbox, by the workflows that they concern.
+    SELECT e.workflow_id
+      FROM inbox i, LATERAL (SELECT workflow_id FROM edges WHERE asset_id = i.asset_id OFFSET 0) e
+     WHERE i.kind = 'changed'
     UNION ALL
-    SELECT a.workflow_id, r.status, NULL, false
-      FROM above a, LATERAL (SELECT status FROM runs WHERE workflow_id = a.workflow_id
-                                AND status IN ('queued', 'running') OFFSET 0) r
+    -- A scalar subquery: the planner does not know how few rows there are, and would read all assets for a join.
+    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = i.asset_id) FROM inbox i WHERE i.kind = 'expired'
+    UNION ALL
+    SELECT i.workflow_id FROM inbox i WHERE i.kind IN ('ended', 'touched')
+), due_timers AS (
+    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id) AS workflow_id
+      FROM timers t WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'expiry'
+), motion AS (
+    SELECT workflow_id, status AS kind, NULL::timestamptz AS until, false AS cannot_run FROM moving_runs
     UNION ALL
     SELECT c.workflow_id,
            CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
@@ -110,52 +128,49 @@ WITH moment AS MATERIALIZED (
       FROM considered c, moment m
      WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
     UNION ALL
-    SELECT e.workflow_id, 'unabsorbed', NULL, false
-      FROM inbox i, LATERAL (SELECT workflow_id FROM edges WHERE asset_id = i.asset_id OFFSET 0) e
-     WHERE i.kind = 'changed'
+    SELECT workflow_id, 'unabsorbed', NULL, false FROM unconsumed
     UNION ALL
-    -- Scalar subqueries: the planner does not know how few are due, and would rather read all assets.
-    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = i.asset_id), 'unabsorbed', NULL, false
-      FROM inbox i WHERE i.kind = 'expired'
-    UNION ALL
-    SELECT i.workflow_id, 'unabsorbed', NULL, false FROM inbox i WHERE i.kind IN ('ended', 'touched')
-    UNION ALL
-    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id), 'timer', NULL, false
-      FROM timers t WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'expiry'
-), inputs AS ( -- json, not jsonb: it is built to be sent, and so in half the time
-    SELECT b.workflow_id, b.partition_key,
-           json_agg(json_build_object(
-               'asset_id', e.asset_id,
-               'sequence', h.sequence,
-               'data_version', h.data_version,
-               'produced_at', h.produced_at,
-               'run_id', s.run_id,
-               'consumed', p.consumed_versions -> e.asset_id,
-               'pending', pending.found
-           ) ORDER BY e.asset_id) AS list
+    SELECT workflow_id, 'timer', NULL, false FROM due_timers
+), input AS (
+    -- One row per workflow and input: its head, and the version that the last success consumed.
+    SELECT b.workflow_id, b.partition_key, e.asset_id, h.sequence, h.data_version, h.produced_at, s.run_id,
+           p.consumed_versions -> e.asset_id AS consumed
       FROM batch b
       JOIN edges e ON e.workflow_id = b.workflow_id
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, b.partition_key)
       LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+), inputs AS ( -- json, not jsonb: it is only sent, and takes half the time to build
+    SELECT i.workflow_id, i.partition_key,
+           json_agg(json_build_object(
+               'asset_id', i.asset_id,
+               'sequence', i.sequence,
+               'data_version', i.data_version,
+               'produced_at', i.produced_at,
+               'run_id', i.run_id,
+               'consumed', i.consumed,
+               'pending', pending.found
+           ) ORDER BY i.asset_id) AS list
+      FROM input i
+      -- The changes that the last success has not read: the first and the last 20.
       LEFT JOIN LATERAL (
           SELECT json_build_object(
                      'first_at', min(x.produced_at), 'last_at', max(x.produced_at),
                      'event_ids', json_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
             FROM ((SELECT produced_at, event_id FROM snapshots x
-                    WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
-                      AND x.sequence > coalesce((p.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0)
-                      AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.partition_key) AND x.changed
+                      AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
+                      AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence LIMIT 20)
                   UNION ALL
                   (SELECT produced_at, event_id FROM snapshots x
-                    WHERE (x.asset_id, x.partition_key) = (e.asset_id, b.partition_key) AND x.changed
-                      AND x.sequence > coalesce((p.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0)
-                      AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.partition_key) AND x.changed
+                      AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
+                      AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence DESC LIMIT 20)) x
            HAVING count(*) > 0
       ) pending ON true
-     GROUP BY b.workflow_id, b.partition_key
+     GROUP BY i.workflow_id, i.partition_key
 ), outputs AS (
     SELECT b.workflow_id, b.partition_key,
            json_agg(json_build_object(
@@ -211,11 +226,11 @@ SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT json_agg(state) FROM states) AS states
 
 -- name: outline
--- purpose: which definitions are applied and how much there is, for a process to say that it sees the same as others
+-- purpose: read the definitions epoch and the number of heads, which materializers report for comparison
 SELECT epoch, (SELECT count(*) FROM heads) AS heads FROM installation
 
 -- name: load_bare
--- purpose: just enough about workflows whose state cannot be read or decided, to say so
+-- purpose: read the minimum about workflows whose state cannot be read or evaluated, to record the error
 SELECT w.id AS workflow_id, w.slug, b.partition_key, w.version, w.job_fingerprint, w.applied_at, w.project,
        (SELECT to_jsonb(d) FROM (
             SELECT x.id, x.digest FROM decisions x
@@ -227,7 +242,7 @@ SELECT w.id AS workflow_id, w.slug, b.partition_key, w.version, w.job_fingerprin
  ORDER BY w.id, b.partition_key
 
 -- name: queue_runs
--- purpose: the automatic runs of a batch, in key order, and their events
+-- purpose: insert the automatic runs of a batch with their events, in key order
 WITH new AS (
     SELECT * FROM jsonb_to_recordset(%(runs)s) AS r (
         id uuid, workflow_id bigint, partition_key text, version integer, project text, code_hash text,
@@ -248,7 +263,7 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workfl
   FROM new ORDER BY workflow_id, partition_key
 
 -- name: renew_runs
--- purpose: move the pins of queued runs to the new heads, unless a worker has begun meanwhile (R6.3)
+-- purpose: move the pins of queued runs to the new heads, unless a worker has started them (docs/semantics.md#R6.3)
 UPDATE runs r
    SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, decision_id = n.decision_id
   FROM jsonb_to_recordset(%(renewals)s) AS n (
@@ -256,7 +271,7 @@ UPDATE runs r
  WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
 
 -- name: hurry_runs
--- purpose: a queued blocker becomes as urgent as who waits for it (R11.8); a hint, so it waits for nobody
+-- purpose: give queued blockers the priority of the workflows that wait for them; a hint, so it skips locked rows
 WITH waiting AS (
     SELECT blocker_id, min(priority) AS priority
       FROM jsonb_to_recordset(%(holds)s) AS n (blocker_id bigint, priority integer)
@@ -272,7 +287,7 @@ WITH waiting AS (
 UPDATE runs r SET urgency = extract(epoch FROM r.queued_at) + 10 * s.priority FROM slower s WHERE r.id = s.id
 
 -- name: supersede_runs
--- purpose: end queued automatic runs whose cause is gone (R6.3)
+-- purpose: cancel queued automatic runs whose cause is gone (docs/semantics.md#R6.3)
 WITH ended AS (
     UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = 'superseded'
      WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued' AND attempt = 0
@@ -285,12 +300,12 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
   FROM ended e JOIN workflows w ON w.id = e.workflow_id
 
 -- name: drop_considerations
--- purpose: nothing to look at until something happens
+-- purpose: delete considerations until the next event
 DELETE FROM considerations
  WHERE (workflow_id, partition_key) IN (SELECT * FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]))
 
 -- name: hold_considerations
--- purpose: look again then
+-- purpose: store the hold of a workflow and the time of its next evaluation
 UPDATE considerations c
    SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocks_until = n.blocks_until,
        priority = n.priority,
@@ -301,7 +316,7 @@ UPDATE considerations c
  WHERE (c.workflow_id, c.partition_key) = (n.workflow_id, n.partition_key)
 
 -- name: record_decisions
--- purpose: store new decisions
+-- purpose: insert new decisions
 INSERT INTO decisions (id, workflow_id, partition_key, version, outcome, reason, digest, evidence, at, last_at, run_id)
 SELECT id, workflow_id, partition_key, version, outcome, reason, digest, evidence, %(now)s, %(now)s, run_id
   FROM jsonb_to_recordset(%(decisions)s) AS d (
@@ -310,11 +325,11 @@ SELECT id, workflow_id, partition_key, version, outcome, reason, digest, evidenc
  ORDER BY workflow_id, partition_key
 
 -- name: count_decisions
--- purpose: equal consecutive decisions are counted, not repeated (R5.5)
+-- purpose: count a decision that equals the previous one instead of repeating it
 UPDATE decisions SET count = count + 1, last_at = greatest(at, %(now)s) WHERE id = ANY (%(ids)s::uuid[])
 
 -- name: fire_timers
--- purpose: due timers, locked; the caller knows the freshness rules that say when each fires next
+-- purpose: lock due timers; the caller computes when each fires next
 SELECT t.asset_id, t.partition_key, t.kind, t.due_at, t.reason, a.producer_id, a.step_id, a.declaration,
        w.slug, w.policy, h.sequence, h.data_version, h.produced_at, s.run_id, s.rows, s.bytes, s.payload,
        (SELECT freshline_now()) AS now
@@ -328,7 +343,7 @@ SELECT t.asset_id, t.partition_key, t.kind, t.due_at, t.reason, a.producer_id, a
    FOR UPDATE OF t SKIP LOCKED
 
 -- name: expire_timers
--- purpose: mark fired timers as expired and arm the next point of fixed schedules
+-- purpose: mark fired timers as expired, and arm the next point of fixed schedules
 UPDATE timers t
    SET expired_at = n.expired_at, expired_reason = n.expired_reason, event_id = n.event_id,
        due_at = n.due_at, reason = n.reason
@@ -338,7 +353,7 @@ UPDATE timers t
  WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
 
 -- name: forgotten
--- purpose: the safety net: workflows that are stale and that nothing will look at (R4.1); normally none
+-- purpose: find stale workflows that nothing will evaluate (docs/semantics.md#R4.1); normally none
 WITH stale AS (
     SELECT e.workflow_id FROM edges e
       JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
@@ -370,7 +385,7 @@ SELECT s.workflow_id, w.slug, count(*) OVER () AS total
  LIMIT %(limit)s
 
 -- name: note_forgotten
--- purpose: have them looked at, after everything that happened
+-- purpose: add considerations for forgotten workflows, with the lowest class
 INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
 SELECT id, '', m.now, 'sweep', m.now
   FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
@@ -378,7 +393,7 @@ SELECT id, '', m.now, 'sweep', m.now
 ON CONFLICT DO NOTHING
 
 -- name: stamp_positions
--- purpose: give committed events their place in the order that outside consumers follow
+-- purpose: number committed events in the order that outside consumers follow
 WITH batch AS MATERIALIZED (
     SELECT time, id FROM events WHERE position IS NULL ORDER BY time, id LIMIT %(batch)s
 ), numbered AS MATERIALIZED (
@@ -387,11 +402,11 @@ WITH batch AS MATERIALIZED (
 UPDATE events e SET position = n.position FROM numbered n WHERE e.time = n.time AND e.id = n.id
 
 -- name: lock_cursor
--- purpose: up to where the bus has every event; nothing while another relay publishes
+-- purpose: lock the position up to which the event bus has every event; no row while another process publishes
 SELECT position FROM bus_cursor FOR UPDATE SKIP LOCKED
 
 -- name: unpublished
--- purpose: the next events for the bus in their order: at most a batch, and not many bytes, but always one
+-- purpose: read the next events for the event bus, limited by count and bytes, but at least one
 SELECT id::text, position, type, subject, time, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM (
@@ -406,5 +421,5 @@ WHERE bytes_before < %(most_bytes)s
 ORDER BY position
 
 -- name: move_cursor
--- purpose: the bus has everything up to here
+-- purpose: record the position up to which the event bus has every event
 UPDATE bus_cursor SET position = %(position)s

@@ -1,16 +1,16 @@
 -- name: request_cancel
--- purpose: ask for the end of a run
+-- purpose: ask the worker to end a run
 UPDATE runs SET cancel_at = coalesce(cancel_at, freshline_now()), cancel_reason = coalesce(cancel_reason, %(reason)s)
  WHERE id = %(run)s AND status = 'running'
 
 -- name: lock_any_run
--- purpose: a run by id, whoever holds it
+-- purpose: lock a run by id, regardless of its owner
 SELECT r.id::text, r.status, r.attempt, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.version,
        r.cause, w.slug, r.parameters, w.policy, (SELECT freshline_now()) AS now
   FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.id = %(run)s FOR UPDATE OF r
 
 -- name: request_run
--- purpose: a manual run, pinned to the heads of this moment
+-- purpose: insert a manual run, pinned to the current heads
 INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
                   trigger_type, cause, priority, urgency, pins, parameters, request_key, queued_at)
 SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v.needs_spark, 'queued', %(trigger)s,
@@ -21,25 +21,25 @@ SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v
  WHERE w.id = %(workflow)s
 
 -- name: lock_asset
--- purpose: one asset, locked against a change of owner
+-- purpose: lock an asset against a change of its producer
 SELECT a.id, a.producer_id, a.declaration, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
  WHERE a.id = %(asset)s FOR SHARE OF a
 
 -- name: asset_names
--- purpose: for did-you-mean
+-- purpose: list asset ids, for "did you mean"
 SELECT id AS name FROM assets ORDER BY id
 
 -- name: workflow_names
--- purpose: for did-you-mean
+-- purpose: list slugs, for "did you mean"
 SELECT slug AS name FROM workflows WHERE retired_at IS NULL ORDER BY slug
 
 -- name: reported
--- purpose: a report with the same key that came before
+-- purpose: find an earlier report with the same key
 SELECT sequence, data_version, changed, event_id::text, false AS late FROM snapshots
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND report_key = %(key)s
 
 -- name: reported_again
--- purpose: the same, or this very report, the answer to whose commit got lost
+-- purpose: find an earlier report with the same key, or this report if the answer to its commit was lost
 SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
        coalesce(s.report_sequence < h.report_sequence, false) AS late
   FROM snapshots s LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (s.asset_id, s.partition_key)
@@ -47,40 +47,40 @@ SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
    AND (s.report_key = %(key)s OR s.event_id = %(event)s)
 
 -- name: lock_head
--- purpose: the head of a source, to be moved
+-- purpose: lock the head of a source
 SELECT sequence, last_sequence, data_version, report_sequence, table_version FROM heads
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s FOR UPDATE
 
 -- name: expire_now
--- purpose: as if the freshness had run out
+-- purpose: make an asset expire now
 INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
 VALUES (%(asset)s, %(partition)s, 'expiry', freshline_now(), 'manual')
 ON CONFLICT (asset_id, partition_key, kind) DO UPDATE SET due_at = excluded.due_at, reason = 'manual'
 RETURNING due_at
 
 -- name: workflow
--- purpose: one workflow that is not retired
+-- purpose: find a workflow that is not retired
 SELECT id, slug FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL
 
 -- name: lock_workflow
--- purpose: the same, locked
+-- purpose: find a workflow that is not retired, and lock it
 SELECT id, slug, policy, version FROM workflows WHERE slug = %(slug)s AND retired_at IS NULL FOR NO KEY UPDATE
 
 -- name: pause
--- purpose: no automatic run starts until then
+-- purpose: pause the automatic runs of a workflow
 UPDATE workflows SET paused_at = coalesce(paused_at, freshline_now()), paused_until = %(until)s WHERE id = %(workflow)s
 
 -- name: resume
--- purpose: automatic runs start again
+-- purpose: end the pause of a workflow
 UPDATE workflows SET paused_at = NULL, paused_until = NULL WHERE id = %(workflow)s
 
 -- name: touch
--- purpose: have the workflow looked at
+-- purpose: add an inbox row, so that the workflow is evaluated
 INSERT INTO inbox (event_id, kind, workflow_id, partition_key, at)
 VALUES (%(id)s, 'touched', %(workflow)s, %(partition)s, freshline_now())
 
 -- name: reset
--- purpose: end cooldown, breaker and canceled; returns whether a breaker was open
+-- purpose: end cooldown, breaker and cancellation; return whether a breaker was open
 WITH open AS (SELECT breaker_at FROM workflow_partitions WHERE workflow_id = %(workflow)s AND breaker_at IS NOT NULL
                  FOR UPDATE),
 healed AS (
@@ -91,28 +91,28 @@ healed AS (
 SELECT EXISTS (SELECT FROM open) AS closed
 
 -- name: input_heads
--- purpose: the heads that a manual run is pinned to
+-- purpose: read the heads that a manual run is pinned to
 SELECT e.asset_id, h.sequence, h.data_version FROM edges e
   LEFT JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = %(partition)s
  WHERE e.workflow_id = %(workflow)s ORDER BY e.asset_id
 
 -- name: requested
--- purpose: a manual run that was asked for with the same key
+-- purpose: find the manual run that was requested with the same key
 SELECT r.id::text, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.request_key = %(key)s
 
 -- name: register_worker
--- purpose: a process announces itself, and again with every heartbeat
+-- purpose: insert or refresh the row of a process; the heartbeat repeats it
 INSERT INTO workers (id, kind, host, pid, project, code_hash, started_at, seen_at, info)
 VALUES (%(id)s, %(kind)s, %(host)s, %(pid)s, %(project)s, %(code_hash)s, freshline_now(), freshline_now(), %(info)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, code_hash = excluded.code_hash, info = excluded.info,
                                stopped_at = NULL
 
 -- name: leave_worker
--- purpose: a process leaves
+-- purpose: mark a process as stopped
 UPDATE workers SET stopped_at = freshline_now() WHERE id = %(id)s
 
 -- name: create_token
--- purpose: a token of which only the digest is known; the same one again changes nothing
+-- purpose: insert a token by its digest; the same digest again changes nothing
 INSERT INTO api_tokens (id, name, scope, digest, created_at, expires_at)
 SELECT %(id)s, %(name)s, %(scope)s, %(digest)s, n.now, n.now + %(lifetime_ms)s * interval '1 millisecond'
   FROM (SELECT freshline_now() AS now OFFSET 0) n
@@ -120,78 +120,78 @@ ON CONFLICT (digest) DO NOTHING
 RETURNING id
 
 -- name: lock_token
--- purpose: the token with this name, the one that is not revoked if there are several
+-- purpose: lock the token with this name, preferring the one that is not revoked
 SELECT id, revoked_at FROM api_tokens WHERE name = %(name)s
  ORDER BY revoked_at DESC NULLS FIRST LIMIT 1 FOR NO KEY UPDATE
 
 -- name: token_names
--- purpose: for did-you-mean
+-- purpose: list names of valid tokens, for "did you mean"
 SELECT name FROM api_tokens WHERE revoked_at IS NULL ORDER BY name
 
 -- name: revoke_token
--- purpose: it is worth nothing from now on
+-- purpose: revoke a token
 UPDATE api_tokens SET revoked_at = freshline_now() WHERE id = %(id)s
 
 -- name: use_token
--- purpose: remember that it was used, at most once in so many milliseconds
+-- purpose: record the use of a token, at most once per interval
 UPDATE api_tokens SET used_at = freshline_now()
  WHERE id = %(id)s
    AND (used_at IS NULL OR used_at < freshline_now() - %(every_ms)s * interval '1 millisecond')
 
 -- name: token_state
--- purpose: what the audit tells about a token
+-- purpose: read the audited state of a token
 SELECT name, scope, expires_at AS "expiresAt", revoked_at AS "revokedAt" FROM api_tokens WHERE id = %(id)s
 
 -- name: workflow_state
--- purpose: what the audit tells about a workflow
+-- purpose: read the audited state of a workflow
 SELECT w.paused_at AS "pausedAt", w.paused_until AS "pausedUntil", coalesce(p.failures, 0) AS failures,
        p.eligible_at AS "nextEligibleAt", p.breaker_at AS "breakerOpenedAt"
   FROM workflows w LEFT JOIN workflow_partitions p ON p.workflow_id = w.id AND p.partition_key = ''
  WHERE w.id = %(id)s
 
 -- name: run_state
--- purpose: what the audit tells about a run
+-- purpose: read the audited state of a run
 SELECT status, attempt, cancel_reason AS "cancelReason" FROM runs WHERE id = %(id)s
 
 -- name: head_state
--- purpose: what the audit tells about an asset that is reported
+-- purpose: read the audited state of a reported asset
 SELECT last_sequence AS version, data_version AS "dataVersion" FROM heads WHERE asset_id = %(id)s AND partition_key = ''
 
 -- name: timer_state
--- purpose: what the audit tells about an asset that is expired
+-- purpose: read the audited state of an expired asset
 SELECT due_at AS "dueAt", reason, expired_at AS "expiredAt" FROM timers
  WHERE asset_id = %(id)s AND partition_key = '' AND kind = 'expiry'
 
 -- name: webhook_state
--- purpose: what the audit tells about a webhook; a query in its address may be a secret
+-- purpose: read the audited state of a webhook, without the query of its URL, which may be a secret
 SELECT w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.paused_at AS "pausedAt",
        (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS "lettersDead"
   FROM webhooks w WHERE w.id = %(id)s
 
 -- name: project_state
--- purpose: what the audit tells about a project whose definitions are applied
+-- purpose: read the audited state of a project
 SELECT p.code_hash AS "codeHash", p.applied_at AS "appliedAt",
        (SELECT count(*) FROM workflows w WHERE w.project = p.name AND w.retired_at IS NULL) AS workflows
   FROM projects p WHERE p.name = %(id)s
 
 -- name: log_state
--- purpose: what the audit tells about a table whose log is written anew
+-- purpose: read the audited state of a table whose log is rewritten
 SELECT h.sequence AS version,
        (SELECT count(*) FROM table_commits c WHERE c.asset_id = h.asset_id AND c.partition_key = '') AS unlogged
   FROM heads h WHERE h.asset_id = %(id)s AND h.partition_key = ''
 
 -- name: audit
--- purpose: who changed what
+-- purpose: record who changed what
 INSERT INTO audit (id, at, who, token_id, what, subject, before, after)
 VALUES (%(id)s, freshline_now(), %(who)s, %(token)s, %(what)s, %(subject)s, %(before)s, %(after)s)
 
 -- name: prune_audit
--- purpose: forget a batch of what is older than the retention
+-- purpose: delete a batch of audit rows that are older than the retention
 DELETE FROM audit a USING (
     SELECT id FROM audit WHERE at < freshline_now() - make_interval(days => %(days)s) ORDER BY at LIMIT %(batch)s
 ) x WHERE a.id = x.id
 
 -- name: prune_tokens
--- purpose: forget tokens that have been worth nothing for longer than the retention
+-- purpose: delete tokens that were revoked or expired before the retention
 DELETE FROM api_tokens
  WHERE coalesce(least(revoked_at, expires_at), expires_at) < freshline_now() - make_interval(days => %(days)s)

@@ -1,5 +1,5 @@
 -- name: runs
--- purpose: one page of runs, or those with these ids, newest first; `after` is the last run of the previous page
+-- purpose: read a page of runs, or the runs with these ids, newest first; `after` is the last run of the previous page
 SELECT r.id, w.slug AS "workflowSlug", r.partition_key AS "partitionKey", r.status, r.attempt, r.trigger, r.priority,
        r.mixed, r.parameters, r.pins, r.version AS "workflowVersion", r.queued_at AS "queuedAt",
        r.started_at AS "startedAt", r.finished_at AS "finishedAt", r.error, r.result, r.progress,
@@ -17,13 +17,13 @@ ORDER BY r.queued_at DESC, r.id DESC
 LIMIT %(limit)s
 
 -- name: moving_runs
--- purpose: what a follower of runs may not have seen yet: the active ones, the ones it tracks, the ones queued lately
+-- purpose: find the runs that a follower may not have seen: active ones, tracked ones, and recently queued ones
 SELECT id FROM runs
 WHERE (status IN ('queued', 'running') OR id = ANY(%(tracked)s) OR queued_at >= %(since)s)
   AND (%(workflow)s::bigint IS NULL OR workflow_id = %(workflow)s)
 
 -- name: steps
--- purpose: the tries of the steps of these runs
+-- purpose: read the tries of the steps of these runs
 SELECT run_id AS "runId", step_id AS "stepId", attempt, try, status, started_at AS "startedAt",
        finished_at AS "finishedAt", metrics, error
 FROM run_steps
@@ -31,18 +31,18 @@ WHERE run_id = ANY(%(ids)s)
 ORDER BY run_id, started_at, attempt, try
 
 -- name: run_outputs
--- purpose: what a run published
+-- purpose: read what a run published
 SELECT asset_id AS "assetId", sequence AS version, data_version AS "dataVersion", changed, rows, bytes, checks
 FROM snapshots
 WHERE run_id = %(id)s
 ORDER BY asset_id
 
 -- name: lineage_run
--- purpose: when a run was asked for
+-- purpose: read when a run was requested
 SELECT queued_at, workflow_id FROM runs WHERE id = %(id)s
 
 -- name: lineage_inputs
--- purpose: the data that a run reads, as it was pinned
+-- purpose: read the pinned inputs of a run
 SELECT p.key AS asset_id, p.value ->> 'dataVersion' AS data_version, s.schema
 FROM runs r CROSS JOIN jsonb_each(r.pins) p
 LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_key
@@ -50,18 +50,18 @@ LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_ke
 WHERE r.id = %(id)s ORDER BY p.key
 
 -- name: lineage_outputs
--- purpose: what the workflow of a run makes, with what this run made of it
+-- purpose: read the outputs of a run's workflow, with what this run published
 SELECT coalesce(s.asset_id, a.id) AS asset_id, s.data_version, s.schema, s.rows, s.bytes, s.checks
 FROM (SELECT id FROM assets WHERE producer_id = %(workflow)s) a
 FULL JOIN (SELECT * FROM snapshots WHERE run_id = %(id)s) s ON s.asset_id = a.id
 ORDER BY 1
 
 -- name: run_ids_by_suffix
--- purpose: runs whose id ends with these hex digits; three are enough to say that it is not unique
+-- purpose: find runs whose id ends with these hex digits; three are enough to tell that it is ambiguous
 SELECT id FROM runs WHERE replace(id::text, '-', '') LIKE '%%' || %(suffix)s ORDER BY queued_at DESC LIMIT 3
 
 -- name: events
--- purpose: one page of events, newest first; `after` is the event that the previous page ended with
+-- purpose: read a page of events, newest first; `after` is the last event of the previous page
 SELECT id, position, type, time, subject, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
@@ -74,7 +74,7 @@ ORDER BY time DESC, id DESC
 LIMIT %(limit)s
 
 -- name: event_near
--- purpose: one event by its id, looked for at the time at which the id was made, in milliseconds
+-- purpose: find an event by its id near the time that the id contains, in milliseconds
 SELECT id, position, type, time, subject, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
@@ -83,19 +83,19 @@ WHERE id = %(id)s
                AND to_timestamp(%(made)s / 1000.0) + interval '1 minute'
 
 -- name: event_by_id
--- purpose: one event by its id, wherever it is
+-- purpose: find an event by its id in all partitions
 SELECT id, position, type, time, subject, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events WHERE id = %(id)s
 
 -- name: event_by_position
--- purpose: one event by its position
+-- purpose: find an event by its position
 SELECT id, position, type, time, subject, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events WHERE position = %(position)s
 
 -- name: events_since
--- purpose: stamped events after a position, oldest first: positions are in commit order, so a follower misses none
+-- purpose: read numbered events after a position, oldest first; positions are in commit order, so a follower misses none
 SELECT id, position, type, time, subject, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
@@ -106,11 +106,11 @@ ORDER BY position
 LIMIT 1000
 
 -- name: last_position
--- purpose: the newest stamped position, 0 when there is none
+-- purpose: read the newest position, or 0
 SELECT coalesce(max(position), 0) AS position FROM events WHERE position IS NOT NULL
 
 -- name: decisions
--- purpose: one page of decisions, newest first; `after` is the decision that the previous page ended with
+-- purpose: read a page of decisions, newest first; `after` is the last decision of the previous page
 SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
        d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
@@ -123,7 +123,7 @@ ORDER BY d.at DESC, d.id DESC
 LIMIT %(limit)s
 
 -- name: decisions_since
--- purpose: decisions made at or after a time, oldest first; the follower drops those that it has shown
+-- purpose: read decisions made at or after a time, oldest first; the follower drops those that it has shown
 SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
        d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
@@ -131,15 +131,15 @@ WHERE d.at >= %(since)s AND (%(workflow)s::bigint IS NULL OR d.workflow_id = %(w
 ORDER BY d.at, d.id
 
 -- name: decision_by_id
--- purpose: whether a listing of decisions can continue after this id
+-- purpose: find a decision, to continue a listing after it
 SELECT id, at FROM decisions WHERE id = %(id)s
 
 -- name: clock
--- purpose: the database's clock, the only one that counts
+-- purpose: read the database clock
 SELECT freshline_now() AS now
 
 -- name: status_assets
--- purpose: every asset with its head and the facts that its state follows from
+-- purpose: read every asset with its head and the facts that determine its state
 WITH shown AS (
     SELECT a.id, a.producer_id FROM assets a
     WHERE %(assets)s::text[] IS NULL OR a.id = ANY(%(assets)s)
@@ -201,7 +201,7 @@ LEFT JOIN last_auto l ON l.workflow_id = s.producer_id
 ORDER BY s.id, h.partition_key
 
 -- name: status_workflows
--- purpose: every workflow that is not retired, with its failures, its active run and its hold
+-- purpose: read every workflow that is not retired, with its failures, its active run and its hold
 WITH active AS (
     SELECT DISTINCT ON (workflow_id) workflow_id, id, status FROM runs WHERE status IN ('queued', 'running')
     ORDER BY workflow_id, status DESC, priority, queued_at
@@ -226,7 +226,7 @@ WHERE w.retired_at IS NULL AND (%(slugs)s::text[] IS NULL OR w.slug = ANY(%(slug
 ORDER BY w.slug
 
 -- name: queue
--- purpose: what waits, who is there to do it, and what keeps them from it
+-- purpose: read what waits, which processes are live, and what keeps them from it
 WITH live AS (
     SELECT * FROM workers
     WHERE stopped_at IS NULL AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond'
@@ -247,7 +247,7 @@ SELECT (SELECT count(*) FROM queued) AS queued,
        (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus
 
 -- name: measures
--- purpose: how much waits, and how long the oldest has waited, in seconds
+-- purpose: count what waits, with the age of the oldest in seconds
 SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS "unabsorbedAge", k.due, k.age AS "dueAge",
        u.unstamped, u.age AS "unstampedAge", t.due AS "timersDue", t.age AS "timersDueAge", c.unlogged, c.age AS "unloggedAge",
        p.failing, p.breakers, p.avoided,
@@ -272,21 +272,21 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTE
       FROM workflow_partitions) p
 
 -- name: waiting
--- purpose: how long the oldest change waits to be absorbed, in seconds; null when none does
+-- purpose: read the age of the oldest inbox row in seconds; null when there is none
 SELECT extract(epoch FROM freshline_now() - min(at))::float8 AS age FROM inbox
 
 -- name: measured_holds
--- purpose: how many workflows are held, by reason
+-- purpose: count the held workflows by reason
 SELECT hold AS name, count(*) FROM considerations WHERE hold IS NOT NULL GROUP BY hold ORDER BY hold
 
 -- name: measured_workers
--- purpose: how many processes are there, by kind
+-- purpose: count the live processes by kind
 SELECT kind AS name, count(*) FROM workers
 WHERE stopped_at IS NULL AND seen_at > freshline_now() - %(grace)s * interval '1 millisecond'
 GROUP BY kind ORDER BY kind
 
 -- name: measured_assets
--- purpose: the ages of the assets that are nearest to what was promised, or furthest beyond it, in seconds
+-- purpose: read the ages of the assets that are nearest to their limit or furthest beyond it, in seconds
 SELECT a.id AS "assetId", extract(epoch FROM freshline_now() - h.produced_at)::float8 AS age,
        (a.declaration #>> '{freshness,maxAgeMs}')::float8 / 1000 AS max_age
 FROM assets a JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
@@ -297,8 +297,8 @@ ORDER BY extract(epoch FROM freshline_now() - h.produced_at)::float8
 LIMIT %(limit)s
 
 -- name: measured_lags
--- purpose: for how long the assets that are furthest behind have had a change that they were not made from, in seconds.
---          A stale workflow has a consideration, an active run or an unabsorbed event (R4.1), so only those are compared
+-- purpose: read for how long the assets that are furthest behind have had an unread change, in seconds
+-- A stale workflow has a consideration, an active run or an inbox row (docs/semantics.md#R4.1), so only those are compared.
 WITH moving AS (
     SELECT workflow_id FROM considerations
     UNION SELECT workflow_id FROM runs WHERE status IN ('queued', 'running')
@@ -324,31 +324,31 @@ ORDER BY b.since, a.id
 LIMIT %(limit)s
 
 -- name: asset_names
--- purpose: every asset with the slug of its producer, null for a source
+-- purpose: list every asset with the slug of its producer, null for a source
 SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId"
 FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id ORDER BY a.id
 
 -- name: asset
--- purpose: one asset with its producer
+-- purpose: find an asset with its producer
 SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId", a.producer_id AS "workflowId", a.declaration
 FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id WHERE a.id = %(asset)s
 
 -- name: workflow_names
--- purpose: every slug, retired ones too: their history stays
+-- purpose: list every slug, including retired ones, whose history stays
 SELECT slug FROM workflows ORDER BY slug
 
 -- name: workflow
--- purpose: one workflow by its slug
+-- purpose: find a workflow by its slug
 SELECT id, slug, retired_at AS "retiredAt" FROM workflows WHERE slug = %(slug)s
 
 -- name: graph_assets
--- purpose: every asset of the graph with what was declared about its freshness
+-- purpose: read every asset of the graph with its declared freshness
 SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId", a.declaration -> 'freshness' AS freshness,
        a.declaration -> 'autoMaterialize' AS "autoMaterialize"
 FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id ORDER BY a.id
 
 -- name: declarations
--- purpose: these assets, or a page of all or of one workflow's, as they were declared, with who consumes them
+-- purpose: read these assets, or a page of all or of one workflow's, as declared, with their consumers
 SELECT a.id AS "assetId", a.declaration,
        coalesce((SELECT jsonb_agg(c.slug ORDER BY c.slug) FROM edges e
                  JOIN workflows c ON c.id = e.workflow_id AND c.retired_at IS NULL
@@ -361,14 +361,14 @@ ORDER BY a.id
 LIMIT %(limit)s
 
 -- name: workflow_page
--- purpose: a page of the workflows that are not retired, by slug
+-- purpose: read a page of the workflows that are not retired, by slug
 SELECT slug FROM workflows
 WHERE retired_at IS NULL AND (%(after)s::text IS NULL OR slug > %(after)s)
 ORDER BY slug
 LIMIT %(limit)s
 
 -- name: definition
--- purpose: the current definition of a workflow
+-- purpose: read the current definition of a workflow
 SELECT w.slug, w.version, w.project, w.automatic, w.applied_at AS "appliedAt", w.retired_at AS "retiredAt",
        v.fingerprint, v.source_file AS "sourceFile", v.definition,
        coalesce((SELECT jsonb_agg(a.id ORDER BY a.id) FROM assets a WHERE a.producer_id = w.id), '[]') AS produces,
@@ -378,19 +378,19 @@ FROM workflows w JOIN workflow_versions v ON v.workflow_id = w.id AND v.version 
 WHERE w.slug = %(slug)s
 
 -- name: edges
--- purpose: who consumes what
+-- purpose: read who consumes what
 SELECT e.asset_id AS "assetId", w.slug AS "workflowSlug", e.triggers
 FROM edges e JOIN workflows w ON w.id = e.workflow_id
 WHERE w.retired_at IS NULL ORDER BY e.asset_id, w.slug
 
 -- name: logs
--- purpose: the lines of a run after a given line
+-- purpose: read the lines of a run after a given line
 SELECT line, at, attempt, step_id AS "stepId", stream, text
 FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
 ORDER BY line LIMIT %(limit)s
 
 -- name: snapshots
--- purpose: the history of an asset, newest first
+-- purpose: read the history of an asset, newest first
 SELECT n.asset_id AS "assetId", n.partition_key AS "partitionKey", n.sequence AS version,
        n.data_version AS "dataVersion", n.changed, n.table_version AS "tableVersion", n.location, n.schema, n.rows,
        n.bytes, n.checks, w.slug AS "workflowSlug", n.run_id AS "runId", n.attempt, n.step_id AS "stepId",
@@ -408,7 +408,7 @@ ORDER BY n.sequence DESC
 LIMIT %(limit)s
 
 -- name: workers
--- purpose: the processes that announced themselves, newest first, with the runs that they hold
+-- purpose: read the processes, newest first, with the runs that they hold
 SELECT k.id, k.kind, k.host, k.pid, k.project, k.code_hash AS "codeHash", k.started_at AS "startedAt",
        k.seen_at AS "seenAt", k.stopped_at AS "stoppedAt", k.info,
        (k.stopped_at IS NULL AND k.seen_at > freshline_now() - %(grace)s * interval '1 millisecond') AS live,
@@ -420,20 +420,20 @@ ORDER BY k.seen_at DESC
 LIMIT %(limit)s
 
 -- name: tokens
--- purpose: who may use the API, newest first; never the digest
+-- purpose: read the tokens, newest first; never the digest
 SELECT id, name, scope, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
        used_at AS "usedAt", (revoked_at IS NULL AND expires_at > freshline_now()) AS active
 FROM api_tokens ORDER BY created_at DESC, id DESC
 
 -- name: token
--- purpose: the token with this digest, if it is worth something
+-- purpose: find the valid token with this digest
 SELECT id, name, scope, digest,
        (used_at IS NULL OR used_at < freshline_now() - interval '1 minute') AS stale
 FROM api_tokens
 WHERE digest = %(digest)s AND revoked_at IS NULL AND expires_at > freshline_now()
 
 -- name: audit
--- purpose: one page of changes, newest first; `after` is the one that the previous page ended with
+-- purpose: read a page of changes, newest first; `after` is the last one of the previous page
 SELECT id, at, who, token_id AS "tokenId", what, subject, before, after
 FROM audit
 WHERE (%(subject)s::text IS NULL OR subject = %(subject)s)
@@ -442,7 +442,7 @@ ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 
 -- name: webhooks
--- purpose: who is told about events, and how that goes; never a secret, and no query of an address, which may be one
+-- purpose: read the webhooks and their state; never a secret, and no query of a URL, which may be one
 SELECT w.id, w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.created_at AS "createdAt",
        w.paused_at IS NOT NULL AS paused, w.position, w.delivered, w.delivered_at AS "deliveredAt", w.failures, w.trouble,
        CASE WHEN w.failures > 0 THEN w.eligible_at END AS "nextAttemptAt",
@@ -451,11 +451,11 @@ SELECT w.id, w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.typ
 FROM webhooks w WHERE %(name)s::text IS NULL OR w.name = %(name)s ORDER BY w.name
 
 -- name: webhook_names
--- purpose: for did-you-mean
+-- purpose: list names of webhooks, for "did you mean"
 SELECT name FROM webhooks ORDER BY name
 
 -- name: deliveries
--- purpose: what a webhook did not take, in the order of events
+-- purpose: read the deliveries that a webhook did not accept, in the order of events
 SELECT d.event_id AS "eventId", d.position, CASE WHEN d.dead_at IS NULL THEN 'waiting' ELSE 'dead' END AS state,
        d.attempts, d.tried_at AS "triedAt", CASE WHEN d.dead_at IS NULL THEN d.eligible_at END AS "nextAttemptAt",
        d.dead_at AS "deadAt", d.trouble
@@ -465,11 +465,11 @@ ORDER BY d.position
 LIMIT %(limit)s
 
 -- name: assets_of
--- purpose: the assets that a workflow produces
+-- purpose: read the assets that a workflow produces
 SELECT a.id FROM assets a JOIN workflows w ON w.id = a.producer_id WHERE w.slug = %(slug)s ORDER BY a.id
 
 -- name: pools
--- purpose: how full the pools are that projects declare
+-- purpose: read the use of the declared pools
 SELECT p.project, p.name, p.slots,
        (SELECT count(*) FROM runs r WHERE r.project = p.project AND r.pool = p.name AND r.status = 'running'
            AND r.slot IS NOT NULL) AS running,
@@ -477,7 +477,7 @@ SELECT p.project, p.name, p.slots,
   FROM pools p WHERE p.retired_at IS NULL ORDER BY p.project, p.name
 
 -- name: event_change
--- purpose: the snapshot that an event tells of, and the data that was current after it
+-- purpose: find the snapshot of an event, and the data version that was current after it
 SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.changed, s.produced_at AS at, c.data_version AS current,
        EXISTS (SELECT FROM inbox WHERE event_id = %(event)s) AS unabsorbed
   FROM snapshots s
@@ -489,9 +489,9 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.changed, s.pro
  WHERE s.event_id = %(event)s
 
 -- name: event_consumers
--- purpose: what each consumer of a changed asset read of it, and how it stands; the first so many by slug, and how many
+-- purpose: read what each consumer of a changed asset read of it, with its state; the first consumers by slug, and their number
 SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::boolean AS declared,
-       -- Whether an unchanged production is more than a repetition to it: it completes a round, or renews an age.
+       -- Whether an unchanged output matters to it: it completes a round, or renews an age.
        ((w.policy ->> 'when') = 'all' AND w.triggers)
        OR jsonb_path_exists(w.policy, '$.inputs[*] ? (@.asset_id == $asset && @.max_age_ms != null)',
                             jsonb_build_object('asset', %(asset)s::text)) AS counts_unchanged,
@@ -506,7 +506,7 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
          WHERE e.asset_id = %(asset)s ORDER BY w.slug LIMIT %(limit)s) w
   LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, %(partition)s)
   LEFT JOIN considerations k ON (k.workflow_id, k.partition_key) = (w.id, %(partition)s)
-  -- Runs that were queued before it came read it only if they were renewed, as the one that was active then may be.
+  -- Runs that were queued before the change read it only if their pins were renewed; the run active at that time may be.
   LEFT JOIN LATERAL (
       SELECT x.queued_at FROM runs x
        WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s) AND x.queued_at < %(at)s
@@ -534,7 +534,7 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
          AND (x.pins -> %(asset)s ->> 'sequence')::bigint >= %(sequence)s
        ORDER BY x.queued_at DESC LIMIT 1
   ) f ON true
-  -- The newest change up to what the run reads, or of all if there is no such run.
+  -- The newest change that the run reads, or the newest of all if there is no such run.
   LEFT JOIN LATERAL (
       SELECT x.sequence, x.event_id FROM snapshots x
        WHERE (x.asset_id, x.partition_key) = (%(asset)s, %(partition)s) AND x.changed
@@ -552,7 +552,7 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
  ORDER BY w.slug
 
 -- name: event_producer
--- purpose: how the workflow that makes an expired asset answered: the run of the next snapshot, or the active one
+-- purpose: read how the producer of an expired asset reacted: the run of the next snapshot, or the active run
 WITH ran_out AS MATERIALIZED (
     SELECT coalesce(
         (SELECT s.sequence FROM snapshots s WHERE s.run_id = %(run)s AND s.asset_id = %(asset)s),

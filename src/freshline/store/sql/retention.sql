@@ -1,10 +1,11 @@
 -- name: forget_workers
--- purpose: processes that were not seen for a day
+-- purpose: delete processes that were not seen for a day
 DELETE FROM workers WHERE seen_at < freshline_now() - interval '1 day'
 
 -- name: prune
--- purpose: forget a batch of old events and logs, and what may go of a page of old decisions (but each workflow's last) and
--- of one of old runs (but those that a snapshot or a decision names). What stays is passed by once in a tour, however much it is.
+-- purpose: delete a batch of old events and logs, and a page of old decisions and runs
+-- The last decision of each workflow stays, and so do runs that a snapshot or a decision refers to. A tour visits each row that
+-- stays once.
 WITH old AS (SELECT freshline_now() - make_interval(days => %(days)s) AS before),
 gone_events AS (
     DELETE FROM events_default WHERE ctid = ANY (ARRAY(
@@ -19,7 +20,7 @@ gone_events AS (
     DELETE FROM decisions d USING some_decisions x, old
      WHERE d.id = x.id AND d.last_at < old.before
        AND NOT EXISTS (SELECT FROM runs r WHERE r.id = d.run_id AND r.status IN ('queued', 'running'))
-       -- The last one of a workflow stays: it says why all is as it is, however long nothing happens (promise 10).
+       -- The last decision of a workflow stays: it explains the present state, however old it is.
        AND d.id <> (SELECT n.id FROM decisions n
                      WHERE (n.workflow_id, n.partition_key) = (d.workflow_id, d.partition_key)
                      ORDER BY n.at DESC, n.id DESC LIMIT 1)
@@ -47,9 +48,9 @@ SELECT (SELECT count(*) FROM gone_events) AS events, (SELECT count(*) FROM gone_
   LEFT JOIN (SELECT queued_at, id FROM some_runs ORDER BY queued_at DESC, id DESC LIMIT 1) r ON true
 
 -- name: forget_snapshots
--- purpose: forget a page of snapshots that are history: their data is gone or never was ours or is an earlier one's, and what
--- replaced them is old itself (a change: the next change). Kept are what queued and running runs are pinned to, the first change
--- that a consumer has not read (R4.5), and the newest number of a table, which is not given twice.
+-- purpose: delete a page of snapshots that were replaced long ago and have no data of their own any more
+-- Kept are the pins of queued and running runs, the first change that a consumer has not read (docs/semantics.md#R4.5), and the
+-- newest version number of a table, so that it is not used twice.
 WITH old AS MATERIALIZED (
     SELECT freshline_now() - make_interval(days => %(days)s) AS before
 ), page AS MATERIALIZED (
@@ -66,7 +67,7 @@ WITH old AS MATERIALIZED (
        AND (SELECT x.produced_at FROM snapshots x
              WHERE (x.asset_id, x.partition_key) = (p.asset_id, p.partition_key) AND x.sequence > p.sequence
                AND (x.changed OR NOT p.changed) ORDER BY x.sequence LIMIT 1) < old.before
-), reached AS MATERIALIZED ( -- how far consumers have read: there may be very many, at few places
+), reached AS MATERIALIZED ( -- how far consumers have read: many consumers, few distinct positions
     SELECT DISTINCT a.asset_id, a.partition_key, coalesce((w.consumed_versions -> a.asset_id ->> 'sequence')::bigint, 0) AS sequence
       FROM (SELECT DISTINCT asset_id, partition_key FROM replaced) a
       JOIN edges e ON e.asset_id = a.asset_id
@@ -93,6 +94,6 @@ SELECT (SELECT count(*) FROM page) AS looked, (SELECT count(*) FROM gone) AS for
   FROM (SELECT 1) one LEFT JOIN (SELECT * FROM page ORDER BY produced_at DESC, event_id DESC LIMIT 1) l ON true
 
 -- name: partitions
--- purpose: the time partitions of the event log, by name
+-- purpose: list the time partitions of the event log
 SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
  WHERE i.inhparent = 'events'::regclass ORDER BY c.relname

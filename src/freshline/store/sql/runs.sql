@@ -1,7 +1,7 @@
 -- name: claim_run
--- purpose: the most urgent queued run that this worker may execute; attempt + 1 is its fencing token
--- Full pools are left out before the choice (R11.8). The first of each pool are looked at without a lock, so that the
--- cost is the number of pools, not of queued runs; then the most urgent one that nobody else is taking is locked.
+-- purpose: claim the most urgent queued run that this worker may execute; attempt + 1 is its fencing token
+-- Full pools are excluded first. The first runs of each pool are read without a lock, so that the cost depends on the number of
+-- pools and not of queued runs; then the most urgent run that no other worker is claiming is locked.
 WITH room AS MATERIALIZED (
     SELECT '' AS pool, NULL::integer AS slot
     UNION ALL
@@ -11,7 +11,7 @@ WITH room AS MATERIALIZED (
          SELECT array_agg(x.slot) AS slots FROM runs x
           WHERE x.project = p.project AND x.pool = p.name AND x.status = 'running' AND x.slot IS NOT NULL) taken
      CROSS JOIN LATERAL (
-         -- At random: two workers seldom want the same one. If they do, the index refuses one of them.
+         -- At random, so that two workers rarely choose the same slot. If they do, the unique index refuses one.
          SELECT n.slot FROM generate_series(1, p.slots) AS n (slot)
           WHERE NOT n.slot = ANY (coalesce(taken.slots, '{}')) ORDER BY random() LIMIT 1) free
      WHERE p.project = %(project)s AND coalesce(cardinality(taken.slots), 0) < p.slots
@@ -31,7 +31,7 @@ WITH room AS MATERIALIZED (
                  OR w.max_concurrency > (SELECT count(*) FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running'))
           ORDER BY r.urgency, r.id LIMIT %(first)s) q
 ), candidate AS MATERIALIZED (
-    -- By their ids: a join could read the whole queue.
+    -- By id, because a join could read the whole queue.
     SELECT r.id, r.workflow_id, (SELECT f.slot FROM first f WHERE f.id = r.id) AS slot
       FROM runs r
      WHERE r.id = ANY (ARRAY(SELECT f.id FROM first f)) AND r.status = 'queued'
@@ -69,7 +69,7 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (c.workflow_id, c.version)
 
 -- name: pinned_inputs
--- purpose: the snapshots that a run is pinned to, with where their data is
+-- purpose: read the snapshots that a run is pinned to, with their locations
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
        s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source
   FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
@@ -78,8 +78,8 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
  ORDER BY s.asset_id
 
 -- name: own_heads
--- purpose: the current snapshots of a workflow's own outputs, for steps that read what they produce (R1.3) or add to it,
--- and how far each had read its inputs: a snapshot that is forgotten meanwhile stands where the newest before it does
+-- purpose: read the heads of a workflow's own outputs, for steps that read or append to what they produce
+-- With each comes how far it had read its inputs; a forgotten snapshot counts as the newest one before it.
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
        s.bytes, freshline_parts(s) AS parts,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
@@ -98,46 +98,46 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
  ORDER BY s.asset_id
 
 -- name: finished_steps
--- purpose: what earlier attempts of the run have finished: a new attempt goes on after them
+-- purpose: read the steps that earlier attempts of the run finished; a new attempt continues after them
 SELECT DISTINCT ON (step_id) step_id, attempt, outputs, metrics FROM run_steps
  WHERE run_id = %(run)s AND status = 'succeeded' ORDER BY step_id, attempt DESC, try DESC
 
 -- name: open_sessions
--- purpose: sessions on a Connect server of tries that did not succeed; the new owner ends what they still compute
+-- purpose: read the Spark Connect sessions of tries that did not succeed; the new owner ends them
 SELECT session::text FROM run_steps
  WHERE run_id = %(run)s AND status <> 'succeeded' AND session IS NOT NULL ORDER BY started_at DESC LIMIT 100
 
 -- name: renew_leases
--- purpose: heartbeat: prolong what is still ours; what does not come back is lost
+-- purpose: extend the leases that this worker still holds; runs that are not returned are lost
 UPDATE runs r SET lease_until = m.now + %(lease_ms)s * interval '1 ms', progress = coalesce(n.progress, r.progress)
   FROM jsonb_to_recordset(%(held)s) AS n (id uuid, attempt integer, progress jsonb), (SELECT freshline_now() AS now) m
  WHERE r.id = n.id AND r.attempt = n.attempt AND r.status = 'running'
 RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 
 -- name: lock_run
--- purpose: the fence: a write of a run begins by locking it under its token; no row: another attempt owns it
+-- purpose: lock a run under its fencing token before a write; no row: another attempt owns it
 SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.cause, r.version, r.cancel_at,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
-       -- Workers take only runs of their own code (R10.3): with a project's old code a run would wait for ever.
+       -- Workers only take runs of their own code: with the project's former code a run would wait forever.
        coalesce(r.code_hash <> p.code_hash, false) AS outdated
   FROM runs r JOIN workflows w ON w.id = r.workflow_id JOIN projects p ON p.name = r.project
  WHERE r.id = %(run)s AND r.attempt = %(attempt)s AND r.status = 'running'
    FOR UPDATE OF r
 
 -- name: begin_step
--- purpose: one try of one step
+-- purpose: record the start of a try of a step
 INSERT INTO run_steps (run_id, step_id, attempt, try, status, started_at, session)
 VALUES (%(run)s, %(step)s, %(attempt)s, %(try)s, 'running', freshline_now(), %(session)s)
 ON CONFLICT DO NOTHING
 
 -- name: finish_step
--- purpose: the try succeeded, with what it staged and numbers about it, or failed
+-- purpose: record the end of a try: its staged outputs and metrics, or its error
 UPDATE run_steps
    SET status = %(status)s, finished_at = freshline_now(), outputs = %(outputs)s, metrics = %(metrics)s, error = %(error)s
  WHERE run_id = %(run)s AND step_id = %(step)s AND attempt = %(attempt)s AND try = %(try)s AND status = 'running'
 
 -- name: append_logs
--- purpose: lines of the run's log, numbered under the run's lock, up to the limit; those that are there are left out
+-- purpose: append lines to the run's log under the run's lock, up to the limit; skip lines that are already stored
 INSERT INTO run_logs (run_id, line, attempt, step_id, at, stream, text)
 SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_now(), l.stream, l.text
   FROM (SELECT coalesce(max(line), 0) AS last,
@@ -148,15 +148,14 @@ SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_
  WHERE l.ordinal > n.there AND n.last - n.there + l.ordinal <= %(most)s
 
 -- name: lock_outputs
--- purpose: lock the assets that the workflow still owns, so that apply cannot move them while we publish (R10.2); then
---          their heads, which a rollback moves too
+-- purpose: lock the assets that the workflow still owns, so that apply cannot move them, and their heads
 SELECT h.asset_id FROM heads h
  WHERE h.asset_id = ANY (ARRAY(SELECT a.id FROM assets a WHERE a.producer_id = %(workflow)s ORDER BY a.id FOR SHARE))
    AND h.partition_key = %(partition)s
  ORDER BY h.asset_id FOR UPDATE
 
 -- name: owned_outputs
--- purpose: what the workflow still owns as it is now; in a statement of its own, which sees what the locks waited for
+-- purpose: read the assets that the workflow owns; a separate statement, which sees the changes that the locks waited for
 SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version, v.last_version,
        s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, t.expired_at AS overdue_at
   FROM assets a
@@ -169,16 +168,16 @@ SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_versi
  ORDER BY a.id
 
 -- name: policy
--- purpose: the workflow's policy, read when its assets are locked: apply may have changed the freshness while we waited
+-- purpose: read the workflow's policy after its assets are locked: apply may have changed it meanwhile
 SELECT policy, slug FROM workflows WHERE id = %(workflow)s
 
 -- name: lock_heads
--- purpose: heads in key order
+-- purpose: lock heads in key order
 SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key = %(partition)s
  ORDER BY asset_id FOR UPDATE
 
 -- name: insert_snapshots
--- purpose: immutable facts
+-- purpose: insert snapshots
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
                        expires_at, inputs, sources, payload, event_id, report_key, report_sequence)
@@ -193,7 +192,7 @@ SELECT asset_id, partition_key, sequence, data_version, changed, table_version, 
  ORDER BY asset_id
 
 -- name: note_commits
--- purpose: table versions that the Delta log has to learn of (R9.7)
+-- purpose: queue table versions for the Delta log
 INSERT INTO table_commits (asset_id, partition_key, table_version, sequence, eligible_at)
 SELECT asset_id, partition_key, table_version, sequence, freshline_now()
   FROM jsonb_to_recordset(%(rows)s) AS r (
@@ -203,7 +202,7 @@ SELECT asset_id, partition_key, table_version, sequence, freshline_now()
 ON CONFLICT DO NOTHING
 
 -- name: move_heads
--- purpose: the new snapshots become current; a late report counts but does not move the head (R3.3)
+-- purpose: make new snapshots current; a report that arrived out of order only moves last_sequence
 INSERT INTO heads AS h (asset_id, partition_key, sequence, last_sequence, data_version, table_version, produced_at,
                         report_sequence)
 SELECT asset_id, partition_key, sequence, sequence, data_version, table_version, produced_at, report_sequence
@@ -221,7 +220,7 @@ ON CONFLICT (asset_id, partition_key) DO UPDATE
                               ELSE coalesce(excluded.report_sequence, h.report_sequence) END
 
 -- name: arm_timers
--- purpose: production restarts the freshness clock; rows without a due time and without expiry go
+-- purpose: restart the freshness timers of produced assets; delete rows with neither a due time nor an expiry
 INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
 SELECT asset_id, partition_key, kind, due_at, reason
   FROM jsonb_to_recordset(%(timers)s) AS n (
@@ -231,12 +230,12 @@ ON CONFLICT (asset_id, partition_key, kind) DO UPDATE
    SET due_at = excluded.due_at, reason = excluded.reason, expired_at = NULL, expired_reason = NULL, event_id = NULL
 
 -- name: disarm_timers
--- purpose: these assets have no freshness clock of this kind any more
+-- purpose: delete the timers of assets that have no freshness of this kind
 DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, kind text)
  WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
 
 -- name: record_success
--- purpose: the inputs count as handled now, in the transaction that records the output (design 3)
+-- purpose: store the consumed versions in the transaction that publishes the outputs, and reset failures
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at, success_cause,
                                       cause_repeats, mixed, runs_avoided)
 VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s)
@@ -247,7 +246,7 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
        canceled = NULL, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
-          -- For how long the first change that it took in had waited; null if it took none in.
+          -- How long the first change that it consumed had waited; null if it consumed none.
           (SELECT extract(epoch FROM %(now)s - min(n.produced_at))::float8
              FROM workflow_partitions o, jsonb_each(%(consumed_versions)s) v
              JOIN snapshots n ON n.asset_id = v.key AND n.partition_key = %(partition)s AND n.changed
@@ -256,7 +255,7 @@ RETURNING (SELECT o.breaker_at FROM workflow_partitions o
               AND n.sequence <= (v.value ->> 'sequence')::bigint) AS waited
 
 -- name: record_failure
--- purpose: one more failure; the cooldown doubles and is longer by the jitter, never shorter (R7.2)
+-- purpose: count a failure; the cooldown doubles, and jitter only lengthens it (docs/semantics.md#R7.2)
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, failures, failed_at, eligible_at, breaker_at, probed_versions)
 VALUES (%(workflow)s, %(partition)s, 1, %(now)s,
         %(now)s + least(%(max_ms)s, %(base_ms)s) * %(jitter)s * interval '1 ms',
@@ -268,53 +267,53 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
 RETURNING failures, eligible_at, breaker_at = %(now)s AS opened
 
 -- name: record_canceled
--- purpose: a run with these versions was canceled by a user; it is not asked for again (R5.3)
+-- purpose: store the versions of a run that a user canceled, so that it is not queued again for them
 INSERT INTO workflow_partitions (workflow_id, partition_key, canceled) VALUES (%(workflow)s, %(partition)s, %(canceled)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE SET canceled = excluded.canceled
 
 -- name: end_run
--- purpose: the run's last state
+-- purpose: record the final state of a run
 UPDATE runs SET status = %(status)s, finished_at = freshline_now(), lease_until = NULL, error = %(error)s,
                 result = %(result)s, cancel_reason = coalesce(cancel_reason, %(cancel_reason)s), progress = NULL
  WHERE id = %(run)s
 
 -- name: return_run
--- purpose: hand a run back: anybody may go on with it, on the same pins
+-- purpose: queue a run again on the same pins
 UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL,
                 crashed = crashed || %(crashed)s::integer[]
  WHERE id = %(run)s
 
 -- name: excuse_run
--- purpose: the worker of this attempt was not lost, only its lease (R12.2)
+-- purpose: record that the worker of this attempt lost its lease but did not crash
 UPDATE runs SET crashed = array_remove(crashed, %(attempt)s::integer)
  WHERE id = %(run)s AND status IN ('queued', 'running') AND %(attempt)s = ANY (crashed)
 
 -- name: lost_runs
--- purpose: runs whose worker did not renew its lease
+-- purpose: find runs whose worker did not renew the lease
 SELECT r.id::text, r.attempt FROM runs r
  WHERE r.status = 'running' AND r.lease_until < (SELECT freshline_now())
  ORDER BY r.lease_until LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 
 -- name: run_status
--- purpose: how a run stands, to resolve a commit whose answer got lost; one that is still under way is waited for
+-- purpose: read the state of a run, to resolve a commit whose answer was lost; wait for a transaction that is still open
 SELECT status, attempt FROM runs WHERE id = %(run)s FOR SHARE
 
 -- name: engines
--- purpose: whether a project's workflows need Spark, plain Python, or both
+-- purpose: read whether a project's workflows need Spark, plain Python, or both
 SELECT DISTINCT v.needs_spark FROM workflows w
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
  WHERE w.project = %(project)s AND w.retired_at IS NULL ORDER BY v.needs_spark
 
 -- name: locations
--- purpose: where the data is that a run has published
+-- purpose: read where the data of a run's published outputs is
 SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
 
 -- name: spark_waits
--- purpose: whether a queued run of a project needs Spark
+-- purpose: read whether a queued run of a project needs Spark
 SELECT 1 AS found FROM runs WHERE status = 'queued' AND project = %(project)s AND needs_spark LIMIT 1
 
 -- name: triggered_by
--- purpose: how many automatic workflows a change of these assets would run
+-- purpose: count the automatic workflows that a change of these assets would run
 SELECT count(DISTINCT e.workflow_id) AS workflows FROM edges e
  CROSS JOIN LATERAL (SELECT FROM workflows w WHERE w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL LIMIT 1) w
  WHERE e.triggers AND e.asset_id = ANY (%(assets)s)

@@ -1,5 +1,5 @@
 -- name: next_commit
--- purpose: the lowest version of some table that its Delta log has not; its row keeps other scribes off that log (R9.7)
+-- purpose: claim the lowest version of a table that is not in its Delta log; the row lock keeps other writers off that log
 SELECT c.asset_id, c.partition_key, c.table_version, c.tries, (SELECT freshline_now()) AS now
   FROM table_commits c
  WHERE c.eligible_at <= (SELECT freshline_now())
@@ -10,40 +10,40 @@ SELECT c.asset_id, c.partition_key, c.table_version, c.tries, (SELECT freshline_
    FOR UPDATE OF c SKIP LOCKED
 
 -- name: committed
--- purpose: the version is in the log, and so are those before it
+-- purpose: delete the table versions that are now in the log
 DELETE FROM table_commits
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version <= %(version)s
 
 -- name: commit_failed
--- purpose: try again later, twice as long each time up to five minutes; the doctor tells the trouble
+-- purpose: schedule the next try, doubling up to five minutes, and store the error
 UPDATE table_commits
    SET tries = tries + 1, trouble = %(trouble)s,
        eligible_at = freshline_now() + least(300, 2.0 ^ least(tries, 10)) * interval '1 s'
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
 
 -- name: lock_log
--- purpose: nobody else writes to the table's log until the transaction ends. There need be no row of it, so it is no row's lock.
+-- purpose: lock the Delta log of a table until the end of the transaction; an advisory lock, because there may be no row
 SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, %(partition)s::text), 0))
 
 -- name: try_lock_log
--- purpose: the same, or nothing if somebody else has it
+-- purpose: lock the Delta log of a table, or report that another session holds it
 SELECT pg_try_advisory_xact_lock(
            hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, %(partition)s::text), 0)) AS locked
 
 -- name: commit_waits
--- purpose: the table's log is being written anew; the others go first
+-- purpose: postpone a commit while the table's log is being rewritten
 UPDATE table_commits SET eligible_at = freshline_now() + interval '1 s'
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
 
 -- name: versions
--- purpose: versions of a table from one number to another, with what each added
+-- purpose: read a range of versions of a table, with what each added
 SELECT DISTINCT ON (table_version) table_version, base_version, sequence, produced_at, schema, location, gone_at
   FROM snapshots
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version BETWEEN %(first)s AND %(last)s
  ORDER BY table_version, sequence
 
 -- name: table_head
--- purpose: an asset that has a table, with the number of its newest version
+-- purpose: lock an asset that has a table, with the number of its newest version
 SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, t.table_version
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
@@ -53,14 +53,14 @@ SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_v
    FOR SHARE OF a
 
 -- name: newest_version
--- purpose: the number of the newest version of an asset's table, without a lock that others may have to wait for
+-- purpose: read the number of the newest version of a table, without a lock
 SELECT (SELECT max(s.table_version) FROM snapshots s
          WHERE s.asset_id = a.id AND s.partition_key = %(partition)s AND s.table_version IS NOT NULL) AS number
   FROM assets a
  WHERE a.id = %(asset)s
 
 -- name: restored
--- purpose: a version to go back to, with all its directories and files
+-- purpose: read a version to roll back to, with all its directories and files
 SELECT s.*, freshline_parts(s) AS parts,
        (SELECT jsonb_object_agg(f.key, f.value)
           FROM snapshots x, jsonb_each(x.location -> 'files') f
@@ -70,8 +70,9 @@ SELECT s.*, freshline_parts(s) AS parts,
  WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s AND s.sequence = %(version)s
 
 -- name: mark_versions
--- purpose: versions of a page of tables that nobody needs any more, in two phases (R9.8). Kept are the head, the newest ones,
--- those that were replaced not long ago, what queued and running runs are pinned to, and whatever these were appended to.
+-- purpose: mark the versions of a page of tables that are no longer needed (docs/semantics.md#R9.8)
+-- Kept are the head, the newest versions, versions that were replaced recently, the pins of queued and running runs, and
+-- everything that these were appended to.
 WITH page AS MATERIALIZED (
     SELECT a.id, coalesce((a.declaration #>> '{table,keepVersions}')::bigint, %(versions)s) AS versions,
            coalesce((a.declaration #>> '{table,keepMs}')::bigint, %(age_ms)s) AS age_ms
@@ -117,7 +118,7 @@ SELECT (SELECT max(id) FROM page) AS last, (SELECT count(*) FROM page) AS tables
        (SELECT count(DISTINCT (asset_id, table_version)) FROM marked) AS marked
 
 -- name: gone_versions
--- purpose: versions that were marked long enough ago: whoever decided meanwhile has said by now what it is pinned to
+-- purpose: lock versions that were marked long enough ago; a decision that was made meanwhile has stored its pins by now
 SELECT s.asset_id, s.partition_key, s.sequence, s.table_version, s.location
   FROM snapshots s
  WHERE s.gone_at < (SELECT freshline_now()) - %(grace_ms)s * interval '1 ms' AND s.removed_at IS NULL
@@ -126,7 +127,7 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.table_version, s.location
    FOR UPDATE OF s SKIP LOCKED
 
 -- name: spared
--- purpose: of these versions, those that a queued or running run turned out to be pinned to
+-- purpose: find the marked versions that a queued or running run is pinned to
 SELECT DISTINCT n.asset_id, n.partition_key, n.sequence
   FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint, table_version bigint)
   JOIN runs r ON r.status IN ('queued', 'running') AND r.partition_key = n.partition_key AND r.pins ? n.asset_id
@@ -136,19 +137,19 @@ SELECT DISTINCT n.asset_id, n.partition_key, n.sequence
  WHERE n.table_version BETWEEN s.base_version AND s.table_version
 
 -- name: spare
--- purpose: they are not gone
+-- purpose: unmark versions
 UPDATE snapshots s SET gone_at = NULL
   FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint)
  WHERE (s.asset_id, s.partition_key, s.sequence) = (n.asset_id, n.partition_key, n.sequence)
 
 -- name: removed
--- purpose: from now on nobody may rely on their files
+-- purpose: mark versions as removed before their files are deleted
 UPDATE snapshots s SET removed_at = freshline_now()
   FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint)
  WHERE (s.asset_id, s.partition_key, s.sequence) = (n.asset_id, n.partition_key, n.sequence)
 
 -- name: named_paths
--- purpose: of these directories, those that a version names whose files are still needed
+-- purpose: find directories that a needed version refers to
 SELECT DISTINCT p.path
   FROM unnest(%(assets)s::text[]) AS a (id)
   JOIN snapshots s ON s.asset_id = a.id AND s.removed_at IS NULL

@@ -1,5 +1,5 @@
 -- name: add_webhook
--- purpose: tell somebody about events to come, or about those after a position
+-- purpose: insert a webhook that begins with future events, or after a position
 INSERT INTO webhooks (id, name, kind, url, types, assets, secret, request_key, created_at, eligible_at, position)
 SELECT %(id)s, %(name)s, %(kind)s, %(url)s, %(types)s, %(assets)s, %(secret)s, %(key)s, n.now, n.now,
        coalesce(%(after)s::bigint, (SELECT max(position) FROM events WHERE position IS NOT NULL), 0)
@@ -7,42 +7,42 @@ SELECT %(id)s, %(name)s, %(kind)s, %(url)s, %(types)s, %(assets)s, %(secret)s, %
 ON CONFLICT (id) DO NOTHING
 
 -- name: added
--- purpose: the webhook that was asked for with this key
+-- purpose: find the webhook that was requested with this key
 SELECT id::text, name, kind, url, types, assets FROM webhooks WHERE request_key = %(key)s
 
 -- name: lock_webhook
--- purpose: the webhook with this name
+-- purpose: lock the webhook with this name
 SELECT id FROM webhooks WHERE name = %(name)s FOR UPDATE
 
 -- name: webhook_names
--- purpose: for did-you-mean
+-- purpose: list names of webhooks, for "did you mean"
 SELECT name FROM webhooks ORDER BY name
 
 -- name: target
--- purpose: where and how one letter is sent by hand
+-- purpose: read the URL and the secret for a test delivery
 SELECT name, kind, url, secret FROM webhooks WHERE name = %(name)s
 
 -- name: remove_webhook
--- purpose: nobody is told any more, and what waited is forgotten
+-- purpose: delete a webhook and its deliveries
 DELETE FROM webhooks WHERE id = %(id)s
 
 -- name: pause_webhook
--- purpose: nothing is sent until it is resumed; events wait
+-- purpose: pause deliveries; events wait
 UPDATE webhooks SET paused_at = coalesce(paused_at, freshline_now()) WHERE id = %(id)s
 
 -- name: resume_webhook
--- purpose: what waited is sent, from now on, whatever failed before
+-- purpose: resume deliveries at once, regardless of earlier failures
 UPDATE webhooks SET paused_at = NULL, eligible_at = freshline_now() WHERE id = %(id)s
 
 -- name: redeliver
--- purpose: dead letters get a new budget, all of them or that of one event
+-- purpose: give dead deliveries a new budget: all of them, or that of one event
 UPDATE webhook_deliveries SET dead_at = NULL, attempts = 0, since = n.now, eligible_at = n.now
   FROM (SELECT freshline_now() AS now OFFSET 0) n
  WHERE webhook_id = %(id)s AND dead_at IS NOT NULL AND (%(event)s::uuid IS NULL OR event_id = %(event)s)
 RETURNING event_id
 
 -- name: claim
--- purpose: the webhook that has waited longest for its turn and has something to send; who claims it has it for a while
+-- purpose: claim the webhook that has waited longest and has something to send, for the time of a lease
 WITH moment AS MATERIALIZED (
     SELECT freshline_now() AS now, (SELECT max(position) FROM events WHERE position IS NOT NULL) AS last
 ), due AS MATERIALIZED (
@@ -61,7 +61,7 @@ UPDATE webhooks w
 RETURNING w.id::text, w.name, w.kind, w.url, w.types, w.assets, w.secret, w.position, w.claim, w.failures, w.trouble
 
 -- name: waiting
--- purpose: what a webhook did not take and is to be tried again now, in the order of events; an event may be gone
+-- purpose: read the failed deliveries that are due again, in the order of events; an event may be deleted already
 SELECT d.position, d.event_id::text AS id, e.type, e.subject, e.time, e.data,
        '/freshline/' || i.warehouse_id AS source, d.since
   FROM webhook_deliveries d CROSS JOIN installation i
@@ -70,8 +70,8 @@ SELECT d.position, d.event_id::text AS id, e.type, e.subject, e.time, e.data,
  ORDER BY d.position LIMIT %(batch)s
 
 -- name: following
--- purpose: the next events in their order, with the content of those that the webhook asks for; an event about a workflow
--- counts for the assets that it produces
+-- purpose: read the next events in order, with the data of those that the webhook subscribes to
+-- An event about a workflow matches the assets that the workflow produces.
 WITH next AS MATERIALIZED (
     SELECT id, position, type, subject, time, data FROM events WHERE position > %(after)s ORDER BY position LIMIT %(window)s
 ), judged AS (
@@ -88,15 +88,15 @@ SELECT j.id::text, j.position, j.type, j.subject, j.time, CASE WHEN j.wanted THE
   FROM judged j CROSS JOIN installation i ORDER BY j.position
 
 -- name: lock_claim
--- purpose: whether the claim still holds: nobody claimed it later, and it was not recorded yet
+-- purpose: lock the webhook if the claim is still valid: not claimed later, and not recorded yet
 SELECT id FROM webhooks WHERE id = %(id)s AND claim = %(claim)s AND lease_until IS NOT NULL FOR UPDATE
 
 -- name: taken
--- purpose: these have arrived
+-- purpose: delete deliveries that were accepted
 DELETE FROM webhook_deliveries WHERE webhook_id = %(id)s AND position = ANY (%(positions)s)
 
 -- name: refused
--- purpose: these have not: they are tried again later, twice as long each time, until the budget ends
+-- purpose: store failed deliveries; they are tried again with doubling delays until the budget ends
 INSERT INTO webhook_deliveries AS d (webhook_id, position, event_id, since, attempts, tried_at, eligible_at, dead_at, trouble)
 SELECT %(id)s, f.position, f.event_id, f.since, 1, m.now, m.now + freshline_backoff(0, %(base_ms)s, %(longest_ms)s),
        CASE WHEN f.final OR %(attempts)s <= 1 OR m.now >= f.since + %(age)s THEN m.now END, f.trouble
@@ -110,16 +110,16 @@ ON CONFLICT (webhook_id, position) DO UPDATE
 RETURNING dead_at IS NOT NULL AS dead
 
 -- name: recovered
--- purpose: the receiver is back: what failed while it was away is tried before anything new; not what it refuses again and again
+-- purpose: make first failures due at once after the receiver recovered; not deliveries that it refused repeatedly
 UPDATE webhook_deliveries SET eligible_at = freshline_now() WHERE webhook_id = %(id)s AND dead_at IS NULL AND attempts = 1
 
 -- name: outlived
--- purpose: letters that grew too old while the receiver was away, and nothing but new ones was tried
+-- purpose: mark deliveries as dead that became too old while the receiver was down
 UPDATE webhook_deliveries SET dead_at = freshline_now()
  WHERE webhook_id = %(id)s AND dead_at IS NULL AND since <= freshline_now() - %(age)s
 
 -- name: release
--- purpose: up to here everything is delivered or noted; others may claim it, after a pause if it fails again and again
+-- purpose: move the cursor and end the lease; after repeated failures with a delay
 UPDATE webhooks
    SET position = greatest(position, %(position)s), lease_until = NULL, failures = %(failures)s, trouble = %(trouble)s,
        delivered = delivered + %(delivered)s,
@@ -130,9 +130,9 @@ UPDATE webhooks
  WHERE id = %(id)s
 
 -- name: pass
--- purpose: nothing up to here is asked for
+-- purpose: move the cursor over events that the webhook does not subscribe to, and end the lease
 UPDATE webhooks SET position = greatest(position, %(position)s), lease_until = NULL WHERE id = %(id)s
 
 -- name: prune_deliveries
--- purpose: forget dead letters that are older than the retention, as the events are that they are about
+-- purpose: delete dead deliveries that are older than the retention, as their events are
 DELETE FROM webhook_deliveries WHERE dead_at < freshline_now() - make_interval(days => %(days)s)
