@@ -14,7 +14,7 @@ DUMP = Path(__file__).parents[1] / "schema.sql"
 
 
 def dump(conninfo: str) -> str:
-    """The schema as SQL, without what differs between servers and runs."""
+    """Return the schema as SQL, without what differs between servers and runs."""
     lines = binaries.run("pg_dump", "--schema-only", "--no-owner", "--no-privileges", conninfo).splitlines()
     noise = re.compile(r"--|SET |SELECT pg_catalog\.set_config|\\(un)?restrict\b")
     text = "\n".join(line for line in lines if not noise.match(line))

@@ -1,4 +1,4 @@
-"""Named SQL: every statement lives in `sql/*.sql` under a `-- name:` header with a one-line purpose."""
+"""Named SQL statements: each is in `sql/*.sql` under a `-- name:` header with a one-line purpose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER = re.compile(r"^-- name: (\w+)\n-- purpose: .+\n", re.MULTILINE)
 
 @cache
 def load(name: str) -> Mapping[str, LiteralString]:
-    """The statements of `sql/<name>.sql` by name."""
+    """Return the statements of `sql/<name>.sql` by name."""
     text = (FILES / f"{name}.sql").read_text(encoding="utf-8")
     _, *parts = _HEADER.split(text)
     # Our own package's files are as literal as text in the source.
