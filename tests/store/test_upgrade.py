@@ -10,6 +10,7 @@ import gzip
 import json
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from freshline.cli.main import cli
+from freshline.errors import SchemaError
 from freshline.store.db import migrate
 from tests.store_harness import laboratory
 
@@ -177,3 +179,24 @@ def test_the_same_project_changes_nothing(upgraded: Installation) -> None:
         assert (plan["added"], plan["changed"], plan["retired"]) == ([], [], [])
         after = lab.everything()
         assert {name for name in after if after[name] != before[name]} <= {"audit", "installation", "projects"}
+
+
+def test_a_process_of_0_1_refuses_the_new_schema(upgraded: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It uses the former names, so it must stop: at its start, and at its next heartbeat if it is running."""
+    everything = migrate.known()
+    monkeypatch.setattr(migrate, "known", lambda: everything[:1])
+    newest = max(one.version for one in everything if one.breaking)
+    sentence = (
+        f"schema version {newest} of the database is newer than this Freshline, .* up to 1, .*; upgrade Freshline"
+    )
+    with psycopg.connect(upgraded.url) as conn:
+        for check in (migrate.require_current, migrate.require_no_newer):
+            with pytest.raises(SchemaError, match=sentence):
+                check(conn)
+
+
+def test_twenty_processes_upgrade_once(old: Installation) -> None:
+    """Twenty processes of the new version that start at once upgrade the database once."""
+    with ThreadPoolExecutor(20) as pool:
+        applied = list(pool.map(lambda _: migrate.upgrade(old.url), range(20)))
+    assert sorted(name for names in applied for name in names) == [one.name for one in migrate.needed()[1:]]
