@@ -138,7 +138,7 @@ edges = st.dictionaries(
 
 
 def reachable(successors: Mapping[str, list[str]], start: str) -> set[str]:
-    """What can be reached by at least one step."""
+    """Return the nodes that can be reached by at least one step."""
     found: set[str] = set()
     frontier = list(successors.get(start, ()))
     while frontier:

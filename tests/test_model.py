@@ -34,7 +34,7 @@ ERROR = {"evaluation-failed"}
 
 
 def _allowed(url: str, table: str, column: str) -> set[str]:
-    """The values in the CHECK constraint `column IN (...)` of a table."""
+    """Return the values in the CHECK constraint `column IN (...)` of a table."""
     with psycopg.connect(url) as conn:
         rows = conn.execute(
             "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s::regclass AND conname = %s",

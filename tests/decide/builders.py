@@ -60,12 +60,12 @@ def clock(moment: str | datetime) -> datetime:
 
 
 def maybe(moment: str | datetime | None) -> datetime | None:
-    """The same, for what may be absent."""
+    """Return Monday at that time, or None."""
     return None if moment is None else clock(moment)
 
 
 def version(name: str, sequence: int | None = None) -> Version:
-    """Data version "3" has the sequence number 3, unless told otherwise."""
+    """Return the version. Data version "3" has sequence number 3, unless `sequence` is given."""
     return Version(int(name) if sequence is None else sequence, name)
 
 
@@ -91,7 +91,7 @@ class Scenario:
         run_id: str | None = None,
         events: tuple[str, ...] = (),
     ) -> Scenario:
-        """It consumes the asset, whose head is `head`; the last success read `read`. `at`: of the last snapshot."""
+        """Add an input with the head `head`. The last success read `read`. `at`: time of the last snapshot."""
         consumed = None if read is None else version(read)
         current = None
         if head is not None:
@@ -116,7 +116,7 @@ class Scenario:
         optional: bool = False,
         event: str | None = None,
     ) -> Scenario:
-        """It produces the asset; `expired` says when its freshness ran out."""
+        """Add an output. `expired`: when its freshness ended."""
         current = None if head is None else Head(int(head), head, clock("08:00"))
         expiry = None if expired is None else Expiry(clock(expired), ExpiryReason(reason), event)
         known = OutputPolicy(asset_id, enabled=enabled, optional=optional, freshness=Freshness())
@@ -145,7 +145,7 @@ class Scenario:
         return self.facts(succeeded_at=None, succeeded_fingerprint=None)
 
     def redefined(self) -> Scenario:
-        """The job is another one than that of the last success."""
+        """Change the job since the last success."""
         return self.facts(job_fingerprint="job-2")
 
     def active(
@@ -157,13 +157,13 @@ class Scenario:
         attempt: int | None = None,
         definition: int = 1,
     ) -> Scenario:
-        """A run is queued or running, on these data versions."""
+        """Add an active run on these data versions."""
         number = attempt if attempt is not None else int(status == "running")
         pinned = {asset_id: version(one) for asset_id, one in (pins or {}).items()}
         return self.facts(active=ActiveRun("run-1", RunStatus(status), trigger, number, definition, pinned))
 
     def paused(self, until: str | None = None) -> Scenario:
-        """A user paused it."""
+        """Pause the workflow."""
         return self.facts(paused=True, paused_until=maybe(until))
 
     def failed(
@@ -175,11 +175,11 @@ class Scenario:
         breaker: str | datetime | None = None,
         probed_versions: Mapping[str, str] | None = None,
     ) -> Scenario:
-        """The last runs failed; the last one had read `probed_versions`."""
+        """Let the last runs fail. The last one read `probed_versions`."""
         return self.facts(failures=Failures(count, clock(at), maybe(eligible), maybe(breaker), probed_versions))
 
     def canceled(self, pins: Mapping[str, str], *, definition: int = 1, expired: str | None = None) -> Scenario:
-        """A user canceled a run on these versions."""
+        """Cancel a run on these versions."""
         return self.facts(canceled=Canceled(definition, pins, maybe(expired)))
 
     def quiet(self, start: str, end: str, *, zone: str = "UTC", days: tuple[int, ...] = tuple(range(7))) -> Scenario:
@@ -189,12 +189,12 @@ class Scenario:
     def blocked(
         self, number: int = 7, motion: str = "running", until: str | None = None, *, cannot_run: bool = False
     ) -> Scenario:
-        """An ancestor is in motion that could make a run read a mix."""
+        """Add an ancestor in motion that could make a run read a mix."""
         one = Blocker(number, f"w{number}", motion, maybe(until), cannot_run)
         return self.facts(blockers=(*self.state.blockers, one))
 
     def decide(self) -> Decision:
-        """What is decided."""
+        """Return the decision."""
         return decide(self.policy, self.state, self.now)
 
     def cause(self) -> Cause | None:
@@ -202,14 +202,14 @@ class Scenario:
         return find_cause(self.policy, self.state)
 
     def decides(self, outcome: str, reason: str) -> Decision:
-        """The decision, which must be this one."""
+        """Return the decision, and assert its outcome and reason."""
         decision = self.decide()
         assert (decision.outcome, decision.reason) == (outcome, reason), decision
         return decision
 
 
 def given(**policy: Any) -> Scenario:
-    """An automatic workflow that succeeded at 08:00 and has nothing to read or make yet; it is 09:00."""
+    """Return an automatic workflow that succeeded at 08:00 and has no inputs and outputs yet. It is 09:00."""
     backoff = Backoff(base_ms=2 * MINUTE, max_ms=30 * MINUTE)
     state = State(
         workflow_id=1,
@@ -232,5 +232,5 @@ def stale(**policy: Any) -> Scenario:
 
 
 def fresh(**policy: Any) -> Scenario:
-    """It read the current version of its input `a`."""
+    """Return a workflow that read the current version of its input `a`."""
     return given(**policy).input("a", head="1", read="1").output("b")

@@ -21,7 +21,7 @@ SETTINGS = Settings(project=Path("/nowhere"), base_backoff_ms=5, max_backoff_ms=
 
 
 def loaded(number: int, scenario: Scenario, *, retired: bool = False) -> LoadedWorkflow:
-    """The workflow `number` as the store gives it."""
+    """Return the workflow `number` as the store loads it."""
     state = replace(scenario.state, workflow_id=number, slug=f"w{number}")
     return LoadedWorkflow(scenario.policy, state, "lab", "code", needs_spark=False, retired=retired, last_decision=None)
 
@@ -32,7 +32,7 @@ def diamond() -> Graph:
 
 
 def decided(*batch: LoadedWorkflow, moving: dict[int, Moving] | None = None) -> dict[int, str]:
-    """The reason for each workflow; those of the batch are due, as the store says."""
+    """Return the reason for each workflow. Those of the batch are due."""
     motion = {one.state.workflow_id: Moving("due") for one in batch} | (moving or {})
     decisions = evaluate(diamond(), BatchState(1, clock("09:00"), motion, batch), SETTINGS)
     return {one["workflow_id"]: str(one["reason"]) for one in decisions.decisions}

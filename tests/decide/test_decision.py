@@ -157,7 +157,7 @@ around = st.integers(-(10**6), 10**6).map(lambda seconds: clock("09:00") + timed
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
-    """A workflow in any state that can be: some inputs, some holds, some history."""
+    """Draw a workflow in any possible state: inputs, holds, history."""
     scenario = given(
         max_wait_ms=draw(durations),
         debounce_ms=draw(st.just(0) | durations),
@@ -190,7 +190,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 def held(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """The same, with some of what can hold it."""
+    """Add some holds."""
     if draw(st.booleans()):
         scenario = scenario.all_of_them()
     if draw(st.booleans()):

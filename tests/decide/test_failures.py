@@ -28,7 +28,7 @@ class Patient:
     opened: int = 0
 
     def scenario(self, version: int, now: datetime) -> Scenario:
-        """It reads an input that changes."""
+        """Return the scenario of a workflow with a changed input."""
         base = given(backoff=self.backoff).input("a", head=str(version), read="0", at=now).output("b")
         return base.facts(failures=self.failures).at(now)
 

@@ -17,7 +17,7 @@ from tests.decide.builders import HOUR, MINUTE, Scenario, clock, fresh, given, s
 
 
 def until(scenario: Scenario, reason: str) -> datetime:
-    """The next look of the hold, which must be its end: a moment earlier it holds, then no longer."""
+    """Return the next evaluation of a hold, and assert that the hold ends exactly then."""
     look = scenario.decides("hold", reason).next_evaluation
     assert look is not None
     scenario.at(look - timedelta(microseconds=1)).decides("hold", reason)

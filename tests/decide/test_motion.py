@@ -19,7 +19,7 @@ RUNNING = Moving("running")
 
 
 def above(topology: Topology, asset_id: str) -> set[str | int]:
-    """The asset itself, and all assets and workflows that it descends from."""
+    """Return the asset, and all assets and workflows above it."""
     found: set[str | int] = {asset_id}
     producer = topology.producer(asset_id)
     if producer is not None:

@@ -52,7 +52,7 @@ ORDER = list(HOLDS)
 
 
 def held_by(*reasons: str) -> Scenario:
-    """A stale workflow that all of these hold."""
+    """Return a stale workflow with all of these holds."""
     scenario = stale()
     for reason in reversed(ORDER):
         if reason in reasons:

@@ -33,7 +33,7 @@ DAILY = [f"{minute} {hour} * * *" for hour in (0, 1, 2, 3, 12, 23) for minute in
 
 
 def points(freshness: Freshness, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The points of a schedule, each found from the one before, as timers do."""
+    """Return the points of a schedule, each computed from the one before, as timers do."""
     found = next_point(freshness, start)
     while found is not None and found[0] < end:
         yield found[0]
@@ -189,7 +189,7 @@ def test_nothing_expires_when_it_is_produced(freshness: Freshness, produced_at: 
 def quiet(
     moment: str | datetime, start: str, end: str, zone: str = "UTC", days: tuple[int, ...] = tuple(range(7))
 ) -> datetime | None:
-    """The end of the quiet time, for one window."""
+    """Return the end of the quiet hours of one window."""
     return quiet_until((QuietHours(start, end, days, zone),), clock(moment))
 
 

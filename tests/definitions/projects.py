@@ -22,19 +22,19 @@ def write(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def loaded(root: Path, files: Mapping[str, str], *, strict: bool = False) -> Project:
-    """The project that the files make."""
+    """Load the project of the files."""
     return load_project(write(root, files), strict=strict)
 
 
 def mistakes(root: Path, files: Mapping[str, str], *, strict: bool = False) -> list[str]:
-    """What the loader refuses, one sentence per mistake."""
+    """Return the errors of the loader."""
     with pytest.raises(DefinitionErrors) as caught:
         loaded(root, files, strict=strict)
     return [str(error) for error in caught.value.errors]
 
 
 def minimal(slug: str = "clean", *, consumes: str = "", produces: str = "") -> str:
-    """A small workflow `slug` that makes the asset of the same name from others."""
+    """Return a small workflow `slug` that produces the asset of the same name."""
     inputs = ", ".join(f"{{assetId: {asset}}}" for asset in consumes.split())
     return (
         f"slug: {slug}\n"

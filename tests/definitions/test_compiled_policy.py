@@ -19,7 +19,7 @@ from tests.definitions.projects import mistakes
 
 
 def workflow(*outputs: dict[str, Any] | None, inputs: dict[str, Any] | None = None, **fields: Any) -> Workflow:
-    """A workflow with one output per block, and inputs by name with their blocks."""
+    """Return a workflow with one output per block, and inputs by name with their blocks."""
     produces = [_asset(f"o{number}", block) for number, block in enumerate(outputs)]
     consumes = [_asset(name, block) for name, block in (inputs or {}).items()]
     step = {"id": "x", "job": {"kind": "python", "entrypoint": "m:f"}, "produces": produces, "consumes": consumes}

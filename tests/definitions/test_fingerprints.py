@@ -36,7 +36,7 @@ PYTHON["steps"][0]["job"] = {"kind": "spark.python", "entrypoint": "m:f"}
 
 
 def edited(base: dict[str, Any], path: str, value: Any) -> Workflow:
-    """The workflow with one field changed."""
+    """Return the workflow with one changed field."""
     data = copy.deepcopy(base)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     block: Any = data

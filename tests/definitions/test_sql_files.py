@@ -18,7 +18,7 @@ SOURCES = {"sources/s.yaml": "[{assetId: flights.raw}, {assetId: airports}]"}
 
 
 def flow(job: str, consumes: str = "[{assetId: flights.raw}]", produces: str = "[{assetId: flights.clean}]") -> str:
-    """A workflow with one SQL step."""
+    """Return a workflow with one SQL step."""
     return dedent(
         f"""\
         slug: clean
@@ -32,7 +32,7 @@ def flow(job: str, consumes: str = "[{assetId: flights.raw}]", produces: str = "
 
 
 def files(job: str = "sqlFile: clean.sql", **texts: str) -> dict[str, str]:
-    """A project whose workflow is in a directory below `workflows/`, with files beside it."""
+    """Write a project whose workflow is in a directory below `workflows/`, with files next to it."""
     beside = {f"workflows/air/{name.replace('_', '.')}": text for name, text in texts.items()}
     return {**SOURCES, "workflows/air/clean.yaml": flow(job), **beside}
 

@@ -226,7 +226,7 @@ class Alarms(Observer):
     def __init__(self) -> None:
         self.rung: list[datetime] = []
 
-    def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the signature is the world's
+    def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the signature is given
         self.rung.append(simulator.now)
 
 

@@ -1,4 +1,4 @@
-"""A laboratory whose cooldowns have their exact length: a world has no jitter."""
+"""A store whose cooldowns have no jitter, as in the simulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.store_harness import Lab, laboratory
 
 @pytest.fixture
 def lab(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """The real store and services on a fresh database."""
+    """Yield the real store and services on a new database."""
     monkeypatch.setattr(finish, "JITTER", 0.0)
     with laboratory(database_url) as lab:
         yield lab

@@ -1,4 +1,4 @@
-"""What is compared of two worlds: everything that the store keeps and the in-memory world keeps too, as plain data."""
+"""The facts that are compared: everything that both the store and the simulator keep, as plain data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADS = "SELECT asset_id, sequence, data_version, produced_at FROM heads"
 
 @dataclass
 class Said(Observer):
-    """Hears the decisions and the runs of a simulator."""
+    """Records the decisions and the runs of a simulator."""
 
     decisions: dict[str, list[Spoken]] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Said(Observer):
 
 
 def once(said: Iterable[Spoken]) -> list[Spoken]:
-    """Equal ones in a row are one, from its first time on; each that queued a run counts."""
+    """Return the decisions without repetitions. Every decision that queued a run counts."""
     found: list[Spoken] = []
     for one in said:
         if one[0] == "run" or not found or found[-1][:2] != one[:2]:
@@ -53,7 +53,7 @@ def once(said: Iterable[Spoken]) -> list[Spoken]:
 
 
 def stored(lab: Lab) -> Facts:
-    """All facts of the real store."""
+    """Return all facts of the real store."""
     heads = {row["asset_id"]: (row["sequence"], row["data_version"], row["produced_at"]) for row in lab.rows(HEADS)}
     timers = {row["asset_id"]: (row["due_at"], row["expired_at"]) for row in lab.rows(TIMERS)}
     return {
@@ -66,7 +66,7 @@ def stored(lab: Lab) -> Facts:
 
 
 def stored_decisions(lab: Lab) -> Facts:
-    """What the real store said about every workflow, and when."""
+    """Return the decisions of the store about every workflow, with their times."""
     found: dict[str, list[Spoken]] = {}
     for row in lab.rows(DECISIONS):
         found.setdefault(row["slug"], []).append((row["outcome"], row["reason"], row["at"]))
@@ -93,7 +93,7 @@ def _stored_partition(row: dict[str, Any]) -> Facts:
 
 
 def remembered(simulator: Simulator, said: Said) -> Facts:
-    """All facts of the in-memory simulator."""
+    """Return all facts of the simulator."""
     assets, members = simulator.assets.values(), simulator.catalogue.members
     clocks = {one.id: (one.due_at, one.expired.at if one.expired else None) for one in assets}
     return {
@@ -106,7 +106,7 @@ def remembered(simulator: Simulator, said: Said) -> Facts:
 
 
 def decisions(said: Said) -> Facts:
-    """What the in-memory world said about every workflow, and when."""
+    """Return the decisions of the simulator about every workflow, with their times."""
     return {slug: once(one) for slug, one in said.decisions.items()}
 
 

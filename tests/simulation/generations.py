@@ -271,7 +271,7 @@ class TrackedSimulation(Observer):
         self.at(done, lambda: end(run))
 
     def _necessary(self, run: Run) -> bool:
-        """A run is necessary if an output expired, if it is the first one, or if it reads a new version."""
+        """Return whether an output expired, or the run is the first one, or it reads a new version."""
         flow = self.flows[run.workflow_id]
         expired = any(self.simulator.assets[output].expired for output in flow.outputs)
         first = self.simulator.workflow_states[flow.id].succeeded_at is None

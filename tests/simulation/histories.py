@@ -1,4 +1,4 @@
-"""Random projects and histories, played through the in-memory world and through the real store and services."""
+"""Random projects and histories for the simulator and for the real store and services."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOON = {"baseMs": 20_000, "maxMs": 30_000, "budget": 2, "probeMs": 400_000}
 
 
 def random_project(luck: random.Random, *, dense: bool) -> list[dict[str, Any]]:
-    """A handful of workflows, each with a policy of its own; `dense`: nearly all of them join, and wait."""
+    """Return a few workflows with random policies. `dense`: nearly all of them join inputs and wait."""
     known = [f"s{number}" for number in range(1 if dense else luck.randint(1, 3))]
     workflows = []
     for number in range(luck.randint(4, 8)):
@@ -39,7 +39,7 @@ def random_project(luck: random.Random, *, dense: bool) -> list[dict[str, Any]]:
 
 
 def _joining(luck: random.Random, slug: str, known: list[str]) -> dict[str, Any]:
-    """Most read the source and something that comes of it, near or far."""
+    """Return a workflow that reads the source and something derived from it."""
     near = luck.sample(known[-3:], min(len(known), luck.choice((1, 1, 2))))
     inputs = sorted({*near, *(known[:1] if luck.random() < 0.6 else ())})
     more: dict[str, Any] = {"backoff": SOON} if luck.random() < 0.5 else {}
@@ -85,7 +85,7 @@ def _edge(luck: random.Random) -> dict[str, Any]:
 
 
 class Both:
-    """The same steps in two worlds."""
+    """The same steps in the store and in the simulator."""
 
     def __init__(self, lab: Lab, seed: int) -> None:
         self.luck = random.Random(seed)  # noqa: S311 - a seed, not a secret
@@ -103,7 +103,7 @@ class Both:
             self.warm_up()
 
     def warm_up(self) -> None:
-        """Everything was made once: from then on there are updates, and not only missing inputs."""
+        """Produce everything once, so that updates follow instead of missing inputs."""
         for asset_id in self.simulator.catalogue.sources:
             self.lab.report(asset_id, "0")
             self.simulator.report(asset_id, "0")
@@ -113,7 +113,7 @@ class Both:
             self.settle()
 
     def step(self) -> str:
-        """One random thing happens in both, and both settle."""
+        """Do one random thing in both, and let both settle."""
         actions = (self.report, self.begin, self.end, self.advance, self.touch)
         (action,) = self.luck.choices(actions, weights=(4, 6, 5, 4, 1))
         text = action()
@@ -134,7 +134,7 @@ class Both:
         return f"report {asset_id} {version}"
 
     def begin(self) -> str:
-        """Runs that are equally urgent are taken in any order: the world follows the store."""
+        """Start a run. Equally urgent runs are claimed in any order: the simulator follows the store."""
         theirs = self.lab.claim()
         if theirs is None:
             assert self.simulator.claim() is None, "nothing is queued there"
@@ -169,7 +169,7 @@ class Both:
         return f"{asset_id}-{next(self._versions)}"
 
     def advance(self) -> str:
-        """From one moment to the next: the real services look whenever something is due."""
+        """Let time pass. The real services run whenever something is due."""
         seconds = self.luck.choice((1, 1, 2, 5, 5, 10, 15, 30, 90) if self.dense else (1, 5, 5, 15, 30, 60, 120, 400))
         target = self.lab.later(seconds=seconds)
         while (moment := self.lab.one(NEXT)) is not None and moment <= target:

@@ -1,4 +1,4 @@
-"""The in-memory world is equal to the store and the services (issue 3, part 9)."""
+"""The simulator is equal to the store and the services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MORE = range(2_000, 2_200)
 
 
 def play(lab: Lab, seed: int) -> None:
-    """A random history in both worlds: after every step they know the same, and in the end they have said the same."""
+    """Compare a random history in the store and the simulator: all facts after every step, and all decisions."""
     both = Both(lab, seed)
     both.settle()
     told: list[str] = []

@@ -1,4 +1,4 @@
-"""The model that the waiting rule came from: random graphs, changes and durations, and what holds in all of them."""
+"""Properties of waiting on random graphs, changes and durations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL = 20_000
 
 
 def seeded(seed: int) -> random.Random:
-    """The same numbers every time."""
+    """Return random numbers that are the same every time."""
     return random.Random(seed)  # noqa: S311 - a seed, not a secret
 
 
@@ -46,14 +46,14 @@ def random_delays(rng: random.Random, failing: float = 0.0) -> Delays:
 
 
 def random_policy(rng: random.Random, flow: Flow) -> Policy:
-    """Some debounce, some keep a distance; nobody's wait runs out."""
+    """Return a policy with or without debounce and minimum interval. No wait reaches its deadline."""
     policy = policy_of(flow)
     held = rng.choice([{}, {}, {}, {"debounce_ms": 5_000, "max_delay_ms": 20_000}, {"min_interval_ms": 30_000}])
     return policy.__class__(**{name: getattr(policy, name) for name in policy.__dataclass_fields__} | held)
 
 
 def touch(simulation: TrackedSimulation, origin: str | int) -> None:
-    """A source changes, or a workflow that reads nothing makes something new."""
+    """Change a source, or expire a workflow without inputs."""
     if isinstance(origin, str):
         simulation.change(origin)
     else:
@@ -61,26 +61,26 @@ def touch(simulation: TrackedSimulation, origin: str | int) -> None:
 
 
 def bootstrap(simulation: TrackedSimulation, sources: list[str]) -> list[str | int]:
-    """Every source has data; returns what can change from outside."""
+    """Report every source; return everything that can change from outside."""
     for source in sources:
         simulation.change(source)
     return [*sources, *(f.id for f in simulation.flows.values() if not f.inputs)]
 
 
 def scatter(simulation: TrackedSimulation, origins: list[str | int], rng: random.Random) -> None:
-    """Some changes at random times, some of them close together."""
+    """Schedule changes at random times, some of them close together."""
     for _ in range(rng.randint(2, 8)):
         origin, moment = rng.choice(origins), START + timedelta(milliseconds=rng.randint(0, 200_000))
         simulation.at(moment, lambda origin=origin: touch(simulation, origin))  # type: ignore[misc]
 
 
 def succeeded(simulation: TrackedSimulation) -> Iterator[Run]:
-    """The runs that published."""
+    """Return the runs that published."""
     return (run for run in simulation.runs if run.status is RunStatus.SUCCEEDED)
 
 
 def check(simulation: TrackedSimulation, seed: int) -> None:
-    """What holds in every simulation at rest: nothing is lost, nothing was for nothing, and no mix is hidden."""
+    """Assert that nothing is stale, that every run was necessary, and that every mix is marked."""
     assert simulation.idle, f"seed {seed}"
     for flow_id in simulation.flows:
         assert simulation.consumed(flow_id) == simulation.heads(flow_id), f"seed {seed}: workflow {flow_id} is stale"
@@ -90,7 +90,7 @@ def check(simulation: TrackedSimulation, seed: int) -> None:
 
 
 def separated(seed: int) -> None:
-    """Each change settles before the next."""
+    """Assert that each change runs every descendant once, if it settles before the next change."""
     rng = seeded(seed)
     sources, flows = random_flows(rng)
     simulation = TrackedSimulation(flows, seed=seed, delays=random_delays(rng))
@@ -108,7 +108,7 @@ def separated(seed: int) -> None:
 
 
 def descendants(simulation: TrackedSimulation, origin: str | int) -> set[int]:
-    """Everything below, and the workflow itself if it is one."""
+    """Return everything below the origin, and the origin itself if it is a workflow."""
     if isinstance(origin, str):
         return set(simulation.catalogue.graph.descendants(origin))
     below = chain.from_iterable(
@@ -118,7 +118,7 @@ def descendants(simulation: TrackedSimulation, origin: str | int) -> set[int]:
 
 
 def overlapping(seed: int, *, waiting_moves: bool = True, failing: float = 0.0) -> TrackedSimulation:
-    """Changes come while others are under way."""
+    """Run a simulation whose changes overlap."""
     rng = seeded(seed)
     sources, flows = random_flows(rng)
     policies = {flow.id: random_policy(rng, flow) for flow in flows}
@@ -135,7 +135,7 @@ def overlapping(seed: int, *, waiting_moves: bool = True, failing: float = 0.0) 
 
 
 def blocks(count: int, parts: int = 10) -> list[range]:
-    """The seeds 0 to count in parts, so that a failure is found in a part of the time."""
+    """Split the seeds 0 to count into parts, so that a failure is found earlier."""
     size = count // parts
     return [range(n * size, (n + 1) * size) for n in range(parts)]
 
@@ -209,7 +209,7 @@ def test_an_identical_output_stops_the_wave(seeds: range) -> None:
 
 
 def reached(simulation: TrackedSimulation, origins: list[str | int]) -> set[int]:
-    """The workflows to which a change can get without passing a constant one."""
+    """Return the workflows that a change can reach without passing a constant one."""
     moving, found = {one for one in origins if isinstance(one, str)}, set()
     for flow in simulation.flows.values():
         if not flow.inputs or not moving.isdisjoint(flow.inputs):
@@ -319,7 +319,7 @@ def test_why_a_mix_lingers() -> None:
 
 
 def moment_of(simulation: TrackedSimulation, flow_id: int) -> list[datetime]:
-    """When its runs were queued."""
+    """Return when the runs of a workflow were queued."""
     return [run.queued_at for run in simulation.runs if run.workflow_id == flow_id]
 
 

@@ -1,4 +1,4 @@
-"""The in-memory world by itself: slots and priorities, economy, copies, and worlds from stored states."""
+"""The simulator by itself: slots and priorities, economy, copies, and simulators from stored states."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Counting(Observer):
 
 
 def begun(*flows: dict[str, Any], slots: int, observer: Observer | None = None) -> tuple[Simulator, list[str]]:
-    """What begins, in order, when `a` changes and so many slots are there."""
+    """Return the simulator and the started runs, in order, after a change of `a` with this number of slots."""
     simulator = Simulator(catalogue(*flows), MONDAY, observer=observer)
     simulator.start(fresh=True)
     jobs = Steady()
@@ -190,8 +190,8 @@ def test_a_thousand_assets_cost_few_decisions() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_world_from_stored_states_decides_the_same(seed: int, lab: Lab) -> None:
-    """After a random history, the stored states make a world that would say the same about every workflow."""
+def test_a_simulator_from_stored_states_decides_the_same(seed: int, lab: Lab) -> None:
+    """After a random history, a simulator restored from the store decides the same about every workflow."""
     both = Both(lab, 1_000 + seed)
     both.settle()
     for _ in range(25):

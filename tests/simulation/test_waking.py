@@ -13,7 +13,7 @@ ON_UPDATE: dict[str, Any] = {"onUpstreamUpdate": True}
 
 
 def active(simulator: Simulator) -> set[str]:
-    """What is queued or running."""
+    """Return the queued and running workflows."""
     return {run.slug for run in simulator.active.values()}
 
 
@@ -53,7 +53,7 @@ def test_a_queued_run_takes_new_heads_once_nothing_blocks() -> None:
 
 
 def reads(chain: Chain) -> str:
-    """The version of s that the queued run of d would read."""
+    """Return the version of s that the queued run of d would read."""
     (run,) = [run for run in chain.simulator.active.values() if run.slug == "d"]
     return run.pins["s"].data_version
 

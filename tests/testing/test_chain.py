@@ -17,7 +17,7 @@ from tests.store_harness import workflow
 
 
 def diamond(**auto: Any) -> Chain:
-    """A -> b, c -> d, and d reads a too."""
+    """Return a chain with a -> b, c -> d, where d reads a too."""
     policy = {"onUpstreamUpdate": True, **auto}
     return given([workflow("b", "a"), workflow("c", "a"), workflow("d", "a b c", auto=policy)])
 

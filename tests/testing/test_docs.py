@@ -14,7 +14,7 @@ PAGE = Page("docs/testing.md")
 
 
 def run_examples() -> dict[str, Any]:
-    """What the blocks of the page define, in order."""
+    """Return the definitions in the blocks of the page, in order."""
     names: dict[str, Any] = {}
     for block in PAGE.blocks("python"):
         exec(block, names)  # noqa: S102 - the page under test

@@ -20,8 +20,10 @@ from freshline.definitions import names
 from freshline.definitions.schema.workflow import AutoMaterialize, Check, Freshness, Retry, Spark, Step, Table
 from freshline.definitions.steps import view_name
 from freshline.errors import DefinitionError, Place
+from freshline.model.json import Json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Block = Mapping[str, Any]  # a block of a definition, as YAML would give it
 CONTEXT = "ctx"
 _registry: ContextVar[list[AssetFunction] | None] = ContextVar("freshline_assets", default=None)
 
@@ -38,8 +40,8 @@ class AssetFunction:
     function: Callable[..., Any]
     place: Place
     inputs: Mapping[str, str]
-    definition: Mapping[str, Any]
-    blocks: Mapping[str, Any] = field(default_factory=dict)
+    definition: Block
+    blocks: Block = field(default_factory=dict)
 
     @property
     def entrypoint(self) -> str:
@@ -51,12 +53,10 @@ class AssetFunction:
         """The parameters of the function."""
         return tuple(inspect.signature(self.function).parameters.values())
 
-    def arguments(
-        self, step: Step, parameters: Mapping[str, Any], read: Callable[[str], Any], ctx: Any
-    ) -> dict[str, Any]:
+    def arguments(self, step: Step, parameters: Block, read: Callable[[str], Any], ctx: Any) -> Json:
         """Return the arguments of a call: `ctx`, inputs by `read(asset_id)`, and the run's parameters by name."""
         assets = {view_name(item): item.asset_id for item in step.consumes}
-        found: dict[str, Any] = {}
+        found: Json = {}
         for parameter in self.parameters:
             if parameter.name == CONTEXT:
                 found[CONTEXT] = ctx
@@ -71,25 +71,25 @@ def asset(
     asset_id: str,
     *,
     kind: Literal["spark.python", "python"] = "spark.python",
-    inputs: Mapping[str, str | Mapping[str, Any]] | None = None,
-    freshness: Freshness | Mapping[str, Any] | None = None,
-    auto: AutoMaterialize | Mapping[str, Any] | bool | None = None,
-    checks: Sequence[Check | Mapping[str, Any]] = (),
-    schema: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, str | Block] | None = None,
+    freshness: Freshness | Block | None = None,
+    auto: AutoMaterialize | Block | bool | None = None,
+    checks: Sequence[Check | Block] = (),
+    schema: Block | None = None,
     schema_change: Literal["evolve", "strict"] | None = None,
-    table: Table | Mapping[str, Any] | None = None,
-    data_version: Mapping[str, Any] | None = None,
+    table: Table | Block | None = None,
+    data_version: Block | None = None,
     optional: bool | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    retry: Retry | Mapping[str, Any] | int | None = None,
+    parameters: Block | None = None,
+    retry: Retry | Block | int | None = None,
     timeout: str | None = None,
     slug: str | None = None,
     description: str | None = None,
-    backoff: Mapping[str, Any] | None = None,
-    quiet_hours: Sequence[Mapping[str, Any]] | None = None,
+    backoff: Block | None = None,
+    quiet_hours: Sequence[Block] | None = None,
     secrets: Sequence[str] | None = None,
     publish_parameters: bool | None = None,
-    spark: Spark | Mapping[str, Any] | None = None,
+    spark: Spark | Block | None = None,
 ) -> Callable[[Function], Function]:
     """Declare that a function produces an asset: a workflow with one step.
 
@@ -152,7 +152,7 @@ def collecting() -> Iterator[list[AssetFunction]]:
         _registry.reset(token)
 
 
-def _inputs(given: Mapping[str, str | Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, Any]]:
+def _inputs(given: Mapping[str, str | Block]) -> tuple[dict[str, str], Json]:
     """Return asset ids by parameter, and the `consumes` blocks of inputs that are more than an id."""
     blocks = {name: _plain(value) for name, value in given.items() if isinstance(value, Mapping)}
     assets = {name: value if isinstance(value, str) else value.get("assetId", "") for name, value in given.items()}
@@ -180,7 +180,7 @@ def _place(function: FunctionType) -> Place:
     return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
 
 
-def _given_fields(block: Mapping[str, Any]) -> dict[str, Any]:
+def _given_fields(block: Block) -> Json:
     """Return the given fields as plain data, as YAML would give them."""
     return {key: _plain(value) for key, value in block.items() if value is not None}
 

@@ -31,7 +31,7 @@ class Fetched:
     jobs: Rows
 
     def facts(self) -> Facts:
-        """The rows as a world takes them."""
+        """Return the rows as the simulation takes them."""
         moment = load_state.parse(self.states, self.keys)
         return Facts(
             now=moment.now,
@@ -67,7 +67,7 @@ def _fetch(connection: Connection, graph: Graph, workflows: Iterable[int]) -> Fe
         keys=keys,
         clocks=connection.execute(SQL["clocks"], {"workflows": found}).fetchall(),
         jobs=connection.execute(SQL["running_jobs"], {"workflows": found}).fetchall(),
-        states=load_state.fetch(connection, keys, above=()),  # a world finds out itself what moves
+        states=load_state.fetch(connection, keys, above=()),  # the simulation computes motion itself
     )
 
 
