@@ -8,20 +8,19 @@ from difflib import get_close_matches
 MOST_SHOWN = 5
 
 
-def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known name that is most similar to `name`, regardless of case, or None if none is similar."""
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> str | None:
+    """Return "did you mean 'x' or 'y'?" with the most similar names, regardless of case; None if none is similar."""
     by_lower = {one.lower(): one for one in sorted(known)}
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
-    return by_lower[found[0]] if found else None
+    found = get_close_matches(name.lower(), by_lower, n=most, cutoff=cutoff)
+    return f"did you mean {' or '.join(repr(by_lower[one]) for one in found)}?" if found else None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" to be appended to an error, or an empty string if no name is similar."""
-    near = closest(name, known, cutoff=0.65)
-    return f"; did you mean {near!r}?" if near else ""
+    """Return "; did you mean 'x'?" to be appended to an error; an empty string if no name is similar."""
+    sentence = did_you_mean(name, known, cutoff=0.65)
+    return f"; {sentence}" if sentence else ""
 
 
 def hint(name: str, known: Collection[str]) -> str:
     """Return "did you mean 'x'?", or the first known names if none is similar."""
-    near = closest(name, known)
-    return f"did you mean {near!r}?" if near else f"known are {', '.join(list(known)[:MOST_SHOWN]) or 'none'}"
+    return did_you_mean(name, known) or f"known are {', '.join(list(known)[:MOST_SHOWN]) or 'none'}"

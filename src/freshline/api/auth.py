@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import ipaddress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from freshline.api.problems import RequestError
 from freshline.api.stream import Streams
 from freshline.store.operations.audit import Actor
 from freshline.store.store import Store
+from freshline.suggest import did_you_mean
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_TOKEN_LENGTH = 200
@@ -91,8 +91,7 @@ def check_query(request: Request) -> None:
     known: list[str] = request.app.filters[request.scope["route"].name]
     for name in request.query_params:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known) or 'none'}"
+            hint = did_you_mean(name, known) or f"known are {', '.join(known) or 'none'}"
             raise RequestError(422, "invalid-request", f"unknown query parameter; {hint}")
         if len(request.query_params.getlist(name)) > 1:
             raise RequestError(422, "invalid-request", f"the parameter '{name}' is given more than once; give it once")

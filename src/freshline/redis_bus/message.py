@@ -9,10 +9,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from freshline.errors import UsageError
+from freshline.suggest import did_you_mean
 
 FIELDS = ("assetId", "dataVersion", "key", "id", "sequence", "payload")
 MAX_BYTES = 300_000
@@ -60,8 +60,8 @@ def _texts(fields: Mapping[bytes, bytes]) -> dict[str, str]:
         raise UsageError("the message is not UTF-8; fields and values are text") from None
     for name in texts:
         if name not in FIELDS:
-            near = get_close_matches(name[:MAX_CHARS], FIELDS, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            near = did_you_mean(name[:MAX_CHARS], FIELDS)
+            hint = f"; {near}" if near else ""
             raise UsageError(f"the message has a field {name[:60]!r}; allowed are {', '.join(FIELDS)}{hint}")
     return texts
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import psycopg
 
 from freshline.errors import ConflictError, NotFoundError
@@ -11,6 +9,7 @@ from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
+from freshline.suggest import did_you_mean
 
 SQL = load("operations")
 # A busy client writes its last use once in this time, and not with every request.
@@ -61,5 +60,4 @@ def prune(connection: Connection, days: int, batch: int) -> None:
 
 def _hint(connection: Connection, wrong: str) -> str:
     names = [row["name"] for row in connection.execute(SQL["token_names"])]
-    close = get_close_matches(wrong, names, n=1)
-    return f"did you mean '{close[0]}'?" if close else "`freshline token list` shows them"
+    return did_you_mean(wrong, names) or "`freshline token list` shows them"

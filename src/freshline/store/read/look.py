@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -13,6 +12,7 @@ from freshline.errors import NotFoundError, UsageError
 from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.store.db.database import Connection
+from freshline.suggest import did_you_mean
 
 SHORTEST_SUFFIX = 6
 _RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_SUFFIX},32}}")
@@ -107,11 +107,8 @@ def plain(value: Any) -> Any:
 def unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if near:
-        return NotFoundError(f"there is no {kind} {name!r}", hint=f"did you mean {' or '.join(map(repr, near))}?")
-    hint = "`freshline status` lists what there is" if names else "nothing is applied yet; `freshline apply` does that"
-    return NotFoundError(f"there is no {kind} {name!r}", hint=hint)
+    other = "`freshline status` lists what there is" if names else "nothing is applied yet; `freshline apply` does that"
+    return NotFoundError(f"there is no {kind} {name!r}", hint=did_you_mean(name, names, most=3) or other)
 
 
 def uuid(text: str, what: str) -> UUID:

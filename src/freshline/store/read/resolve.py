@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from freshline.errors import NotFoundError, UsageError
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
+from freshline.suggest import did_you_mean
 
 SQL = load("operations")
 
@@ -36,7 +36,5 @@ def refuse_partition(partition_key: str) -> None:
 
 def _hint(connection: Connection, query: str, wrong: str) -> str:
     names = [row["name"] for row in connection.execute(SQL[query])]
-    close = get_close_matches(wrong, names, n=1)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return "nothing is applied yet; run `freshline apply`" if not names else f"known are {', '.join(names[:5])}, …"
+    other = f"known are {', '.join(names[:5])}, …" if names else "nothing is applied yet; run `freshline apply`"
+    return did_you_mean(wrong, names) or other

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 import psycopg
@@ -19,6 +18,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
 from freshline.store.read.look import uuid
+from freshline.suggest import did_you_mean
 
 SQL = load("webhooks")
 EVERYTHING = ("*",)
@@ -162,6 +162,5 @@ def _locked(connection: Connection, name: str) -> Mapping[str, Any]:
 
 def _unknown(connection: Connection, name: str) -> NotFoundError:
     names = [row["name"] for row in connection.execute(SQL["webhook_names"])]
-    close = get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else "`freshline webhook list` shows them"
+    hint = did_you_mean(name, names) or "`freshline webhook list` shows them"
     return NotFoundError(f"there is no webhook '{name}'", hint=hint)
