@@ -56,7 +56,7 @@ def _measured(store: Store, listener: Listener, worker: Player, source: str, num
     store.operations.report(source, version=f"e{number}")
     ended = listener.until("runs", QUEUED)
     worker.drain("v1")
-    store.database.ring("events")
+    store.database.notify("events")
     listener.idle()
     return ended - began
 

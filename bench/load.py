@@ -12,6 +12,7 @@ from bench.server import IDLE, Server, listening, materializers, opened
 from freshline.model.enums import EventType
 from freshline.store.db.ids import new_id
 from freshline.store.runs import publish
+from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.store import Store
 
 WARM = 20  # sources that are reported before the clock starts
@@ -38,12 +39,12 @@ def decide_all(server: Server, template: str, sources: Sequence[str], *, count: 
         listening(url) as listener,
     ):
         report_all(store, sources[:WARM], "warm")
-        store.database.ring("events")
+        store.database.notify("events")
         listener.until("runs", IDLE)
         since = baseline.now(url)
         report_all(store, sources[WARM:], "v2")
         began = time.perf_counter()
-        store.database.ring("events")
+        store.database.notify("events")
         ended = listener.until("runs", IDLE)
         rows = [one for one in baseline.written(url, since) if one.table not in {"snapshots", "heads"}]
         runs, workflows = int(listener.value(RUNS, since)), int(listener.value(WORKFLOWS, since))
@@ -79,9 +80,9 @@ def _report(store: Store, assets: Sequence[str], version: str) -> None:
                 "produced_at": head["now"],
                 "event_id": new_id(),
             }
-            data = publish.produced_data(row, None, None, None)
-            event = publish.asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, "changed")
-            published.append(publish.Published(row, event, (), None))
+            data = produced_data(row, None, None, None)
+            event = asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, "changed")
+            published.append(publish.Published(row, event))
         publish.append(connection, published)
 
 

@@ -38,7 +38,7 @@ def run(options: Options) -> Result:
             for number, first in enumerate(range(0, events, batch)):
                 chosen = [layout.sources[(first + one) % len(layout.sources)] for one in range(batch)]
                 load.report_all(store, sorted(set(chosen)), f"e{number}")
-                store.database.ring("events")
+                store.database.notify("events")
                 listener.until("runs", IDLE)
                 with psycopg.connect(url) as connection:
                     connection.execute(DONE)

@@ -6,7 +6,7 @@ from typing import get_args
 
 from freshline.definitions.loading import document
 from freshline.definitions.schema.checks import Check, CheckKind
-from freshline.store.runs.publish import MOST_CHECKS, TOLD
+from freshline.store.runs.events import CHECK_FIELDS, MOST_CHECKS
 from tests.docs.pages import CHECKS, code
 
 
@@ -28,4 +28,4 @@ def test_the_limits_of_the_event_are_told() -> None:
     (row,) = [said for place, said in CHECKS.table("Where the results are") if "asset.produced" in place]
     assert f"at most {MOST_CHECKS}" in row
     assert row.startswith("`checks`: label, severity, passed and observed")
-    assert TOLD == ("check", "severity", "passed", "observed")
+    assert CHECK_FIELDS == ("check", "severity", "passed", "observed")

@@ -72,7 +72,7 @@ class Doorbells:
     @contextmanager
     def hung(self) -> Iterator[None]:
         """While they hang there, every ring of the store and of the services comes here."""
-        with mock.patch.object(self.lab.database, "ring", self.ring):
+        with mock.patch.object(self.lab.database, "notify", self.ring):
             yield
 
     def ring(self, *bells: str) -> None:

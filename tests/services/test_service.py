@@ -130,7 +130,7 @@ def test_a_failing_round_is_logged_and_the_next_one_works(lab: Lab, error: Excep
 
 def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all notifications lost, polling alone brings every run (docs/scenarios.md#scenario-10)."""
-    monkeypatch.setattr(lab.database, "ring", lambda *_: None)
+    monkeypatch.setattr(lab.database, "notify", lambda *_: None)
     lab.database.clock = None
     lab.apply(workflow("b", "a"), workflow("c", "b"))
     materializer = Materializer(lab.store, lab.settings)
@@ -157,7 +157,7 @@ def test_the_doorbell_is_heard(lab: Lab) -> None:
     doorbell.start()
     try:
         wait_until(lambda: heard == ["events"], what="the look at what rang before")
-        lab.database.ring("events", "something-else")
+        lab.database.notify("events", "something-else")
         wait_until(lambda: heard == ["events", "events"])
     finally:
         doorbell.stop()
@@ -180,7 +180,7 @@ def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch:
                 " WHERE datname = current_database() AND query LIKE 'LISTEN%%' AND pid <> pg_backend_pid()"
             )
             wait_until(lambda: len(heard) == 2, what="the look after the reconnection")
-            lab.database.ring("events")
+            lab.database.notify("events")
             wait_until(lambda: len(heard) == 3)
         finally:
             doorbell.stop()
@@ -190,7 +190,7 @@ def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch:
 def test_a_ring_that_cannot_be_sent_is_no_error(lab: Lab) -> None:
     """A doorbell costs latency only: the transaction before it has happened."""
     lab.close()
-    lab.database.ring("events")
+    lab.database.notify("events")
 
 
 def test_a_sweeper_that_is_turned_off_does_not_start(database_url: str) -> None:

@@ -186,7 +186,7 @@ def patient_laboratory(url: str) -> Iterator[Lab]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(PATIENT, "60s"))
         with laboratory(url) as lab:
-            lab.database.ring = _silence  # type: ignore[method-assign]
+            lab.database.notify = _silence  # type: ignore[method-assign]
             yield lab
 
 

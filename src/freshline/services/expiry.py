@@ -17,5 +17,5 @@ class Expiry(Service):
         """Fire one batch; return whether it was full."""
         fired = self.store.evaluation.fire_timers(self.store.settings.batch)
         if fired:
-            self.store.database.ring("events")
+            self.store.database.notify("events")
         return fired == self.store.settings.batch

@@ -24,5 +24,5 @@ class InboxConsumer(Service):
         with self._batch.batch() as size:
             consumed = self.store.evaluation.consume_inbox(size)
         if consumed:
-            self.store.database.ring("considerations")
+            self.store.database.notify("considerations")
         return consumed == size

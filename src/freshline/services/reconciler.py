@@ -51,7 +51,7 @@ class Reconciler(Service):
             decisions = evaluate(batch.graph, batch.state, self.store.settings)
             batch.write(decisions)
         if decisions.runs:
-            self.store.database.ring("runs")
+            self.store.database.notify("runs")
         return True
 
     def _halve(self, keys: Sequence[Key], error: BatchError) -> None:

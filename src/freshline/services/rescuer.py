@@ -19,5 +19,5 @@ class Rescuer(Service):
         """Free one batch; return whether it was full."""
         rescued = self.store.runs.rescue(BATCH)
         if rescued:
-            self.store.database.ring("runs", "events")
+            self.store.database.notify("runs", "events")
         return rescued == BATCH

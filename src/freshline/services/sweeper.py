@@ -31,5 +31,5 @@ class Sweeper(Service):
         found = self.store.evaluation.sweep()
         if found:
             log.warning("sweep_found", workflows=found)
-            self.store.database.ring("considerations")
+            self.store.database.notify("considerations")
         return False

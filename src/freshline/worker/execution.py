@@ -20,7 +20,6 @@ from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import Storage, StorageError
 from freshline.store.db.database import LostConnectionError, UnreachableError
-from freshline.store.runs.publish import told_checks
 from freshline.store.store import Store
 from freshline.worker.increments import reads_increments
 from freshline.worker.lease import Lease, LeaseKeeper
@@ -259,7 +258,7 @@ def describe(error: FreshlineError, step_id: str | None = None) -> Json:
         "step": step_id,
         "traceback": getattr(error, "traceback", "") or None,
     }
-    return {**described, "checks": told_checks(error.checks)} if isinstance(error, CheckError) else described
+    return {**described, "checks": bounded_checks(error.checks)} if isinstance(error, CheckError) else described
 
 
 def _where_kept(error: CheckError, storage: Storage, hours: int) -> str | None:

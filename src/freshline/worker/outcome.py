@@ -147,7 +147,7 @@ class OutcomeWriter:
     def _succeeded(self, lease: Lease, assets: Sequence[str]) -> None:
         """Announce a run whose publication is already committed."""
         lease.over = True
-        self._store.database.ring("events")  # first: runs downstream wait for it
+        self._store.database.notify("events")  # first: runs downstream wait for it
         log.info("run_succeeded", assets=assets)
         locations = self._store.runs.locations(lease.run.id)
         self._clean_up(lease.run, {path for one in locations for path in one.get("paths", ())})
@@ -165,7 +165,7 @@ class OutcomeWriter:
         """Write the end of the run; return whether the run was still held."""
         lease.over = self._try_write(lease, write)
         if lease.over:
-            self._store.database.ring("events")
+            self._store.database.notify("events")
         return lease.over
 
     def _try_write(self, lease: Lease, write: Callable[[], None]) -> bool:

@@ -17,6 +17,7 @@ from freshline.model.json import Json
 if TYPE_CHECKING:
     from freshline.storage.base import Storage
     from freshline.store.store import Store
+    from freshline.store.tables.versions import RolledBack
 
 BATCH = 500
 VERSIONS: Columns = [
@@ -99,10 +100,10 @@ def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
     with app.store() as store:
         made = store.tables.rollback(asset, version)
     if as_json:
-        output.print_json(_camel(made))
+        output.print_json(_json(asset, made))
     else:
-        how = "" if made["changed"] else ", as before"
-        output.say(f"{asset} is at version {made['sequence']}{how}, with the rows of version {version}")
+        how = "" if made.changed else ", as before"
+        output.say(f"{asset} is at version {made.sequence}{how}, with the rows of version {version}")
 
 
 @command("vacuum", examples=["freshline table vacuum flights.clean", "freshline table vacuum --all"])
@@ -176,13 +177,13 @@ def _ours(store: Store) -> Storage:
     return storage
 
 
-def _camel(row: Json) -> Json:
+def _json(asset: str, made: RolledBack) -> Json:
     return {
-        "assetId": row["asset_id"],
-        "version": row["sequence"],
-        "dataVersion": row["data_version"],
-        "tableVersion": row["table_version"],
-        "changed": row["changed"],
+        "assetId": asset,
+        "version": made.sequence,
+        "dataVersion": made.data_version,
+        "tableVersion": made.table_version,
+        "changed": made.changed,
     }
 
 

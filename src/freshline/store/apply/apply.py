@@ -46,7 +46,7 @@ class Apply:
         ):
             plan = _apply(connection, project, baseline=baseline)
             noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
-        self._database.ring("events", "considerations", "runs")
+        self._database.notify("events", "considerations", "runs")
         return plan
 
     def preview(self, project: Project, *, baseline: bool = False) -> Plan:

@@ -1,4 +1,4 @@
-"""Writes whose answer got lost are looked up by their key, under the locks of the lost transaction, and repeated."""
+"""Resolves a commit with an unknown outcome: search by key, under the same locks, and repeat if it did not happen."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeVar
 
 from freshline.store.db.database import LostConnectionError, UnreachableError
 
-PATIENCE_S = 15.0
+GIVE_UP_S = 15.0
 RETRY_S = 0.2
 T = TypeVar("T")
 
 
-def certain(write: Callable[[bool], T]) -> T:
-    """What `write` returns, although the answer to its commit may get lost: then it is asked again, with True.
+def resolved(write: Callable[[bool], T]) -> T:
+    """Call `write(False)`; if the outcome of its commit is unknown, call `write(True)` until the database answers.
 
-    `write(True)` first looks, under its locks, for what the first try did. Gives up when the database stays away.
+    `write(True)` must first search, under its locks, for what the first call has written.
     """
     lost: LostConnectionError | None = None
     deadline = 0.0
@@ -27,7 +27,7 @@ def certain(write: Callable[[bool], T]) -> T:
             if lost is None and not error.unknown:
                 raise
             if lost is None:
-                lost, deadline = error, time.monotonic() + PATIENCE_S
+                lost, deadline = error, time.monotonic() + GIVE_UP_S
         except UnreachableError:
             if lost is None:
                 raise

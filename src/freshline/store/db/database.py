@@ -1,4 +1,4 @@
-"""Connections and transactions. A transaction has a name: its failpoint, its counter and its log event."""
+"""Connections and named transactions. The name is also the failpoint, the counter and the log event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -18,22 +18,25 @@ from freshline.failpoints import hit
 from freshline.lazy_logger import LazyLogger
 from freshline.store.db.pool import Connection, LostConnectionError, Outage, Pool, UnreachableError
 
-__all__ = ["Connection", "Database", "LostConnectionError", "UnreachableError", "masked"]
+__all__ = ["Connection", "Database", "LostConnectionError", "Row", "UnreachableError", "masked"]
 log = LazyLogger("freshline.store")
 
-# A dead peer must not hold locks (R11.3): the server ends what a stopped process has begun.
+# A row as psycopg returns it. Only the module that runs a query reads its columns; others get a typed record.
+Row: TypeAlias = Mapping[str, Any]
+
+# The server ends the transactions of a stopped process, so that it does not hold locks (docs/semantics.md#R11.3).
 SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "5s",
     "timezone": "UTC",
-    # Queues go from empty to full between two rounds of autovacuum, so statistics lie. Plans must not depend on them:
-    # one plan for a statement, whatever its values, and never by reading a table from end to end (ADR 0011).
+    # Queues fill and empty between two rounds of autovacuum, so statistics are often wrong. Plans must not depend on
+    # them: one plan per statement, whatever its values, and never a sequential scan (docs/adr/0011).
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "jit": "off",
 }
-# And a dead server must not hold up a process for longer than this, whether it waits for an answer or for a connection.
+# A dead server must not block a process for longer than this.
 KEEPALIVE = {
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -42,23 +45,23 @@ KEEPALIVE = {
     "tcp_user_timeout": 25_000,
     "connect_timeout": 10,
 }
-PATIENCE_S = 10.0
+POOL_TIMEOUT_S = 10.0
 CHANNEL = "freshline"
-# A notification is a commit of its own, for which nobody should wait until it is on the disk: it may get lost.
-RING = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, bell) FROM unnest(%s::text[]) AS bell"
+# A notification may get lost, so its commit need not wait for the disk.
+NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, topic) FROM unnest(%s::text[]) AS topic"
 WHOLE = {"enable_seqscan": "on"}
 UNHURRIED = {"idle_in_transaction_session_timeout": "60s"}
-# The settings go with the beginning, in one round trip.
+# Settings and BEGIN share one round trip.
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on"
 UNHURRIED_SNAPSHOT = SNAPSHOT + "; SET LOCAL idle_in_transaction_session_timeout = '60s'"
 LOCAL = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
 
 
 class Database:
-    """Connections to one PostgreSQL database. `clock` is for tests: transactions then see its time.
+    """Connections to one PostgreSQL database. With `clock`, for tests, transactions see its time.
 
     `keeps_sessions` is False behind a pooler that gives each transaction another session (pgbouncer in transaction
-    mode): settings then go with every transaction, nothing is prepared, and LISTEN would hear nothing.
+    mode). Then settings go with every transaction, nothing is prepared, and LISTEN does not work.
     """
 
     def __init__(
@@ -72,15 +75,15 @@ class Database:
     ) -> None:
         self.url = url
         self.clock = clock
-        self.revive = revive  # starts an embedded server again that died
-        self.also_notify: Callable[..., None] | None = None  # another way to ring, which must return at once
+        self.revive = revive  # restarts an embedded server that died
+        self.also_notify: Callable[..., None] | None = None  # a second channel; it must not block
         self.keeps_sessions = True
         self.outage = Outage()
         self._name = name
-        self._pool = Pool(self._connect, size=size, patience_s=PATIENCE_S)
+        self._pool = Pool(self._connect, size=size, timeout_s=POOL_TIMEOUT_S)
 
     def open(self) -> None:
-        """Connect, or say in one sentence why not."""
+        """Check that the database can be reached; raise a `DatabaseError` that says why not."""
         try:
             self.keeps_sessions = self._probe()
         except psycopg.Error as error:
@@ -90,15 +93,15 @@ class Database:
             ) from error
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         self._pool.close()
 
     @contextmanager
     def transaction(self, name: str, *, whole: bool = False, unhurried: bool = False) -> Iterator[Connection]:
-        """One transaction: committed when the block ends, rolled back when it raises.
+        """Run the block in one transaction: commit at its end, roll back if it raises.
 
-        `whole`: it reads whole tables, which the others must not. `unhurried`: it waits for files, for longer than the
-        others may; it locks nothing that these need.
+        `whole` allows sequential scans. `unhurried` allows long waits for files; such a transaction must not hold
+        locks that others need.
         """
         started = time.monotonic()
         committing = False
@@ -119,9 +122,9 @@ class Database:
 
     @contextmanager
     def reading(self, *, unhurried: bool = False) -> Iterator[Connection]:
-        """A read-only transaction that sees one snapshot of the database.
+        """Run the block in a read-only transaction on one snapshot of the database.
 
-        `unhurried`: it turns so many rows into Python that it idles for longer than writers may; it holds no row locks.
+        `unhurried` allows long idle times, for readers that turn many rows into Python. They hold no row locks.
         """
         with self._checkout() as connection:
             connection.execute(UNHURRIED_SNAPSHOT if unhurried else SNAPSHOT)
@@ -133,18 +136,18 @@ class Database:
                 if not connection.closed:
                     connection.rollback()
                 raise
-            connection.commit()  # there is nothing to keep, but a rollback makes the driver forget what it prepared
+            connection.commit()  # a rollback would make the driver forget its prepared statements
 
     @contextmanager
     def rehearsing(self) -> Iterator[Connection]:
-        """A transaction that shows what its writes would lead to and is always rolled back: nothing of it stays."""
+        """Run the block in a transaction that is always rolled back."""
         with self._checkout() as connection, connection.transaction(force_rollback=True):
             self._begin(connection, WHOLE)
             yield connection
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection for single statements, which see no common snapshot."""
+        """Yield a connection for single statements, which do not share a snapshot."""
         with self._checkout() as connection:
             if self.keeps_sessions:
                 yield connection
@@ -154,20 +157,20 @@ class Database:
                     yield connection
 
     def listen(self) -> psycopg.Connection[Any]:
-        """A connection of its own that hears the doorbell."""
+        """Return a separate connection that receives notifications."""
         connection = psycopg.connect(self._conninfo(session=True), autocommit=True)
         connection.execute(f"LISTEN {CHANNEL}")
         return connection
 
-    def ring(self, *bells: str) -> None:
-        """Tell other processes that there is something to do. A doorbell: losing it costs latency only."""
+    def notify(self, *topics: str) -> None:
+        """Notify other processes that there is work. A lost notification costs latency only: everything is polled."""
         if self.also_notify is not None:
-            self.also_notify(*bells)
+            self.also_notify(*topics)
         try:
             with self._checkout() as connection:
-                connection.execute(RING, [CHANNEL, list(bells)])
+                connection.execute(NOTIFY, [CHANNEL, list(topics)])
         except (psycopg.Error, DatabaseError) as error:
-            log.debug("doorbell_failed", error=str(error))
+            log.debug("notification_failed", error=str(error))
 
     @contextmanager
     def _checkout(self) -> Iterator[Connection]:
@@ -177,7 +180,7 @@ class Database:
             except LostConnectionError:
                 raise
             except psycopg.Error as error:
-                # Whatever it is called (an end for idleness is an InternalError): the session is gone.
+                # The session is gone, whatever the class of the error: an idle timeout is an InternalError.
                 if not connection.closed:
                     raise
                 self.outage.notice(error)
@@ -188,7 +191,7 @@ class Database:
         self.outage.notice(error)
         text = (
             f"the connection to the database {masked(self.url)} was lost before it answered to the commit of '{name}':"
-            f" {_first_line(error)}; it may have happened, so look before you repeat it"
+            f" {_first_line(error)}; the commit may have happened, so check before you repeat it"
         )
         return LostConnectionError(text, unknown=True)
 
@@ -207,7 +210,7 @@ class Database:
         return connection
 
     def _probe(self) -> bool:
-        """Whether the settings of a session hold. Poolers refuse them, or ignore them if they are told to."""
+        """Return whether session settings hold. Poolers refuse them, or ignore them if configured so."""
         try:
             with psycopg.connect(self._conninfo(session=True), autocommit=True) as connection:
                 row = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
@@ -224,7 +227,7 @@ class Database:
         return make_conninfo(self.url, application_name=self._name, **more, **KEEPALIVE)
 
     def _begin(self, connection: Connection, own: Mapping[str, str]) -> None:
-        """What a transaction cannot take from its session, and what is its own."""
+        """Set what the session does not provide, and what this transaction needs."""
         settings = {**({} if self.keeps_sessions else SESSION), **own}
         if self.clock is not None:
             settings["freshline.now"] = self.clock().isoformat()
@@ -233,7 +236,7 @@ class Database:
 
 
 def masked(url: str) -> str:
-    """The database's address without its password."""
+    """Return the database's address without its password."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error:

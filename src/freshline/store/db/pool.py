@@ -1,7 +1,7 @@
-"""Connections that outlive a transaction, and what happens when they do not.
+"""A connection pool without a thread (docs/adr/0006).
 
-Whoever wants a connection and finds none idle connects by itself and hears at once if that fails; nothing is retried
-behind its back. Services come back at their next poll, so an outage ends for them within a poll of the server's return.
+A caller that finds no idle connection connects itself and gets the error at once; nothing is retried in the background.
+Services poll, so an outage ends for them within one poll of the server's return.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ IDLE_S = 600.0
 
 
 class UnreachableError(DatabaseError):
-    """No connection could be made. `Outage` has told it."""
+    """No connection could be made. `Outage` has logged it."""
 
 
 class LostConnectionError(DatabaseError, psycopg.OperationalError):
-    """A connection ended inside a transaction. `unknown`: after COMMIT was sent, so that it may have happened.
+    """A connection ended inside a transaction. `Outage` has logged it.
 
-    Otherwise nothing of it happened. `Outage` has told it.
+    If `unknown`, COMMIT was sent before, and its outcome is unknown. Otherwise the transaction did not happen.
     """
 
     def __init__(self, message: str, *, unknown: bool = False) -> None:
@@ -42,7 +42,7 @@ class LostConnectionError(DatabaseError, psycopg.OperationalError):
 
 
 class Outage:
-    """One line when the database goes away and one when it is back, however many tries lie between."""
+    """Logs one line when the database becomes unreachable and one when it is back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,11 +51,11 @@ class Outage:
 
     @property
     def tries(self) -> int:
-        """How often it did not answer since it went away."""
+        """Count the failed tries of the current outage."""
         return self._tries
 
     def notice(self, error: Exception) -> None:
-        """The database did not answer."""
+        """Count a failed try, and log the first."""
         with self._lock:
             self._tries += 1
             if self._since is not None:
@@ -64,7 +64,7 @@ class Outage:
         log.warning("database_away", error=str(error).strip())
 
     def end(self) -> None:
-        """It answers."""
+        """End the outage, and log its duration."""
         with self._lock:
             since, self._since = self._since, None
             tries, self._tries = self._tries, 0
@@ -73,12 +73,12 @@ class Outage:
 
 
 class Pool:
-    """At most `size` connections at once; who finds all of them taken waits for `patience_s`."""
+    """At most `size` connections. A caller waits up to `timeout_s` for a free one."""
 
-    def __init__(self, connect: Callable[[], Connection], *, size: int, patience_s: float) -> None:
+    def __init__(self, connect: Callable[[], Connection], *, size: int, timeout_s: float) -> None:
         self._connect = connect
         self._size = size
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
         self._idle: deque[tuple[float, Connection]] = deque()
@@ -86,10 +86,10 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection that works, for as long as the block lasts."""
-        if not self._free.acquire(timeout=self._patience_s):
+        """Yield a working connection."""
+        if not self._free.acquire(timeout=self._timeout_s):
             raise DatabaseError(
-                f"all {self._size} connections to the database were taken for {self._patience_s:g} s",
+                f"all {self._size} connections to the database were taken for {self._timeout_s:g} s",
                 hint="is it slow, or is something locked?",
             )
         try:
@@ -102,7 +102,7 @@ class Pool:
             self._free.release()
 
     def close(self) -> None:
-        """End what is idle now, and the rest when it is given back."""
+        """Close idle connections now, and the others when they are returned."""
         with self._lock:
             self._closed = True
             idle = [connection for _, connection in self._idle]
@@ -125,7 +125,7 @@ class Pool:
 
     def _give(self, connection: Connection) -> None:
         now = time.monotonic()
-        # One that was left inside a transaction is not used again, whatever the reason.
+        # A connection that was left inside a transaction is not reused.
         usable = not connection.closed and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         with self._lock:
             keep = usable and not self._closed
@@ -139,7 +139,7 @@ class Pool:
 
 
 def _alive(connection: Connection) -> bool:
-    """Whether a session that was idle is still there. Costs no round trip: the server only speaks to end it."""
+    """Return whether an idle session is still there, without a round trip: the server only sends to end it."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     if not poll.poll(0):

@@ -141,7 +141,7 @@ def repair(store: Store, findings: Sequence[Finding]) -> list[str]:
     for work in dict.fromkeys(_repairs(store)[check] for check in tried):
         work()
     if tried:
-        store.database.ring("events", "considerations", "timers", "runs")
+        store.database.notify("events", "considerations", "timers", "runs")
     return tried
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import structlog
 from psycopg.types.json import Jsonb
 
 from freshline.decide.times import next_point
 from freshline.model.enums import EventType
+from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.model.policy import Freshness, Policy
-from freshline.store.db.database import Connection
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.runs import publish
+from freshline.store.runs.events import EventRow, append_events, asset_event, produced_data
 
 log = structlog.get_logger("freshline.store")
 SQL = load("evaluation")
-DB = load("db")
 
 
 def fire(connection: Connection, batch: int) -> int:
@@ -29,11 +26,12 @@ def fire(connection: Connection, batch: int) -> int:
         return 0
     fired = [_fire(row) for row in due]
     connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
-    connection.execute(DB["append_events"], {"events": Jsonb([event for _, event in fired])})
+    append_events(connection, [event for _, event in fired])
     return len(due)
 
 
-def _fire(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _fire(row: Row) -> tuple[Json, EventRow]:
+    """Return the row of the fired timer with its next time, and the event."""
     event_id = new_id()
     freshness = _freshness(row)
     overdue = row["kind"] == "overdue"
@@ -51,15 +49,15 @@ def _fire(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     produced = {**row, "produced_at": (row["produced_at"] or row["due_at"]).isoformat(), "changed": False}
     produced |= {"run_id": str(row["run_id"]) if row["run_id"] else None, "workflow_id": row["producer_id"]}
-    data = publish.produced_data(produced, row["slug"], row["declaration"].get("freshness"), None)
+    data = produced_data(produced, row["slug"], row["declaration"].get("freshness"), None)
     if row["produced_at"] is None:
         data["producedAt"] = None
     data |= {"expiresAt": iso(row["due_at"]), "reason": row["reason"]}
     type_ = EventType.ASSET_OVERDUE if overdue else EventType.ASSET_EXPIRED
-    return timer, publish.asset_event(event_id, type_, data, None if overdue else "expired")
+    return timer, asset_event(event_id, type_, data, None if overdue else "expired")
 
 
-def _freshness(row: Mapping[str, Any]) -> Freshness:
+def _freshness(row: Row) -> Freshness:
     if row["policy"] is None:
         return Freshness()
     try:

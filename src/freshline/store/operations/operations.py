@@ -9,14 +9,14 @@ from typing import Any
 from freshline.errors import ConflictError, NotFoundError
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
-from freshline.store.db.commit_outcome import certain
+from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, report, request
 from freshline.store.operations.report import Report, Reported
 from freshline.store.read.resolve import find_asset, find_workflow, refuse_partition
-from freshline.store.runs.publish import append_event
+from freshline.store.runs.events import append_event
 
 SQL = load("operations")
 APPLY = load("apply")
@@ -48,9 +48,9 @@ class Operations:
             with self._database.transaction("report") as connection:
                 return report.record(connection, given, again=again)
 
-        result = certain(lambda again: report.retried(lambda: write(again)))
+        result = resolved(lambda again: report.retried(lambda: write(again)))
         if not result["duplicate"]:
-            self._database.ring("events")
+            self._database.notify("events")
         return result
 
     def expire(self, asset_id: str, partition_key: str = "") -> dict[str, str | None]:
@@ -62,7 +62,7 @@ class Operations:
                 raise ConflictError(f"asset '{asset_id}' is a source and has no freshness; report it instead")
             with audit.changing(connection, "expire", asset_id, "timer_state", asset_id):
                 row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
-        self._database.ring("timers")
+        self._database.notify("timers")
         return {"assetId": asset_id, "partitionKey": partition_key, "expiresAt": iso(row["due_at"] if row else None)}
 
     def request_run(
@@ -90,9 +90,9 @@ class Operations:
                 asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
                 return request.queue(connection, workflow, run_id, parameters or {}, key=key, asked=asked)
 
-        requested = certain(write)
+        requested = resolved(write)
         if requested == run_id:
-            self._database.ring("runs")
+            self._database.notify("runs")
         return requested
 
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
@@ -103,7 +103,7 @@ class Operations:
                 raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
             with audit.changing(connection, "cancel", run_id, "run_state", run_id):
                 status = request.cancel(connection, row, reason)
-        self._database.ring("runs", "events")
+        self._database.notify("runs", "events")
         return status
 
     def pause(self, slug: str, until: datetime | None = None) -> None:
@@ -117,7 +117,7 @@ class Operations:
             with audit.changing(connection, "pause", slug, "workflow_state", workflow["id"]):
                 connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
             _request_evaluation(connection, workflow["id"])
-        self._database.ring("events", "considerations")
+        self._database.notify("events", "considerations")
 
     def resume(self, slug: str) -> None:
         """End the pause of a workflow."""
@@ -126,7 +126,7 @@ class Operations:
             with audit.changing(connection, "resume", slug, "workflow_state", workflow["id"]):
                 connection.execute(SQL["resume"], {"workflow": workflow["id"]})
             _request_evaluation(connection, workflow["id"])
-        self._database.ring("events")
+        self._database.notify("events")
 
     def reset(self, slug: str) -> None:
         """Clear failures: end the cooldown, close the breaker, and allow a canceled run again."""
@@ -138,7 +138,7 @@ class Operations:
                 data = {"workflowSlug": slug, "workflowId": workflow["id"], "partitionKey": "", "by": "reset"}
                 append_event(connection, EventType.BREAKER_CLOSED, slug, data)
             _request_evaluation(connection, workflow["id"])
-        self._database.ring("events")
+        self._database.notify("events")
 
 
 def _request_evaluation(connection: Connection, workflow_id: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
@@ -12,18 +12,19 @@ import psycopg
 
 from freshline.errors import ConflictError, UsageError
 from freshline.model.enums import EventType
-from freshline.store.db.database import Connection
+from freshline.model.json import Json
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
 from freshline.store.read.resolve import find_asset
-from freshline.store.runs import publish
+from freshline.store.runs.events import asset_event, produced_data
+from freshline.store.runs.publish import Published, append
 
 SQL = load("operations")
 DB = load("db")
 MOST_PAYLOAD = 256 * 1024
 TRIES = 5
 T = TypeVar("T")
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,12 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
         if known:
             return _reported(report, known, duplicate=known["event_id"] != report.event_id)
     row = _snapshot_row(connection, asset, report, head)
-    data = publish.produced_data(row, None, None, None)
+    data = produced_data(row, None, None, None)
     # A late report does not move the head, so no workflow needs an evaluation.
     kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
-    event = publish.asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind)
-    published = publish.Published(row, event, (), None)
+    event = asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind)
     with audit.changing(connection, "report", report.asset_id, "head_state", report.asset_id):
-        publish.append(connection, [published], late=row["late"])
+        append(connection, [Published(row, event)], late=row["late"])
     return _reported(report, row, duplicate=False)
 
 
@@ -86,7 +86,7 @@ def _source(connection: Connection, asset_id: str) -> Row:
     return asset
 
 
-def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row | None) -> dict[str, Any]:
+def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row | None) -> Json:
     moment = connection.execute(DB["now"]).fetchone()
     assert moment is not None  # noqa: S101 - it is one value
     sequence = (head["last_sequence"] if head else 0) + 1
@@ -110,7 +110,7 @@ def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row 
     }
 
 
-def _location(declared: Mapping[str, Any] | None, payload: Any) -> dict[str, Any] | None:
+def _location(declared: Json | None, payload: Any) -> Json | None:
     """Return the location of this version: `payload.path` overrides the declared path (docs/semantics.md#R3.1)."""
     path = payload.get("path") if isinstance(payload, dict) else None
     if not path:

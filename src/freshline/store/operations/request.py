@@ -12,8 +12,8 @@ from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
+from freshline.store.runs.events import append_event
 from freshline.store.runs.finish import end_canceled
-from freshline.store.runs.publish import append_event
 
 SQL = load("operations")
 MANUAL_PRIORITY = 0

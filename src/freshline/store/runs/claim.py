@@ -1,20 +1,18 @@
-"""What a worker gets with a run that it has claimed: pinned inputs, its own heads, and what earlier attempts left."""
+"""Builds the record of a claimed run: pinned inputs, own heads, and finished steps of earlier attempts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
-from freshline.store.db.database import Connection
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
 SQL = load("runs")
-Row = Mapping[str, Any]
 
 
 def claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
-    """The run of a row that `claim_run` returned."""
+    """Return the record of a row that `claim_run` returned."""
     return ClaimedRun(
         id=str(row["id"]),
         workflow_id=row["workflow_id"],
@@ -34,8 +32,13 @@ def claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
     )
 
 
-def _inputs(connection: Connection, row: Row) -> dict[str, Any]:
-    """What the run is pinned to, and the current heads of its own outputs, for steps that read or extend those."""
+class _Inputs(TypedDict):
+    inputs: dict[str, PinnedInput]
+    positions: dict[str, dict[str, Position]]
+
+
+def _inputs(connection: Connection, row: Row) -> _Inputs:
+    """Return the pinned inputs, and the heads of the run's own outputs for steps that read or extend them."""
     pins, partition = row["pins"], row["partition_key"]
     arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
     own = connection.execute(SQL["own_heads"], {"workflow": row["workflow_id"], "partition": partition}).fetchall()
@@ -50,7 +53,7 @@ def _inputs(connection: Connection, row: Row) -> dict[str, Any]:
 
 
 def pinned_input(row: Row) -> PinnedInput:
-    """A snapshot to read, with all directories of its table."""
+    """Return a snapshot to read, with all directories of its table."""
     parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
     return PinnedInput(
         row["asset_id"],

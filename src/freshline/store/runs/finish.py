@@ -1,30 +1,28 @@
-"""How a run ends: its last state, what the workflow's partition remembers of it, and the events that tell it."""
+"""Writes the end of a run: its final state, the state of the workflow partition, and the events."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.model.enums import EventType, RunStatus, TriggerType
+from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun
 from freshline.settings import Settings
-from freshline.store.db.database import Connection
-from freshline.store.db.ids import new_id
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.runs.events import append_events, run_event
 
 SQL = load("runs")
-DB = load("db")
 JITTER = 0.1
-Row = Mapping[str, Any]
 
 
 def runs_avoided(connection: Connection, unchanged: Sequence[str]) -> int:
-    """How many automatic runs an identical output spares: those who would have followed a change (promise 4)."""
+    """Count the automatic runs that unchanged outputs avoid: one per workflow that a change would have triggered."""
     if not unchanged:
         return 0
     row = connection.execute(SQL["triggered_by"], {"assets": list(unchanged)}).fetchone()
@@ -32,9 +30,9 @@ def runs_avoided(connection: Connection, unchanged: Sequence[str]) -> int:
 
 
 def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided: int) -> Row:
-    """The inputs count as handled from here on (design 3).
+    """Store the consumed versions: from here on the inputs count as handled.
 
-    Returns `closed_breaker`, when it had opened, and `waited`: the age of the first change that it took in, in seconds.
+    Return `closed_breaker`, if the breaker was open, and `waited`, the age in seconds of the first change included.
     """
     parameters = {
         "workflow": row["workflow_id"],
@@ -43,7 +41,7 @@ def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided
         "fingerprint": run.job_fingerprint,
         "now": row["now"],
         "cause": row["cause"],
-        # A manual run waits for nobody, so what it read may be a mix too.
+        # A manual run does not wait for ancestors, so it may have read a mix.
         "mixed": row["mixed"] or row["trigger_type"] != TriggerType.AUTO,
         "runs_avoided": avoided,
     }
@@ -53,7 +51,7 @@ def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided
 
 
 def record_failure(connection: Connection, row: Row, settings: Settings) -> bool:
-    """One more failure, and the cooldown that follows (R7.2). Whether the breaker opened."""
+    """Count a failure and set the cooldown (docs/semantics.md#R7.2). Return whether the breaker opened."""
     backoff = Policy.from_json(row["policy"]).backoff
     parameters = {
         "workflow": row["workflow_id"],
@@ -70,7 +68,7 @@ def record_failure(connection: Connection, row: Row, settings: Settings) -> bool
 
 
 def ended_instead(connection: Connection, row: Row, attempt: int) -> bool:
-    """Whether a run that lost its worker ends, because a user wants that or because nobody has its code any more."""
+    """End a run that lost its worker if it was canceled or its code is outdated. Return whether it ended."""
     if row["cancel_at"] is not None:
         end_canceled(connection, row, attempt, "canceled by a user")
     elif row["outdated"]:
@@ -81,7 +79,7 @@ def ended_instead(connection: Connection, row: Row, attempt: int) -> bool:
 
 
 def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) -> None:
-    """A user ended the run: an automatic one is not asked for again with these versions (R5.3)."""
+    """Cancel a run. An automatic one is not queued again for these versions (docs/semantics.md#R5.3)."""
     if row["trigger_type"] == TriggerType.AUTO:
         expiry = row["trigger"].get("expiry")
         canceled = {
@@ -97,7 +95,7 @@ def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) ->
 def _cancel(connection: Connection, row: Row, attempt: int, reason: str) -> None:
     end_run(connection, row, RunStatus.CANCELED, reason=reason)
     event = run_event(row, attempt, EventType.RUN_CANCELED, reason=reason)
-    connection.execute(DB["append_events"], {"events": Jsonb([event])})
+    append_events(connection, [event])
     count("runs_ended", trigger=row["trigger_type"], status=RunStatus.CANCELED)
 
 
@@ -106,11 +104,11 @@ def end_run(
     row: Row,
     status: RunStatus,
     *,
-    error: Mapping[str, Any] | None = None,
-    result: Mapping[str, Any] | None = None,
+    error: Json | None = None,
+    result: Json | None = None,
     reason: str | None = None,
 ) -> None:
-    """The run's last state."""
+    """Write the final state of the run."""
     parameters = {
         "run": row["id"],
         "status": status,
@@ -119,31 +117,3 @@ def end_run(
         "cancel_reason": reason,
     }
     connection.execute(SQL["end_run"], parameters)
-
-
-def run_event(row: Row, attempt: int, type_: EventType, **more: Any) -> dict[str, Any]:
-    """The end of a run; the absorber has the workflow itself, and who waits for it, looked at."""
-    data = {
-        "workflowSlug": row["slug"],
-        "workflowId": row["workflow_id"],
-        "runId": str(row["id"]),
-        "partitionKey": row["partition_key"],
-        "attempt": attempt,
-        "trigger": row["trigger"],
-        **more,
-    }
-    return {
-        "id": new_id(),
-        "type": type_,
-        "subject": row["slug"],
-        "data": data,
-        "kind": "ended",
-        "workflow_id": row["workflow_id"],
-        "partition_key": row["partition_key"],
-    }
-
-
-def breaker_event(row: Row, type_: EventType) -> dict[str, Any]:
-    """A breaker opened or closed; nobody has to look because of it."""
-    data = {"workflowSlug": row["slug"], "workflowId": row["workflow_id"], "partitionKey": row["partition_key"]}
-    return {"id": new_id(), "type": type_, "subject": row["slug"], "data": data}

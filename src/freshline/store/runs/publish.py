@@ -1,6 +1,6 @@
-"""Publishing: the rows that make all outputs of a run current at once (R9), and a source's report (R3.3).
+"""Makes all outputs of a run current at once (docs/semantics.md#R9.1).
 
-It only appends and updates its own rows: snapshots, heads, events, timers, vector, run; never considerations.
+It only appends and updates its own rows: snapshots, heads, events and timers. It never touches considerations.
 """
 
 from __future__ import annotations
@@ -12,163 +12,102 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from freshline.decide.times import expires_at, milliseconds
+from freshline.decide.times import expires_at
 from freshline.definitions.policy import compile_freshness
 from freshline.definitions.schema.workflow import Freshness as DeclaredFreshness
 from freshline.errors import ConflictError
 from freshline.model.enums import EventType
-from freshline.model.moment import iso
+from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
-from freshline.store.db.database import Connection
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
+from freshline.store.runs.events import EventRow, append_events, asset_event, produced_data
+from freshline.store.runs.timers import TimerRow, set_timers, timers
 from freshline.store.tables.difference import difference
 
 SQL = load("runs")
-DB = load("db")
 MOST_SOURCES = 200
-MOST_CHECKS = 50  # in an event or in the error of a run
-TOLD = ("check", "severity", "passed", "observed")  # of a check, in an event
 
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Who publishes: one attempt of a run."""
+    """The attempt of a run that publishes."""
 
     run_id: str
     attempt: int
     workflow_id: int
     slug: str
     partition_key: str
-    pins: Mapping[str, Mapping[str, Any]]
-    parameters: Mapping[str, Any] | None
+    pins: Mapping[str, Json]
+    parameters: Json | None
     now: datetime
-    damaged: Collection[str] = ()  # directories of heads that are no longer what was published
-    internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step, the other steps' outputs it reads
+    damaged: Collection[str] = ()  # directories of heads that differ from what was published
+    internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step: other steps' outputs that it reads
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One output as it was published."""
+    """One output: its row in `snapshots`, and its events."""
 
-    row: dict[str, Any]
-    event: dict[str, Any]
-    timers: tuple[dict[str, Any], ...]
-    recovered: dict[str, Any] | None
-
-
-def append_event(connection: Connection, type_: EventType, subject: str, data: Mapping[str, Any]) -> None:
-    """Append one event that is not about an asset."""
-    event = {"id": new_id(), "type": type_, "subject": subject, "data": dict(data)}
-    connection.execute(DB["append_events"], {"events": Jsonb([event])})
+    row: Json
+    event: EventRow
+    recovered: EventRow | None = None
 
 
 def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> list[Published]:
-    """Append snapshots and move the heads of what the workflow still owns (R10.2)."""
+    """Append snapshots and move the heads of the outputs that the workflow still owns (docs/semantics.md#R10.2)."""
     own = {"workflow": who.workflow_id, "partition": who.partition_key}
     connection.execute(SQL["lock_outputs"], own)
     owned = {row["id"]: row for row in connection.execute(SQL["owned_outputs"], own)}
     kept = sorted((output for output in outputs if output.asset_id in owned), key=lambda output: output.asset_id)
-    names = [output.asset_id for output in kept]
     sources = _sources(connection, who)
     policy = _policy(connection, who.workflow_id)
     declared = {output.asset_id: output.freshness for output in policy.outputs}
     for output in kept:
         _refuse_moved(output, owned[output.asset_id]["sequence"] or 0)
-    published = [_output(who, one, owned[one.asset_id], declared, sources) for one in kept]
-    left_out = {output.asset_id for output in policy.outputs if output.optional} & owned.keys() - set(names)
-    rows = {one.row["asset_id"]: one.row for one in published}
+    freshness = {output.asset_id: _freshness(output, declared) for output in kept}
+    rows = {
+        output.asset_id: _snapshot(who, output, owned[output.asset_id], freshness[output.asset_id], sources)
+        for output in kept
+    }
+    left_out = {output.asset_id for output in policy.outputs if output.optional} & owned.keys() - rows.keys()
     for output in kept:
         rows[output.asset_id]["inputs"] |= _internal(who, output, owned[output.asset_id], rows, left_out)
+    published = [_published(who, output, rows[output.asset_id], owned[output.asset_id]) for output in kept]
     append(connection, published)
-    arm(connection, [*(timer for one in published for timer in one.timers), *_restarted(who, declared, left_out)])
+    # An optional output that the job left out counts as produced: its freshness restarts (docs/semantics.md#R7.4).
+    restarted = freshness | {asset_id: declared[asset_id] for asset_id in sorted(left_out)}
+    set_timers(connection, list(_timers(who, restarted)))
     return published
 
 
-def _internal(
-    who: Publisher, output: StagedOutput, before: Mapping[str, Any], rows: Mapping[str, Any], left_out: Collection[str]
-) -> dict[str, Any]:
-    """What the output has read of the run's other outputs: positions of increments, and no part of the vector (R1.3).
-
-    In one that the run left out, rows that are added to others stand where those stood.
-    """
-    read = who.internal.get(output.step_id, ())
-    made = {one: rows[one] for one in read if one in rows}
-    stood = (before["inputs"] or {}) if output.appended else {}
-    return {
-        **{one: {"sequence": row["sequence"], "dataVersion": row["data_version"]} for one, row in made.items()},
-        **{one: stood[one] for one in read if one in left_out and one in stood},
-    }
-
-
-def _refuse_moved(output: StagedOutput, head: int) -> None:
-    """What was added to a head, or merged with it, is nothing without that head."""
-    if output.based_on is not None and output.based_on != head:
-        raise ConflictError(
-            f"asset {output.asset_id!r} was moved to version {head} while the run worked on version {output.based_on}; "
-            "nothing was published",
-            hint="the run is repeated after its cooldown, or at once by `freshline run`",
-        )
-
-
-def _policy(connection: Connection, workflow_id: int) -> Policy:
-    row = connection.execute(SQL["policy"], {"workflow": workflow_id}).fetchone()
-    assert row is not None  # noqa: S101 - the run refers to it
-    return Policy.from_json(row["policy"])
-
-
-def _restarted(who: Publisher, declared: Mapping[str, Freshness], left_out: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """An optional output that the job left out is as fresh as one that it made (R7.4)."""
-    for asset_id in sorted(left_out):
-        freshness = declared[asset_id]
-        key = {"asset_id": asset_id, "partition_key": who.partition_key}
-        yield from timers(key, freshness, who.now, expires_at(freshness, who.now))
-
-
 def append(connection: Connection, published: Sequence[Published], *, late: bool = False) -> None:
-    """Snapshots, heads, events and inbox rows. `late`: recorded, and the head stays (R3.3)."""
+    """Write snapshots, heads, events and inbox rows. A `late` report does not move the head."""
     rows = Jsonb([one.row for one in published])
-    events = [event for one in published for event in (one.event, one.recovered) if event is not None]
     connection.execute(SQL["insert_snapshots"], {"rows": rows})
     connection.execute(SQL["move_heads"], {"rows": rows, "late": late})
     if any(one.row.get("table_version") is not None for one in published):
         connection.execute(SQL["note_commits"], {"rows": rows})
-    connection.execute(DB["append_events"], {"events": Jsonb(events)})
+    append_events(connection, [event for one in published for event in (one.event, one.recovered) if event is not None])
 
 
-def arm(connection: Connection, timers: Sequence[dict[str, Any]]) -> None:
-    """Set timers, and remove those that have no time."""
-    set_ = [timer for timer in timers if timer["due_at"] is not None]
-    gone = [timer for timer in timers if timer["due_at"] is None]
-    if set_:
-        connection.execute(SQL["arm_timers"], {"timers": Jsonb(set_)})
-    if gone:
-        connection.execute(SQL["disarm_timers"], {"timers": Jsonb(gone)})
-
-
-def _output(
-    who: Publisher,
-    output: StagedOutput,
-    before: Mapping[str, Any],
-    declared: Mapping[str, Freshness],
-    sources: Mapping[str, Any],
-) -> Published:
-    event_id = new_id()
+def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Freshness, sources: Json) -> Json:
+    """Return the row of `snapshots`. `before` is the current head."""
     data_version = output.data_version or f"run:{who.run_id}"
     changed = before["data_version"] != data_version
-    # An equal output keeps the head's directory: the new one holds the same rows and is collected later (R9.3).
-    # Unless that one is damaged: then nothing but a whole copy can heal it (ADR 0008).
+    # An equal output keeps the head's directory; the new directory is collected later (docs/semantics.md#R9.3).
+    # A damaged head is replaced by the whole copy (docs/adr/0008).
     same = before if not changed and not _damaged(who, output, before) else None
-    freshness = _freshness(output, declared)
     expiry = expires_at(freshness, who.now)
-    row = {
+    return {
         "asset_id": output.asset_id,
         "partition_key": who.partition_key,
         "sequence": (before["last_sequence"] or 0) + 1,
         "data_version": data_version,
         "changed": changed,
-        **_versions(output, before, moved=same is None),
+        **_table_versions(output, before, moved=same is None),
         "location": same["location"] if same else output.location,
         "schema": same["schema"] if same else output.schema,
         "rows": output.rows,
@@ -184,23 +123,64 @@ def _output(
         "inputs": dict(who.pins),
         "sources": dict(sources),
         "payload": output.payload,
-        "event_id": event_id,
+        "event_id": new_id(),
     }
+
+
+def _published(who: Publisher, output: StagedOutput, row: Json, before: Row) -> Published:
+    """Add the events: `asset.produced`, and `asset.recovered` if the asset was overdue."""
     data = produced_data(row, who.slug, output.freshness or before["declaration"].get("freshness"), who.parameters)
-    kind = "changed" if changed else "unchanged"
-    event = asset_event(event_id, EventType.ASSET_PRODUCED, data, kind)
-    recovered = _recovered(data) if before["overdue_at"] else None
-    return Published(row, event, tuple(timers(row, freshness, who.now, expiry)), recovered)
+    event = asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, "changed" if row["changed"] else "unchanged")
+    recovered = asset_event(new_id(), EventType.ASSET_RECOVERED, data, None) if before["overdue_at"] else None
+    return Published(row, event, recovered)
 
 
-def _damaged(who: Publisher, output: StagedOutput, before: Mapping[str, Any]) -> bool:
+def _timers(who: Publisher, freshness: Mapping[str, Freshness]) -> Iterator[TimerRow]:
+    for asset_id, one in freshness.items():
+        yield from timers(asset_id, who.partition_key, one, who.now)
+
+
+def _internal(
+    who: Publisher, output: StagedOutput, before: Row, rows: Mapping[str, Json], left_out: Collection[str]
+) -> Json:
+    """Return the versions of the run's other outputs that this output was computed from (docs/semantics.md#R1.3).
+
+    They are positions of increments, not consumed versions of the workflow. An appended output that reads an output
+    which the run left out keeps its earlier position there.
+    """
+    read = who.internal.get(output.step_id, ())
+    made = {one: rows[one] for one in read if one in rows}
+    earlier = (before["inputs"] or {}) if output.appended else {}
+    return {
+        **{one: {"sequence": row["sequence"], "dataVersion": row["data_version"]} for one, row in made.items()},
+        **{one: earlier[one] for one in read if one in left_out and one in earlier},
+    }
+
+
+def _refuse_moved(output: StagedOutput, head: int) -> None:
+    """Raise an error if appended or merged rows are based on a head that is no longer current."""
+    if output.based_on is not None and output.based_on != head:
+        raise ConflictError(
+            f"asset {output.asset_id!r} was moved to version {head} while the run worked on version {output.based_on}; "
+            "nothing was published",
+            hint="the run is repeated after its cooldown, or at once by `freshline run`",
+        )
+
+
+def _policy(connection: Connection, workflow_id: int) -> Policy:
+    row = connection.execute(SQL["policy"], {"workflow": workflow_id}).fetchone()
+    assert row is not None  # noqa: S101 - the run refers to it
+    return Policy.from_json(row["policy"])
+
+
+def _damaged(who: Publisher, output: StagedOutput, before: Row) -> bool:
     paths = (before["location"] or {}).get("paths", ())
-    whole = output.location is not None and not output.appended  # a part cannot heal the rest
+    whole = output.location is not None and not output.appended  # appended rows cannot replace the others
     return whole and any(path in who.damaged for path in paths)
 
 
-def _versions(output: StagedOutput, before: Mapping[str, Any], *, moved: bool) -> dict[str, int | None]:
-    """The number of the table's version, and the one at which its list of directories begins."""
+def _table_versions(output: StagedOutput, before: Row, *, moved: bool) -> dict[str, int | None]:
+    """Return the version of the table, and the version at which its list of directories begins."""
     if not moved or output.location is None:
         return {"table_version": before["table_version"], "base_version": before["base_version"]}
     number = 0 if before["last_version"] is None else before["last_version"] + 1
@@ -208,72 +188,14 @@ def _versions(output: StagedOutput, before: Mapping[str, Any], *, moved: bool) -
 
 
 def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Freshness:
-    """What the job returned with the asset wins over the declaration, as in the seeds' `result.assets`."""
+    """Return the freshness that the job returned with the asset, else the declared one."""
     if output.freshness is not None:
         return compile_freshness(DeclaredFreshness.model_validate(output.freshness))
     return declared.get(output.asset_id, Freshness())
 
 
-def timers(
-    row: Mapping[str, Any], freshness: Freshness, since: datetime, expiry: tuple[datetime, str] | None
-) -> Iterable[dict[str, Any]]:
-    """The expiry and overdue timers of an asset produced then."""
-    key = {"asset_id": row["asset_id"], "partition_key": row["partition_key"]}
-    due, reason = expiry or (None, None)
-    yield {**key, "kind": "expiry", "due_at": due.isoformat() if due else None, "reason": reason}
-    overdue = since + milliseconds(freshness.max_age_ms) if freshness.max_age_ms is not None else None
-    reason = "max-age" if overdue else None
-    yield {**key, "kind": "overdue", "due_at": overdue.isoformat() if overdue else None, "reason": reason}
-
-
-def produced_data(
-    row: Mapping[str, Any], slug: str | None, freshness: Any, parameters: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """The data of `asset.produced`, as design 6 writes it."""
-    data = {
-        "assetId": row["asset_id"],
-        "partitionKey": row["partition_key"],
-        "workflowSlug": slug,
-        "workflowId": row.get("workflow_id"),
-        "runId": row.get("run_id"),
-        "stepId": row.get("step_id"),
-        "producedAt": iso(datetime.fromisoformat(row["produced_at"])),
-        "freshness": freshness,
-        "dataVersion": row["data_version"],
-        "changed": row["changed"],
-        "rows": row.get("rows"),
-        "bytes": row.get("bytes"),
-        "payload": row.get("payload"),
-    }
-    if row.get("checks") is not None:
-        data["checks"] = [{name: one.get(name) for name in TOLD} for one in told_checks(row["checks"])]
-    return data if parameters is None else {**data, "parameters": dict(parameters)}
-
-
-def told_checks(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The results of checks that are told in events and errors: the failed ones first, and not too many."""
-    return sorted(results, key=lambda one: bool(one["passed"]))[:MOST_CHECKS]
-
-
-def asset_event(event_id: str, type_: EventType, data: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
-    """An event about an asset; `kind` says what the absorber has to do with it."""
-    return {
-        "id": event_id,
-        "type": type_,
-        "subject": data["assetId"],
-        "data": dict(data),
-        "kind": kind,
-        "asset_id": data["assetId"],
-        "partition_key": data["partitionKey"],
-    }
-
-
-def _recovered(data: Mapping[str, Any]) -> dict[str, Any]:
-    return asset_event(new_id(), EventType.ASSET_RECOVERED, data, None)
-
-
-def _sources(connection: Connection, who: Publisher) -> dict[str, Any]:
-    """The versions of the sources that the run's inputs stem from, capped (R4.6)."""
+def _sources(connection: Connection, who: Publisher) -> Json:
+    """Return the versions of the sources that the run's inputs stem from, capped (docs/semantics.md#R4.6)."""
     pins = sorted(who.pins.items())
     found = connection.execute(
         SQL["pinned_inputs"],

@@ -1,7 +1,7 @@
-"""The worker's transactions: claim_run, renew_leases, the steps, publish_run, fail_run and how else a run ends.
+"""The worker's transactions: claim a run, keep its lease, record its steps, publish it or end it otherwise.
 
-Every write of a run begins by locking it under its fencing token, the attempt; a worker that lost it gets
-`FencedError` and changes nothing (promise 6).
+Every write begins by locking the run under its attempt number, the fencing token. A worker that lost its lease gets a
+`FencedError` and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -17,34 +16,32 @@ from psycopg.types.json import Jsonb
 from freshline.counters import count, observe
 from freshline.errors import FencedError, NotFoundError
 from freshline.model.enums import EventType, RunStatus, TriggerType
+from freshline.model.json import Json
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.settings import Settings
-from freshline.store.db.database import Connection, Database, LostConnectionError
+from freshline.store.db.database import Connection, Database, LostConnectionError, Row
 from freshline.store.db.queries import load
-from freshline.store.runs import publish as publication
+from freshline.store.runs import publish
 from freshline.store.runs.claim import claimed, pinned_input
+from freshline.store.runs.events import append_events, breaker_event, run_event
 from freshline.store.runs.finish import (
-    breaker_event,
     end_canceled,
     end_run,
     ended_instead,
     record_failure,
     record_success,
-    run_event,
     runs_avoided,
 )
 
 SQL = load("runs")
-DB = load("db")
 MOST_LOG_LINES = 10_000
-FIRST = 32  # how many runs of a pool are looked at: more workers than that seldom claim in the same millisecond
+FIRST = 32  # candidates per pool: more workers than that seldom claim in the same millisecond
 TRIES = 5
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A worker that asks for work: which project and code it has, and whether it can run Spark now."""
+    """A worker that asks for a run: its project, its code, and whether it can run Spark now."""
 
     worker_id: str
     project: str
@@ -53,14 +50,14 @@ class Claimant:
 
 
 class Runs:
-    """What a run worker does to the store."""
+    """Transactions of run workers."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
 
     def claim(self, who: Claimant) -> ClaimedRun | None:
-        """The most urgent run that this worker may execute, leased to it; None: there is none."""
+        """Claim the most urgent run that this worker may execute, with a lease. Return None if there is none."""
         parameters = {
             "worker": who.worker_id,
             "project": who.project,
@@ -75,14 +72,14 @@ class Runs:
                     row = connection.execute(SQL["claim_run"], parameters).fetchone()
                     return claimed(connection, row, self._settings.lease_ms) if row else None
             except psycopg.errors.UniqueViolation:
-                # Another run of the workflow, or in the slot, began in this moment: the index decided (promise 2).
+                # A concurrent claim took the workflow or the slot; the unique index decided.
                 continue
         return None
 
-    def renew_leases(self, held: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
-        """Prolong leases; returns the attempts (run, number) that still own theirs, and whether each is to be canceled.
+    def renew_leases(self, held: Sequence[Row]) -> dict[tuple[str, int], bool]:
+        """Extend leases. Return the attempts (run, number) that still own theirs, and whether each is to be canceled.
 
-        A worker may hold two attempts of one run: one that it has lost, and one by which it took the run over.
+        A worker may hold two attempts of one run: a lost one, and the one by which it took the run over.
         """
         with self._database.transaction("renew_leases") as connection:
             parameters = {"held": Jsonb(list(held)), "lease_ms": self._settings.lease_ms}
@@ -90,7 +87,7 @@ class Runs:
         return {(row["id"], row["attempt"]): row["cancel"] for row in rows}
 
     def begin_step(self, run_id: str, attempt: int, step_id: str, try_: int, *, session: str | None = None) -> None:
-        """A try of a step begins. `session`: its session on a Connect server, for whoever takes the run over."""
+        """Record the start of a try. `session` is its Spark Connect session, for a worker that takes the run over."""
         with self._database.transaction("begin_step") as connection:
             _fence(connection, run_id, attempt)
             parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "session": session}
@@ -104,10 +101,10 @@ class Runs:
         try_: int,
         *,
         outputs: Iterable[StagedOutput] | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        error: Mapping[str, Any] | None = None,
+        metrics: Row | None = None,
+        error: Json | None = None,
     ) -> None:
-        """The try staged its outputs, or failed."""
+        """Record the staged outputs of a try, or its error."""
         with self._database.transaction("finish_step") as connection:
             _fence(connection, run_id, attempt)
             staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
@@ -118,9 +115,9 @@ class Runs:
         _count_volume(metrics or {})
 
     def append_logs(self, run_id: str, attempt: int, lines: Sequence[Mapping[str, str]], *, after: int) -> None:
-        """Lines of what the user's code printed, up to the limit of the run. `after`: how many the attempt had before.
+        """Append log lines, up to the limit of the run. `after` is the number of lines that the attempt had before.
 
-        Repeated with the same `after`, it adds only what is not there yet.
+        A repetition with the same `after` adds only missing lines.
         """
         with self._database.transaction("append_logs") as connection:
             _fence(connection, run_id, attempt)
@@ -133,24 +130,24 @@ class Runs:
         run: ClaimedRun,
         outputs: Sequence[StagedOutput],
         *,
-        metrics: Mapping[str, Any] | None = None,
+        metrics: Row | None = None,
         publish_parameters: bool = False,
         damaged: Collection[str] = (),
         internal: Mapping[str, Collection[str]] | None = None,
     ) -> list[str]:
-        """Everything that the run made becomes visible at once, or nothing does (promise 7). Returns the assets.
+        """Publish all outputs of the run at once, and return their assets. On an error nothing is published.
 
-        `damaged`: directories of its heads that are no longer what was published; an equal output replaces them.
-        `internal`: by step, the outputs of other steps that it reads.
+        `damaged` are directories of heads that differ from what was published; an equal output replaces them.
+        `internal` names, by step, the outputs of other steps that it reads.
         """
         names, avoided, waited = [output.asset_id for output in outputs], 0, None
         with (
-            self._told(run.id, run.attempt, RunStatus.SUCCEEDED),
+            self._commit_resolved(run.id, run.attempt, RunStatus.SUCCEEDED),
             self._database.transaction("publish_run") as connection,
         ):
             row = _fence(connection, run.id, run.attempt)
             who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged, internal=internal or {})
-            published = publication.publish(connection, who, outputs)
+            published = publish.publish(connection, who, outputs)
             names = [one.row["asset_id"] for one in published]
             unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
             avoided = runs_avoided(connection, unchanged)
@@ -160,7 +157,7 @@ class Runs:
             events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
             if success["closed_breaker"]:
                 events.append(breaker_event(row, EventType.BREAKER_CLOSED))
-            connection.execute(DB["append_events"], {"events": Jsonb(events)})
+            append_events(connection, events)
             waited = success["waited"]
         if waited is not None:
             observe("event_to_fresh_seconds", max(0.0, waited))
@@ -168,32 +165,35 @@ class Runs:
         count("runs_avoided", avoided)
         return names
 
-    def fail(self, run_id: str, attempt: int, error: Mapping[str, Any]) -> None:
-        """The run failed: nothing is published. An automatic one counts towards cooldown and breaker (R7.1)."""
-        with self._told(run_id, attempt, RunStatus.FAILED), self._database.transaction("fail_run") as connection:
+    def fail(self, run_id: str, attempt: int, error: Json) -> None:
+        """End the run as failed. An automatic run counts towards cooldown and breaker (docs/semantics.md#R7.1)."""
+        with (
+            self._commit_resolved(run_id, attempt, RunStatus.FAILED),
+            self._database.transaction("fail_run") as connection,
+        ):
             row = _fence(connection, run_id, attempt)
             self._fail(connection, row, attempt, error)
 
     def cancel(self, run_id: str, attempt: int) -> None:
-        """The worker stopped a run that a user canceled."""
+        """End a run that its worker stopped because a user canceled it."""
         with (
-            self._told(run_id, attempt, RunStatus.CANCELED),
+            self._commit_resolved(run_id, attempt, RunStatus.CANCELED),
             self._database.transaction("cancel_running") as connection,
         ):
             row = _fence(connection, run_id, attempt)
             end_canceled(connection, row, attempt, "canceled by a user")
 
     def hand_back(self, run_id: str, attempt: int, *, crashed: bool = False) -> None:
-        """The worker leaves: anybody may go on with the run, on the same pins.
+        """Queue the run again, on the same pins, because its worker leaves.
 
-        `crashed`: Spark or the warehouse got lost, perhaps by the run itself.
+        With `crashed`, Spark or the warehouse was lost, perhaps because of the run.
         """
         ends = (RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else []))
-        with self._told(run_id, attempt, *ends), self._database.transaction("hand_back") as connection:
+        with self._commit_resolved(run_id, attempt, *ends), self._database.transaction("hand_back") as connection:
             self._return(connection, _fence(connection, run_id, attempt), attempt, crashed=crashed)
 
     def give_up(self, run_id: str, attempt: int) -> None:
-        """The lease is over and the worker is not: the run is anybody's, and the loss does not count (R12.2)."""
+        """Queue a run again whose lease ended while its worker lives; it does not count as a crash."""
         with self._database.transaction("give_up") as connection:
             row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
             if row is None:
@@ -202,7 +202,7 @@ class Runs:
                 self._return(connection, row, attempt, crashed=False)
 
     def rescue(self, batch: int) -> int:
-        """Free the runs of workers that stopped renewing; one that kills its workers again and again has failed."""
+        """Queue the runs of lost workers again, and return how many. A run that keeps killing its workers fails."""
         with self._database.transaction("rescue") as connection:
             lost = connection.execute(SQL["lost_runs"], {"batch": batch}).fetchall()
             for one in lost:
@@ -212,18 +212,18 @@ class Runs:
         return len(lost)
 
     def engines(self, project: str) -> list[bool]:
-        """What the project's workflows need: False for plain Python, True for Spark."""
+        """Return which engines the project's workflows need: False for plain Python, True for Spark."""
         with self._database.connection() as connection:
             rows = connection.execute(SQL["engines"], {"project": project}).fetchall()
         return [row["needs_spark"] for row in rows]
 
     def spark_waits(self, project: str) -> bool:
-        """Whether a queued run of the project needs Spark."""
+        """Return whether a queued run of the project needs Spark."""
         with self._database.connection() as connection:
             return connection.execute(SQL["spark_waits"], {"project": project}).fetchone() is not None
 
     def table_at(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
-        """A version of an input that a job asks for beside the pinned one. `NotFoundError`: it is not kept."""
+        """Return another version of an input than the pinned one. Raise `NotFoundError` if it is not kept."""
         keys = {"assets": [asset_id], "sequences": [version], "partition": partition_key}
         with self._database.connection() as connection:
             row = connection.execute(SQL["pinned_inputs"], keys).fetchone()
@@ -232,14 +232,14 @@ class Runs:
             raise NotFoundError(f"version {version} of asset {asset_id!r} {how}; `freshline show {asset_id}` shows one")
         return pinned_input(row)
 
-    def locations(self, run_id: str) -> list[dict[str, Any]]:
-        """Where the data is that a run has published."""
+    def locations(self, run_id: str) -> list[Json]:
+        """Return the locations of the data that a run has published."""
         with self._database.connection() as connection:
             rows = connection.execute(SQL["locations"], {"run": run_id}).fetchall()
         return [row["location"] for row in rows]
 
     def _return(self, connection: Connection, row: Row, attempt: int, *, crashed: bool) -> None:
-        """The run is queued again, unless it is to end, or has crashed too often (R12.2)."""
+        """Queue the run again, unless it has to end or has crashed too often (docs/semantics.md#R12.2)."""
         if ended_instead(connection, row, attempt):
             return
         times = row["crashes"] + crashed
@@ -250,7 +250,7 @@ class Runs:
         else:
             connection.execute(SQL["return_run"], {"run": row["id"], "crashed": [attempt] if crashed else []})
 
-    def _fail(self, connection: Connection, row: Row, attempt: int, error: Mapping[str, Any]) -> None:
+    def _fail(self, connection: Connection, row: Row, attempt: int, error: Json) -> None:
         opened = False
         if row["trigger_type"] == TriggerType.AUTO:
             opened = record_failure(connection, row, self._settings)
@@ -258,15 +258,15 @@ class Runs:
         events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
         if opened:
             events.append(breaker_event(row, EventType.BREAKER_OPENED))
-        connection.execute(DB["append_events"], {"events": Jsonb(events)})
+        append_events(connection, events)
         count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
 
     @contextmanager
-    def _told(self, run_id: str, attempt: int, *ends: RunStatus) -> Iterator[None]:
-        """A write that ends an attempt. The answer to its COMMIT may get lost: what looks like a failure is looked up.
+    def _commit_resolved(self, run_id: str, attempt: int, *ends: RunStatus) -> Iterator[None]:
+        """Resolve the outcome of a commit that ends an attempt: an apparent failure is looked up in the run.
 
-        A repetition finds the door closed, by its own first try: only this attempt, or who acts for it, ends it so.
-        Queued again is no end: a rescue leaves it like that too, and then it is not ours.
+        A repetition is fenced by its own first try. Then the status shows it, as only this attempt sets `ends`. `queued`
+        does not show it: a rescue leaves a run queued too.
         """
         try:
             yield
@@ -291,15 +291,15 @@ def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
     return row
 
 
-def _count_volume(metrics: Mapping[str, Any]) -> None:
-    """What a try read and wrote, as far as its engine says."""
+def _count_volume(metrics: Row) -> None:
+    """Count the rows and bytes of a try, where its engine reports them."""
     for what in ("rows", "bytes"):
         for direction in ("In", "Out"):
             count(f"step_{what}", int(metrics.get(what + direction) or 0), direction=direction.lower())
 
 
-def _metrics(connection: Connection, run: ClaimedRun, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of this attempt, and of the steps that it took over from earlier ones."""
+def _metrics(connection: Connection, run: ClaimedRun, metrics: Row) -> Json:
+    """Return the metrics of this attempt, and of the finished steps of earlier attempts."""
     if not run.finished_steps:
         return dict(metrics)
     found = connection.execute(SQL["finished_steps"], {"run": run.id}).fetchall()
@@ -313,8 +313,8 @@ def _publisher(
     publish_parameters: bool,
     damaged: Collection[str],
     internal: Mapping[str, Collection[str]],
-) -> publication.Publisher:
-    return publication.Publisher(
+) -> publish.Publisher:
+    return publish.Publisher(
         run_id=run.id,
         attempt=run.attempt,
         workflow_id=row["workflow_id"],

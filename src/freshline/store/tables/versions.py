@@ -1,11 +1,11 @@
-"""The transactions about versions of tables: rollback_table, log_table, relog_table, mark_versions, remove_versions."""
+"""The transactions about versions of tables: rollback, Delta log, marking and removal of old versions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
@@ -13,77 +13,88 @@ from freshline.counters import count
 from freshline.decide.times import expires_at
 from freshline.errors import ConflictError, FreshlineError, NotFoundError
 from freshline.model.enums import EventType
+from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.settings import Settings
-from freshline.store.db.database import Connection, Database
+from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
-from freshline.store.runs import publish
+from freshline.store.runs.events import asset_event, produced_data
+from freshline.store.runs.publish import Published, append
+from freshline.store.runs.timers import set_timers, timers
 
 SQL = load("tables")
 RUNS = load("runs")
 DB = load("db")
-# Longer than any transaction: a decision that read a head before it was marked has said by then what it is pinned to.
+# Longer than any transaction: a decision that read a head before it was marked has stored its pins by then.
 GRACE_MS = 600_000
-# A log of thousands of versions in an object store is minutes of requests, which say nothing to the database.
+# Writing a log of thousands of versions to an object store takes minutes without a statement.
 LONG = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 EVERY_TABLE = "*"
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Unlogged:
-    """A table version that its Delta log has not yet; `versions` reads what is known of it and of others."""
+    """A table version that is not in the Delta log yet. `versions(first, last)` reads the rows of versions."""
 
     asset_id: str
     number: int
-    versions: Callable[[int, int], list[dict[str, Any]]]
+    versions: Callable[[int, int], list[Json]]
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """One page of tables: the last asset of it, how many there were, and how many versions are marked now."""
+    """One page of tables: its last asset, the number of tables, and the number of versions marked."""
 
     last: str | None
     tables: int
     marked: int
 
 
+class RolledBack(NamedTuple):
+    """The current version after a rollback. `changed` is False if it was current before."""
+
+    sequence: int
+    data_version: str
+    table_version: int
+    changed: bool
+
+
 class Tables:
-    """What is done to the versions of tables, apart from publishing them."""
+    """Transactions on versions of tables, except publication."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
 
-    def rollback(self, asset_id: str, version: int, *, partition_key: str = "") -> dict[str, Any]:
+    def rollback(self, asset_id: str, version: int, *, partition_key: str = "") -> RolledBack:
         """Make an earlier version current again, as a new snapshot with the same rows. Consumers run as for any change.
 
-        Its inputs are those of the earlier version too, so increments are consumed again from there. If its rows are
-        the current ones already, nothing is done: so it may be repeated.
+        The snapshot has the inputs of the earlier version, so increments are consumed again from there. If the rows are
+        current already, nothing happens, so a repetition is safe.
         """
         where = {"asset": asset_id, "partition": partition_key}
         with self._database.transaction("rollback_table") as connection:
             asset = _head(connection, where)
             connection.execute(RUNS["lock_heads"], {"assets": [asset_id], "partition": partition_key})
-            head = _head(connection, where)  # read when it is locked: a run may have published while we waited
+            head = _head(connection, where)  # read after the lock: a run may have published meanwhile
             restored = connection.execute(SQL["restored"], {**where, "version": version}).fetchone()
             _refuse(asset_id, version, restored)
             assert restored is not None  # noqa: S101 - refused otherwise
             if restored["data_version"] == head["data_version"]:
-                return {"asset_id": asset_id, "sequence": head["sequence"], "changed": False, **_same(head)}
+                return _rolled_back(head, changed=False)
             row = _restored_row(connection, head, restored, version)
             with audit.changing(connection, "rollback_table", asset_id, "head_state", asset_id) as noted:
-                publish.append(connection, [_published(connection, asset, row, version)])
+                append(connection, [_published(connection, asset, row, version)])
                 noted["rolledBackTo"] = version
-        self._database.ring("events")
-        return {"asset_id": asset_id, "sequence": row["sequence"], "changed": True, **_same(row)}
+        self._database.notify("events")
+        return _rolled_back(row, changed=True)
 
     def write_log(self, write: Callable[[Unlogged], None]) -> bool:
-        """Have `write` append one version to its table's Delta log, under the lock of that log; False: there is none.
+        """Let `write` append one version to its table's Delta log, under the log's lock. Return False if none is due.
 
-        A `write` that fails is tried again later; the versions behind it wait.
+        A failed `write` is tried again later; later versions of the table wait for it.
         """
         with self._database.transaction("log_table", unhurried=True) as connection:
             row = connection.execute(SQL["next_commit"]).fetchone()
@@ -98,19 +109,19 @@ class Tables:
         return True
 
     def rewrite_log(self, asset_id: str, write: Callable[[Unlogged], None], *, partition_key: str = "") -> None:
-        """Have `write` write the whole log of a table anew, while nobody else does."""
+        """Let `write` rewrite the whole log of a table, under the log's lock."""
         where = {"asset": asset_id, "partition": partition_key}
         with self._database.transaction("relog_table", unhurried=True) as connection:
             connection.execute("SET LOCAL lock_timeout = '30s'")
             connection.execute(LONG)
             connection.execute(SQL["lock_log"], where)
-            number = _newest(connection, where)  # read when the log is ours: what is published from now on waits
+            number = _newest(connection, where)  # read after the lock: later publications wait
             with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):
                 write(_unlogged(connection, where, number))
                 connection.execute(SQL["committed"], {**where, "version": number})
 
     def mark_versions(self, after: str, batch: int, *, only: str | None = None) -> Marked:
-        """Mark what nobody needs of a page of tables; the files stay for a while (R9.8)."""
+        """Mark unneeded versions of a page of tables; their files stay for a while (docs/semantics.md#R9.8)."""
         keep = {"versions": self._settings.keep_versions, "age_ms": self._settings.keep_tables_ms}
         with self._database.transaction("mark_versions") as connection:
             row = connection.execute(
@@ -121,8 +132,8 @@ class Tables:
         count("versions_marked", row["marked"])
         return Marked(row["last"], row["tables"], row["marked"])
 
-    def remove_versions(self, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> list[dict[str, Any]]:
-        """Versions whose files may be deleted from now on. What a run was pinned to in the meantime is spared."""
+    def remove_versions(self, batch: int, *, only: str | None = None, grace_ms: int = GRACE_MS) -> list[Json]:
+        """Return the versions whose files may be deleted. Versions that a run was pinned to meanwhile are kept."""
         with self._database.transaction("remove_versions") as connection:
             wanted = {"batch": batch, "only": only, "grace_ms": grace_ms}
             gone = connection.execute(SQL["gone_versions"], wanted).fetchall()
@@ -138,7 +149,7 @@ class Tables:
         return removed
 
     def unnamed(self, assets: Sequence[str], paths: Sequence[str]) -> set[str]:
-        """Of these directories, those that no version needs whose files are still to be there."""
+        """Return those of the directories that no kept version needs."""
         with self._database.connection() as connection:
             named = connection.execute(SQL["named_paths"], {"assets": list(assets), "paths": list(paths)}).fetchall()
         return set(paths) - {row["path"] for row in named}
@@ -162,17 +173,17 @@ def _log(connection: Connection, where: Row, number: int, write: Callable[[Unlog
 
 
 def _unlogged(connection: Connection, where: Row, number: int) -> Unlogged:
-    def versions(first: int, last: int) -> list[dict[str, Any]]:
+    def versions(first: int, last: int) -> list[Json]:
         return connection.execute(SQL["versions"], {**where, "first": first, "last": last}).fetchall()
 
     return Unlogged(where["asset"], number, versions)
 
 
-def _same(row: Row) -> dict[str, Any]:
-    return {key: row[key] for key in ("data_version", "table_version")}
+def _rolled_back(row: Row, *, changed: bool) -> RolledBack:
+    return RolledBack(row["sequence"], row["data_version"], row["table_version"], changed)
 
 
-def _head(connection: Connection, where: Row) -> dict[str, Any]:
+def _head(connection: Connection, where: Row) -> Row:
     return _known(where, connection.execute(SQL["table_head"], where).fetchone())
 
 
@@ -183,7 +194,7 @@ def _newest(connection: Connection, where: Row) -> int:
     return number
 
 
-def _known(where: Row, row: dict[str, Any] | None) -> dict[str, Any]:
+def _known(where: Row, row: Row | None) -> Row:
     if row is None:
         raise NotFoundError(f"there is no asset '{where['asset']}'; `freshline status` lists them")
     return row
@@ -197,11 +208,13 @@ def _refuse(asset_id: str, version: int, restored: Row | None) -> None:
             f"version {version} of '{asset_id}' is not kept any more; its files are gone or will be soon"
         )
     if not restored["location"] or "files" not in restored["location"]:
-        raise ConflictError(f"version {version} of '{asset_id}' is no table of ours, so there is nothing to go back to")
+        raise ConflictError(
+            f"version {version} of '{asset_id}' is not a table of this warehouse, so it cannot be restored"
+        )
 
 
-def _restored_row(connection: Connection, head: Row, restored: Row, version: int) -> dict[str, Any]:
-    """The new snapshot: the old rows, under a new number. It lists all directories itself, so it begins a new table."""
+def _restored_row(connection: Connection, head: Row, restored: Row, version: int) -> Json:
+    """Return the new snapshot: the old rows under a new version that lists all directories itself."""
     paths = [path for _, path in restored["parts"]] if restored["parts"] else restored["location"]["paths"]
     number = head["table_version"] + 1
     kept = ("asset_id", "partition_key", "data_version", "schema", "rows", "bytes", "checks", "workflow_id", "step_id")
@@ -218,8 +231,8 @@ def _restored_row(connection: Connection, head: Row, restored: Row, version: int
     }
 
 
-def _published(connection: Connection, asset: Row, row: dict[str, Any], version: int) -> publish.Published:
-    """The freshness clock starts again, as after a run."""
+def _published(connection: Connection, asset: Row, row: Json, version: int) -> Published:
+    """Add the event, and restart the freshness timers as after a run."""
     since = datetime.fromisoformat(row["produced_at"])
     found = connection.execute(RUNS["policy"], {"workflow": asset["producer_id"]}).fetchone()
     policy = Policy.from_json(found["policy"]) if found else None
@@ -227,15 +240,15 @@ def _published(connection: Connection, asset: Row, row: dict[str, Any], version:
     expiry = expires_at(freshness, since) if freshness else None
     row["expires_at"] = expiry[0].isoformat() if expiry else None
     if freshness:
-        publish.arm(connection, list(publish.timers(row, freshness, since, expiry)))
-    data = publish.produced_data(row, found["slug"] if found else None, asset["declaration"].get("freshness"), None)
-    event = publish.asset_event(
+        set_timers(connection, list(timers(asset["id"], row["partition_key"], freshness, since)))
+    data = produced_data(row, found["slug"] if found else None, asset["declaration"].get("freshness"), None)
+    event = asset_event(
         row["event_id"],
         EventType.ASSET_PRODUCED,
         {**data, "rolledBackTo": version},
         "changed",
     )
-    return publish.Published(row, event, (), None)
+    return Published(row, event)
 
 
 def _now(connection: Connection) -> datetime:
