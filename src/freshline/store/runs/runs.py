@@ -265,8 +265,8 @@ class Runs:
     def _commit_resolved(self, run_id: str, attempt: int, *ends: RunStatus) -> Iterator[None]:
         """Resolve the outcome of a commit that ends an attempt: an apparent failure is looked up in the run.
 
-        A repetition is fenced by its own first try. Then the status shows it, as only this attempt sets `ends`. `queued`
-        does not show it: a rescue leaves a run queued too.
+        A repetition is fenced by its own first try. The status shows that, as only this attempt sets one of `ends`.
+        `queued` does not show it: a rescue leaves a run queued too.
         """
         try:
             yield
