@@ -20,6 +20,7 @@ from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import Storage, StorageError
 from freshline.store.db.database import LostConnectionError, UnreachableError
+from freshline.store.runs.events import bounded_checks
 from freshline.store.store import Store
 from freshline.worker.increments import reads_increments
 from freshline.worker.lease import Lease, LeaseKeeper
