@@ -102,7 +102,7 @@ def started() -> Iterator[Server]:
 class Silent(Database):
     """A database whose transactions send no notification: for baselines, which have no listener."""
 
-    def ring(self, *bells: str) -> None:
+    def notify(self, *bells: str) -> None:
         """Do nothing."""
 
 
