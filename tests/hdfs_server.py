@@ -1,7 +1,7 @@
-"""The part of `hdfs_native.Client` that Freshline uses, over a directory: there is no NameNode that tests could start.
+"""A stand-in for the part of `hdfs_native.Client` that Freshline uses, over a directory.
 
-It follows what the library documents, and raises what its source has it raise. It is no proof that HDFS does the same:
-a worker tries that itself when it starts (`freshline.storage.probe`).
+Tests cannot start a NameNode. The stand-in follows the documentation of the library and raises the same errors. It does
+not prove that HDFS behaves the same: a worker probes that when it starts (`freshline.storage.probe`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Reader(BytesIO):
 
 
 class NameNode:
-    """What a client can ask for."""
+    """The methods of the client."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -1,7 +1,7 @@
-"""An object store for tests: S3's interface over a directory. What clients put there, Spark finds, and the reverse.
+"""An object store for tests: the S3 interface over a directory. Clients and Spark see the same files.
 
-It does what the client in `freshline.storage.object_store` and the one in `deltalake` ask for: objects, parts of them,
-conditions, pages of lists, deletes of many. With FRESHLINE_TEST_BUCKET, tests of the storage take a real one instead.
+It implements what the clients in `freshline.storage.object_store` and `deltalake` use: objects, ranges, conditional
+puts, paged lists, bulk deletes. With FRESHLINE_TEST_BUCKET, the storage tests use a real store as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEMPORARY = ".put-"
 
 
 class Request(NamedTuple):
-    """What a client asks for."""
+    """A request of a client."""
 
     method: str
     key: str
@@ -34,20 +34,20 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What it gets."""
+    """The reply to a request."""
 
     status: int
     body: bytes = b""
-    headers: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
 Fault = Callable[[Request], Answer | None]
 
 
 class ObjectStore:
-    """One bucket. `fault` answers instead of the store if it wants to; `seen` has all requests.
+    """One bucket. `fault` may answer instead of the store; `seen` has all requests.
 
-    `honest`: whether it knows `If-None-Match`. Some stores do not, and then write over what is there.
+    `honest`: whether it honours `If-None-Match`. Some stores ignore it and overwrite the object.
     """
 
     def __init__(self, root: Path) -> None:
@@ -63,17 +63,17 @@ class ObjectStore:
 
     @property
     def address(self) -> str:
-        """As it is in FRESHLINE_WAREHOUSE."""
+        """The value of FRESHLINE_WAREHOUSE."""
         return f"s3a://{BUCKET}/{WAREHOUSE}"
 
     @property
     def warehouse(self) -> Path:
-        """The directory of what is under the address."""
+        """The directory behind the address."""
         return self.bucket / WAREHOUSE
 
     @property
     def environ(self) -> dict[str, str]:
-        """What tells clients where the store is, and who they are."""
+        """The environment variables with endpoint and credentials."""
         return {
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -83,12 +83,12 @@ class ObjectStore:
         }
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
     def answer(self, request: Request) -> Answer:
-        """One request."""
+        """Answer one request."""
         self.seen.append(request)
         if (failed := self.fault(request)) is not None:
             return failed
@@ -141,7 +141,7 @@ class ObjectStore:
         return _document(f"<DeleteResult>{said}</DeleteResult>")
 
     def _forget_empty(self, directory: Path) -> None:
-        """An object store has no directories that could be empty."""
+        """Remove empty directories, which an object store does not have."""
         while directory != self.warehouse and directory.is_dir() and not any(directory.iterdir()):
             directory.rmdir()
             directory = directory.parent
@@ -157,7 +157,7 @@ class ObjectStore:
         return _document(f"<ListBucketResult><Name>{BUCKET}</Name>{said}</ListBucketResult>")
 
     def _entries(self, prefix: str, delimiter: str) -> set[str]:
-        """Keys, and prefixes up to the next delimiter: those end with it."""
+        """Return keys, and prefixes up to and including the next delimiter."""
         keys = [str(path.relative_to(self.bucket)) for path in self.bucket.rglob("*") if path.is_file()]
         found = [key for key in keys if key.startswith(prefix) and TEMPORARY not in key]
         if not delimiter:
@@ -224,7 +224,7 @@ def _time(path: Path) -> datetime:
 
 
 def overlay(store: ObjectStore) -> dict[str, str]:
-    """Settings of Hadoop by which Spark finds the bucket's directory under its address."""
+    """Return the Hadoop settings by which Spark finds the bucket's directory under its address."""
     return {
         "fs.s3a.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
         "fs.s3a.impl.disable.cache": "true",
@@ -234,7 +234,7 @@ def overlay(store: ObjectStore) -> dict[str, str]:
 
 
 def serving(root: Path) -> Iterator[ObjectStore]:
-    """For fixtures."""
+    """Yield a running store, and stop it afterwards."""
     store = ObjectStore(root)
     try:
         yield store

@@ -11,7 +11,7 @@ import pytest
 
 from freshline.storage import layout
 from tests.cli.conftest import Freshline
-from tests.delta.test_sync import Table
+from tests.delta.table import Table
 from tests.store_harness import laboratory, workflow
 
 

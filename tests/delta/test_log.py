@@ -69,7 +69,7 @@ class Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """An empty one."""
+    """Return an empty log."""
     return Table(tmp_path / "a.b")
 
 

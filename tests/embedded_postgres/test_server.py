@@ -38,7 +38,7 @@ QUICK = {"fsync": "off"}
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A project's private directory with a short path; its server is ended afterwards."""
+    """Yield a project's private directory with a short path; stop its server afterwards."""
     with tempfile.TemporaryDirectory(prefix="freshline-") as directory:
         path = Path(directory) / ".freshline"
         yield path
@@ -47,7 +47,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a process that uses the server until its standard input ends."""
+    """Return a function that starts a process, which uses the server until its standard input ends."""
     processes: list[subprocess.Popen[str]] = []
 
     def start_one(home: Path) -> subprocess.Popen[str]:

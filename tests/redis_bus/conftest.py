@@ -15,7 +15,7 @@ from tests.store_harness import Lab, laboratory, workflow
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server of this test alone, in a short path: sockets allow no long ones."""
+    """Yield a server for one test, in a short path, because socket names are limited."""
     with tempfile.TemporaryDirectory(prefix="freshline-") as directory:
         server = Server(Path(directory))
         try:
@@ -27,7 +27,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def lab(database_url: str, server: Server) -> Iterator[Lab]:
-    """The real store with `b` made from the source `a`, on the test's own Redis."""
+    """Yield the real store with `b` made from the source `a`, on the test's Redis."""
     with laboratory(database_url, poll_ms=20, event_bus=server.url, bus_timeout_ms=200) as lab:
         lab.apply(workflow("b", "a"), sources=("other",))
         yield lab
@@ -35,7 +35,7 @@ def lab(database_url: str, server: Server) -> Iterator[Lab]:
 
 @pytest.fixture
 def bus(server: Server) -> Iterator[RedisConnection]:
-    """A process's way to the server."""
+    """Yield a connection to the server."""
     bus = RedisConnection(server.url, timeout_s=0.2)
     yield bus
     bus.close()

@@ -1,4 +1,4 @@
-"""A real Redis server in a directory of its own: on a private socket, ended by its pid."""
+"""A real Redis server in its own directory, on a private socket."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Server:
             self._process = None
 
     def freeze(self) -> None:
-        """It takes connections, as the kernel does for it, and answers nothing."""
+        """Suspend the process: the kernel still accepts connections, but nothing answers."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

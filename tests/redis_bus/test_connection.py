@@ -36,13 +36,13 @@ def ping(bus: RedisConnection, purpose: str = "a ping") -> bool:
 
 
 def events(logs: list[Any]) -> list[str]:
-    """What was logged."""
+    """Return the names of the logged events."""
     return [entry["event"] for entry in logs]
 
 
 @pytest.fixture
 def liar() -> Iterator[str]:
-    """A server that is no Redis: it answers everything with a line of its own."""
+    """Yield the URL of a server that is not Redis and answers every request with the same line."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -199,7 +199,7 @@ def test_a_password_is_in_no_text(server: Server, database_url: str) -> None:
 
 
 def bus_info(lab: Lab, materializer: Materializer) -> str:
-    """What the process shows of the bus, after it was asked to show itself again."""
+    """Return the state of the bus that the process shows after its next heartbeat."""
     materializer.services[0].wake()
     return str(lab.one("SELECT info ->> 'bus' FROM workers"))
 

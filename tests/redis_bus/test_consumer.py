@@ -24,26 +24,26 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def intake(lab: Lab, bus: RedisConnection) -> RedisConsumer:
-    """A consumer that waits for nothing; its first round makes the group."""
-    intake = RedisConsumer(lab.store, bus, wait_ms=1)
-    intake.run_once()
-    return intake
+def consumer(lab: Lab, bus: RedisConnection) -> RedisConsumer:
+    """Return a consumer that does not wait for messages; its first round creates the group."""
+    consumer = RedisConsumer(lab.store, bus, wait_ms=1)
+    consumer.run_once()
+    return consumer
 
 
-def say(server: Server, **fields: Any) -> str:
-    """A producer adds a message; returns its id in the stream."""
+def send(server: Server, **fields: Any) -> str:
+    """Add a message as a producer; return its id in the stream."""
     return str(server.client.xadd(INBOUND, fields).decode())
 
 
 def versions(lab: Lab, asset_id: str = "a") -> list[str]:
-    """Reported versions in the order in which they were taken."""
+    """Return the reported versions in the order of their reports."""
     rows = lab.rows("SELECT data_version FROM snapshots WHERE asset_id = %s ORDER BY sequence", asset_id)
     return [row["data_version"] for row in rows]
 
 
 def dead(server: Server) -> list[dict[str, str]]:
-    """What was refused."""
+    """Return the refused messages."""
     return [
         {name.decode(): value.decode("utf-8", "replace") for name, value in fields.items()}
         for _, fields in server.client.xrange(DEAD)
@@ -56,14 +56,14 @@ def left(server: Server) -> tuple[int, int]:
 
 
 def crash() -> None:
-    """The process dies here."""
+    """Simulate the death of the process."""
     raise FailpointError("planted")
 
 
-def test_a_message_is_a_report(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_a_message_is_a_report(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """Version, key, sequence and payload arrive as with `freshline report`, and the message is gone afterwards."""
-    say(server, assetId="a", dataVersion="v1", key="k1", sequence=7, payload=json.dumps({"path": "/data/1"}))
-    intake.run_once()
+    send(server, assetId="a", dataVersion="v1", key="k1", sequence=7, payload=json.dumps({"path": "/data/1"}))
+    consumer.run_once()
     (row,) = lab.rows("SELECT * FROM snapshots WHERE asset_id = 'a'")
     assert (row["data_version"], row["report_key"], row["report_sequence"]) == ("v1", "k1", 7)
     assert row["payload"] == {"path": "/data/1"}
@@ -72,46 +72,46 @@ def test_a_message_is_a_report(lab: Lab, server: Server, intake: RedisConsumer) 
     assert lab.active() == ["b"]
 
 
-def test_the_asset_alone_is_enough(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_the_asset_alone_is_enough(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """Without a version every message is a change, in the order of the stream (docs/semantics.md#R3.3)."""
     for _ in range(3):
-        say(server, assetId="a")
-    intake.run_once()
+        send(server, assetId="a")
+    consumer.run_once()
     assert versions(lab) == ["seq:1", "seq:2", "seq:3"]
 
 
 @pytest.mark.parametrize("name", ["key", "id"])
-def test_a_repetition_counts_once(lab: Lab, server: Server, intake: RedisConsumer, name: str) -> None:
+def test_a_repetition_counts_once(lab: Lab, server: Server, consumer: RedisConsumer, name: str) -> None:
     """Producers may repeat; the key, or the id of a CloudEvent, says that it is the same report.
 
     See docs/semantics.md#R3.3.
     """
     for _ in range(3):
-        say(server, assetId="a", **{name: "one"})
-    intake.run_once()
-    say(server, assetId="a", **{name: "one"})
-    intake.run_once()
+        send(server, assetId="a", **{name: "one"})
+    consumer.run_once()
+    send(server, assetId="a", **{name: "one"})
+    consumer.run_once()
     assert versions(lab) == ["seq:1"]
     assert dead(server) == []
     assert left(server) == (0, 0)
 
 
-def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_a_lower_sequence_moves_nothing(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """A message that comes late is recorded, and the head stays (docs/semantics.md#R3.3)."""
-    say(server, assetId="a", dataVersion="new", sequence=9)
-    say(server, assetId="a", dataVersion="old", sequence=3)
-    intake.run_once()
+    send(server, assetId="a", dataVersion="new", sequence=9)
+    send(server, assetId="a", dataVersion="old", sequence=3)
+    consumer.run_once()
     assert lab.head("a")["data_version"] == "new"
     assert versions(lab) == ["new", "old"]
 
 
 def test_a_crash_after_the_report_changes_nothing_more(
-    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+    lab: Lab, server: Server, bus: RedisConnection, consumer: RedisConsumer
 ) -> None:
     """The consumer dies between commit and XACK: the next one finds the message again, and it counts once."""
-    say(server, assetId="a", dataVersion="v1")
+    send(server, assetId="a", dataVersion="v1")
     with failpoints.armed("report:after", crash), pytest.raises(FailpointError):
-        intake.run_once()
+        consumer.run_once()
     assert versions(lab) == ["v1"]
     assert left(server) == (1, 1)
     RedisConsumer(lab.store, bus, wait_ms=1).run_once()
@@ -121,42 +121,42 @@ def test_a_crash_after_the_report_changes_nothing_more(
 
 
 def test_a_crash_before_the_report_loses_nothing(
-    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+    lab: Lab, server: Server, bus: RedisConnection, consumer: RedisConsumer
 ) -> None:
     """The consumer dies before the commit: the message was not acknowledged, and another consumer takes it."""
-    say(server, assetId="a", dataVersion="v1")
-    say(server, assetId="a", dataVersion="v2")
+    send(server, assetId="a", dataVersion="v1")
+    send(server, assetId="a", dataVersion="v2")
     with failpoints.armed("report:before", crash), pytest.raises(FailpointError):
-        intake.run_once()
+        consumer.run_once()
     assert versions(lab) == []
     RedisConsumer(lab.store, bus, wait_ms=1).run_once()
     assert versions(lab) == ["v1", "v2"]
     assert left(server) == (0, 0)
 
 
-def test_an_acknowledgement_that_is_lost_is_made_up_for(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_an_acknowledgement_that_is_lost_is_made_up_for(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """Redis dies between commit and XACK: when it is back the message comes again and counts once."""
-    say(server, assetId="a", dataVersion="v1")
+    send(server, assetId="a", dataVersion="v1")
     with failpoints.armed("report:after", server.kill):
-        assert intake.run_once() is False
+        assert consumer.run_once() is False
     assert versions(lab) == ["v1"]
     server.start()
-    wait_until(lambda: intake.run_once() and left(server) == (0, 0))
+    wait_until(lambda: consumer.run_once() and left(server) == (0, 0))
     assert versions(lab) == ["v1"]
 
 
 def test_several_consumers_keep_the_order_of_the_stream(lab: Lab, server: Server) -> None:
     """Without a sequence the order of the stream counts, with any number of materializers: the last message wins."""
     buses = [RedisConnection(server.url, timeout_s=1) for _ in range(3)]
-    intakes = [RedisConsumer(lab.store, bus, wait_ms=5) for bus in buses]
-    for one in intakes:
+    consumers = [RedisConsumer(lab.store, bus, wait_ms=5) for bus in buses]
+    for one in consumers:
         one.start()
     try:
         for number in range(60):
-            say(server, assetId="a", dataVersion=f"v{number}")
+            send(server, assetId="a", dataVersion=f"v{number}")
         wait_until(lambda: server.client.exists(INBOUND) and left(server) == (0, 0))
     finally:
-        for one in intakes:
+        for one in consumers:
             one.stop()
     assert versions(lab) == [f"v{number}" for number in range(60)]
     for bus in buses:
@@ -164,54 +164,54 @@ def test_several_consumers_keep_the_order_of_the_stream(lab: Lab, server: Server
 
 
 def test_two_consumers_that_both_believe_it_is_their_turn_keep_the_order(
-    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+    lab: Lab, server: Server, bus: RedisConnection, consumer: RedisConsumer
 ) -> None:
     """The turn saves work only: a consumer that slept repeats what the other one did, and reorders nothing."""
     for number in range(4):
-        say(server, assetId="a", dataVersion=f"v{number}")
+        send(server, assetId="a", dataVersion=f"v{number}")
     slept = RedisConsumer(lab.store, bus, wait_ms=1)
     batch = slept._inbound.next(2, 1)
-    intake.run_once()
-    say(server, assetId="a", dataVersion="v4")
+    consumer.run_once()
+    send(server, assetId="a", dataVersion="v4")
     for entry in batch:
         slept._handle(entry)
-    intake.run_once()
+    consumer.run_once()
     assert versions(lab) == [f"v{number}" for number in range(5)]
     assert left(server) == (0, 0)
 
 
-def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_only_one_process_takes_messages_at_a_time(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """While another one has the turn, messages stay for it."""
-    say(server, assetId="a")
+    send(server, assetId="a")
     with lab.store.events.intake_lock() as mine:
         assert mine
-        assert intake.run_once() is False
+        assert consumer.run_once() is False
     assert versions(lab) == []
-    intake.run_once()
+    consumer.run_once()
     assert versions(lab) == ["seq:1"]
 
 
 def test_what_somebody_else_took_and_forgot_is_claimed(
-    lab: Lab, server: Server, intake: RedisConsumer, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, server: Server, consumer: RedisConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Messages that are pending under another name come to us when they were idle for long enough."""
-    say(server, assetId="a", dataVersion="v1")
+    send(server, assetId="a", dataVersion="v1")
     server.client.xreadgroup(GROUP, "a person", {INBOUND: ">"})
-    intake.run_once()
+    consumer.run_once()
     assert versions(lab) == []
     monkeypatch.setattr("freshline.redis_bus.inbound.CLAIM_MS", 0)
-    intake.run_once()
+    consumer.run_once()
     assert versions(lab) == ["v1"]
     assert left(server) == (0, 0)
 
 
-def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """It was given out, then trimmed by somebody: it is acknowledged, and those behind it are taken."""
-    gone = say(server, assetId="a", dataVersion="gone")
-    say(server, assetId="a", dataVersion="v2")
+    gone = send(server, assetId="a", dataVersion="gone")
+    send(server, assetId="a", dataVersion="v2")
     server.client.xreadgroup(GROUP, "freshline", {INBOUND: ">"})
     server.client.xdel(INBOUND, gone)
-    intake.run_once()
+    consumer.run_once()
     assert versions(lab) == ["v2"]
     assert left(server) == (0, 0)
 
@@ -238,14 +238,14 @@ BAD: dict[str, tuple[dict[Any, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
-    lab: Lab, server: Server, intake: RedisConsumer, name: str
+    lab: Lab, server: Server, consumer: RedisConsumer, name: str
 ) -> None:
     """It goes to the dead with its id, a code and the reason, is told, and holds up nobody."""
     fields, code, reason = BAD[name]
     bad = server.client.xadd(INBOUND, fields).decode()
-    say(server, assetId="a", dataVersion="good")
+    send(server, assetId="a", dataVersion="good")
     with capture_logs() as logs:
-        intake.run_once()
+        consumer.run_once()
     (letter,) = dead(server)
     assert (letter["streamId"], letter["code"]) == (bad, code)
     assert reason in letter["reason"]
@@ -255,15 +255,15 @@ def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
     assert left(server) == (0, 0)
 
 
-def test_a_dead_message_can_be_said_again(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_a_dead_message_can_be_sent_again(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """It keeps its fields: when the asset is known, the same message is accepted."""
-    say(server, assetId="later", dataVersion="v1", key="k")
-    intake.run_once()
+    send(server, assetId="later", dataVersion="v1", key="k")
+    consumer.run_once()
     (letter,) = dead(server)
     lab.apply(workflow("b", "a"), workflow("c", "later"))
     prefix = "message."
-    say(server, **{name.removeprefix(prefix): text for name, text in letter.items() if name.startswith(prefix)})
-    intake.run_once()
+    send(server, **{name.removeprefix(prefix): text for name, text in letter.items() if name.startswith(prefix)})
+    consumer.run_once()
     assert versions(lab, "later") == ["v1"]
 
 
@@ -271,35 +271,35 @@ def test_the_dead_are_bounded(database_url: str, server: Server, bus: RedisConne
     """About FRESHLINE_BUS_DEAD_LENGTH refused messages are kept, the newest ones."""
     server.client.config_set("stream-node-max-entries", 5)
     lab = Lab(database_url, event_bus=server.url, bus_dead_length=10)
-    intake = RedisConsumer(lab.store, bus, wait_ms=1)
+    consumer = RedisConsumer(lab.store, bus, wait_ms=1)
     for number in range(60):
-        say(server, assetId=f"nobody-{number}")
-    wait_until(lambda: intake.run_once() and left(server) == (0, 0))
+        send(server, assetId=f"nobody-{number}")
+    wait_until(lambda: consumer.run_once() and left(server) == (0, 0))
     assert 10 <= server.client.xlen(DEAD) < 20
     assert dead(server)[-1]["message.assetId"] == "nobody-59"
     lab.close()
 
 
 def test_a_message_that_cannot_be_set_aside_stays(
-    lab: Lab, server: Server, bus: RedisConnection, intake: RedisConsumer
+    lab: Lab, server: Server, bus: RedisConnection, consumer: RedisConsumer
 ) -> None:
     """The dead key has another type: the bad message is not lost, and the trouble is told once."""
     server.client.set(DEAD, "not a stream")
-    say(server, assetId="nobody")
+    send(server, assetId="nobody")
     with capture_logs() as logs:
         for _ in range(3):
-            intake._inbound._dead_client._next = 0
-            assert intake.run_once() is False
+            consumer._inbound._dead_client._next = 0
+            assert consumer.run_once() is False
     assert [entry["event"] for entry in logs] == ["bus_trouble"]
     assert left(server) == (1, 1)
     server.client.delete(DEAD)
-    wait_until(lambda: intake.run_once() and left(server) == (0, 0))
+    wait_until(lambda: consumer.run_once() and left(server) == (0, 0))
     assert len(dead(server)) == 1
     assert bus.trouble is None
 
 
 def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
-    lab: Lab, server: Server, intake: RedisConsumer, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, server: Server, consumer: RedisConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message that makes us fail again and again is set aside after some tries, and the next one is taken."""
     report = lab.store.operations.report
@@ -310,31 +310,31 @@ def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
         return report(asset_id, **more)
 
     monkeypatch.setattr(lab.store.operations, "report", fail)
-    say(server, assetId="a", dataVersion="poison")
-    say(server, assetId="a", dataVersion="good")
+    send(server, assetId="a", dataVersion="poison")
+    send(server, assetId="a", dataVersion="good")
     for _ in range(MAX_TRIES - 1):
         with pytest.raises(RuntimeError):
-            intake.run_once()
-    intake.run_once()
+            consumer.run_once()
+    consumer.run_once()
     assert [letter["code"] for letter in dead(server)] == ["unexpected"]
     assert versions(lab) == ["good"]
 
 
-def test_a_flush_makes_the_group_anew(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_the_group_is_created_again_after_a_flush(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """FLUSHALL takes what was not handled; whatever is said afterwards is taken."""
-    say(server, assetId="a", dataVersion="before")
-    intake.run_once()
+    send(server, assetId="a", dataVersion="before")
+    consumer.run_once()
     server.client.flushall()
-    say(server, assetId="a", dataVersion="after")
-    wait_until(lambda: intake.run_once() and versions(lab) == ["before", "after"])
+    send(server, assetId="a", dataVersion="after")
+    wait_until(lambda: consumer.run_once() and versions(lab) == ["before", "after"])
 
 
-def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server, intake: RedisConsumer) -> None:
+def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """A server that was emptied may give a stream id again; only the same content there is a repetition."""
     for known in (["v1"], ["v1", "v2"]):
         server.client.xadd(INBOUND, {"assetId": "a", "dataVersion": known[-1]}, id="5-0")
-        intake.run_once()  # after a flush, it makes the group
-        intake.run_once()
+        consumer.run_once()  # after a flush, it makes the group
+        consumer.run_once()
         assert versions(lab) == known
         server.client.flushall()
 
@@ -342,23 +342,23 @@ def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server
 def test_an_inbound_key_of_another_type_is_told_once(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """WRONGTYPE: no message is taken, events still flow, and it ends when the key is gone."""
     server.client.set(INBOUND, "not a stream")
-    intake = RedisConsumer(lab.store, bus, wait_ms=1)
+    consumer = RedisConsumer(lab.store, bus, wait_ms=1)
     with capture_logs() as logs:
         for _ in range(3):
-            intake._inbound._client._next = 0
-            assert intake.run_once() is False
+            consumer._inbound._client._next = 0
+            assert consumer.run_once() is False
     assert [entry["event"] for entry in logs] == ["bus_trouble"]
     assert "inbound messages" in str(bus.trouble)
     server.client.delete(INBOUND)
-    say(server, assetId="a", dataVersion="v1")
-    wait_until(lambda: intake.run_once() and versions(lab) == ["v1"])
+    send(server, assetId="a", dataVersion="v1")
+    wait_until(lambda: consumer.run_once() and versions(lab) == ["v1"])
     assert bus.trouble is None
 
 
 def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """Nothing is refused because PostgreSQL is away: the message waits."""
-    say(server, assetId="a", dataVersion="v1")
-    intake = RedisConsumer(lab.store, bus, wait_ms=1)
+    send(server, assetId="a", dataVersion="v1")
+    consumer = RedisConsumer(lab.store, bus, wait_ms=1)
     ended = threading.Event()
 
     def cut() -> None:
@@ -370,11 +370,11 @@ def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bu
             )
 
     with failpoints.armed("report:before", cut):
-        intake.start()
+        consumer.start()
         try:
             wait_until(lambda: ended.is_set() and left(server) == (0, 0))
         finally:
-            intake.stop()
+            consumer.stop()
     assert versions(lab) == ["v1"]
     assert dead(server) == []
 

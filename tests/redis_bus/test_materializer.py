@@ -29,7 +29,7 @@ SERVICES: dict[str, Callable[[Store, RedisConnection], Any]] = {
 
 @contextmanager
 def running(lab: Lab) -> Iterator[Materializer]:
-    """A materializer that is stopped again."""
+    """Yield a running materializer, and stop it afterwards."""
     materializer = Materializer(lab.store, lab.settings)
     materializer.start()
     try:
@@ -40,13 +40,13 @@ def running(lab: Lab) -> Iterator[Materializer]:
 
 @pytest.fixture
 def live(lab: Lab) -> Lab:
-    """The lab under the real clock."""
+    """Return the lab under the real clock."""
     lab.database.clock = None
     return lab
 
 
 def run_of_b(lab: Lab) -> None:
-    """A run of `b` is queued; it succeeds."""
+    """Wait for a queued run of `b` and let it succeed."""
     run = wait_until(lab.claim, what="the run of b")
     assert run is not None
     lab.finish(run)
@@ -58,13 +58,13 @@ def everything_stamped(lab: Lab) -> bool:
 
 
 def everything_published(lab: Lab) -> bool:
-    """The cursor is at the last event."""
+    """Return whether the cursor is at the last event."""
     waits = "SELECT count(*) FROM events e, bus_cursor c WHERE e.position IS NULL OR e.position > c.position"
     return int(lab.one(waits)) == 0
 
 
 def bus_info(lab: Lab, materializer: Materializer) -> str:
-    """What the process shows of the bus, after it was asked to show itself again."""
+    """Return the state of the bus that the process shows after its next heartbeat."""
     materializer.services[0].wake()
     return str(lab.one("SELECT info ->> 'bus' FROM workers"))
 

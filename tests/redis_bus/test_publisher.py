@@ -1,4 +1,4 @@
-"""Every event reaches the stream, in the order of positions, whatever Redis and the relays go through."""
+"""Every event reaches the stream, in the order of positions, whatever happens to Redis and the publishers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 
 
 def stream(server: Server) -> list[dict[str, str]]:
-    """The messages, oldest first."""
+    """Return the messages, oldest first."""
     return [
         {name.decode(): value.decode() for name, value in fields.items()} for _, fields in server.client.xrange(EVENTS)
     ]
@@ -78,7 +78,7 @@ def test_a_message_is_a_cloud_event(lab: Lab, server: Server, bus: RedisConnecti
     }
 
 
-def test_nothing_is_published_twice_by_a_relay_that_is_well(lab: Lab, server: Server, bus: RedisConnection) -> None:
+def test_nothing_is_published_twice_without_a_failure(lab: Lab, server: Server, bus: RedisConnection) -> None:
     """The cursor remembers, for other processes and after restarts too."""
     report(lab, 5)
     publish(RedisPublisher(lab.store, bus))
@@ -87,15 +87,15 @@ def test_nothing_is_published_twice_by_a_relay_that_is_well(lab: Lab, server: Se
     assert cursor(lab) == stamped(lab)[-1]
 
 
-def test_two_relays_at_once_keep_order_and_completeness(
+def test_two_publishers_at_once_keep_order_and_completeness(
     lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Relays of several processes, small batches, events all the time: every event, in order, and none twice."""
     monkeypatch.setattr("freshline.services.redis_publisher.BATCH", 3)
     buses = [RedisConnection(server.url, timeout_s=1) for _ in range(3)]
     publishers = [RedisPublisher(lab.store, bus) for bus in buses]
-    relays = [EventSequencer(lab.store, stamped=publisher.wake) for publisher in publishers]
-    for service in (*publishers, *relays):
+    sequencers = [EventSequencer(lab.store, stamped=publisher.wake) for publisher in publishers]
+    for service in (*publishers, *sequencers):
         service.start()
     reporters = [threading.Thread(target=lambda: [lab.report("a") for _ in range(30)]) for _ in range(3)]
     try:
@@ -106,7 +106,7 @@ def test_two_relays_at_once_keep_order_and_completeness(
         wait_until(lambda: lab.one("SELECT count(*) FROM events WHERE position IS NULL") == 0)
         wait_until(lambda: cursor(lab) == stamped(lab)[-1])
     finally:
-        for service in (*relays, *publishers):
+        for service in (*sequencers, *publishers):
             service.stop()
     assert [int(message["position"]) for message in stream(server)] == stamped(lab)
     for bus in buses:
@@ -131,8 +131,8 @@ def test_a_crash_between_publishing_and_the_cursor_repeats_and_loses_nothing(
     assert first_seen(server) == stamped(lab)
 
 
-def test_a_relay_that_slept_repeats_and_never_reorders(lab: Lab, server: Server, bus: RedisConnection) -> None:
-    """A stale relay that sends its old batch after others went on adds repetitions only."""
+def test_a_suspended_publisher_repeats_and_never_reorders(lab: Lab, server: Server, bus: RedisConnection) -> None:
+    """A stale publisher that sends its old batch late only adds repetitions."""
     report(lab, 4)
     stale = RedisPublisher(lab.store, bus)
     old: list[Any] = []
@@ -194,9 +194,9 @@ def test_killing_redis_again_and_again_loses_nothing(lab: Lab, server: Server) -
     """kill -9 under load, several times: every event is there, first occurrences in order."""
     bus = RedisConnection(server.url, timeout_s=0.2)
     publisher = RedisPublisher(lab.store, bus)
-    relay = EventSequencer(lab.store, stamped=publisher.wake)
+    sequencer = EventSequencer(lab.store, stamped=publisher.wake)
     publisher.start()
-    relay.start()
+    sequencer.start()
     try:
         for _ in range(4):
             for _ in range(10):
@@ -208,7 +208,7 @@ def test_killing_redis_again_and_again_loses_nothing(lab: Lab, server: Server) -
         wait_until(lambda: lab.one("SELECT count(*) FROM events WHERE position IS NULL") == 0)
         wait_until(lambda: cursor(lab) == stamped(lab)[-1])
     finally:
-        relay.stop()
+        sequencer.stop()
         publisher.stop()
         bus.close()
     assert first_seen(server) == stamped(lab)

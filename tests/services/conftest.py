@@ -11,6 +11,6 @@ from tests.store_harness import Lab, laboratory
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The real store on a fresh database, under a clock of its own."""
+    """Yield the real store on a new database, under its own clock."""
     with laboratory(database_url, poll_ms=20) as lab:
         yield lab

@@ -24,7 +24,7 @@ class Machine:
 
 
 def paced(seconds_a_row: float, most: int = 500) -> tuple[Machine, AdaptiveBatch]:
-    """A machine and its pace."""
+    """Return a machine and its batch size."""
     machine = Machine(seconds_a_row)
     return machine, AdaptiveBatch(most, lambda: machine.now)
 

@@ -1,4 +1,4 @@
-"""The absorber gets through, whatever a batch of events does."""
+"""The inbox consumer makes progress, whatever a batch of events does."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_a_batch_that_takes_too_long_is_halved(lab: Lab) -> None:
         connection.execute(TRIGGER)
     for number in range(40):
         lab.report(f"s{number}")
-    absorber = InboxConsumer(lab.store)
+    consumer = InboxConsumer(lab.store)
     for _ in range(60):
         with suppress(psycopg.errors.QueryCanceled):
-            absorber.run_once()
+            consumer.run_once()
     assert lab.one("SELECT count(*) FROM inbox") == 0
     assert lab.one("SELECT count(*) FROM considerations") == 40

@@ -98,7 +98,7 @@ def test_a_stop_does_not_wait_for_the_poll_interval(lab: Lab) -> None:
         assert not stopper.is_alive(), "the stop was lost"
 
 
-def test_a_ring_shortens_the_pause(lab: Lab) -> None:
+def test_a_wake_up_shortens_the_pause(lab: Lab) -> None:
     """Rings before the next round are one, and none is lost."""
     service = Counting(lab.store, poll_s=3600)
     service.start()
@@ -153,14 +153,14 @@ def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest
 def test_the_doorbell_is_heard(lab: Lab) -> None:
     """Rings reach the service that they name, and unknown names reach nobody."""
     heard: list[str] = []
-    doorbell = Notifier(lab.database, {"events": lambda: heard.append("events")})
-    doorbell.start()
+    notifier = Notifier(lab.database, {"events": lambda: heard.append("events")})
+    notifier.start()
     try:
         wait_until(lambda: heard == ["events"], what="the look at what rang before")
         lab.database.notify("events", "something-else")
         wait_until(lambda: heard == ["events", "events"])
     finally:
-        doorbell.stop()
+        notifier.stop()
 
 
 def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +170,9 @@ def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch:
     """
     monkeypatch.setattr("freshline.services.notifier.RETRY_S", 0.01)
     heard: list[str] = []
-    doorbell = Notifier(lab.database, {"events": lambda: heard.append("events")})
+    notifier = Notifier(lab.database, {"events": lambda: heard.append("events")})
     with capture_logs() as logs:
-        doorbell.start()
+        notifier.start()
         try:
             wait_until(lambda: len(heard) == 1)
             lab.rows(
@@ -183,12 +183,12 @@ def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch:
             lab.database.notify("events")
             wait_until(lambda: len(heard) == 3)
         finally:
-            doorbell.stop()
+            notifier.stop()
     assert "doorbell_deaf" in [entry["event"] for entry in logs]
 
 
-def test_a_ring_that_cannot_be_sent_is_no_error(lab: Lab) -> None:
-    """A doorbell costs latency only: the transaction before it has happened."""
+def test_a_notification_that_cannot_be_sent_is_not_an_error(lab: Lab) -> None:
+    """A lost notification only costs latency: the transaction before it is committed."""
     lab.close()
     lab.database.notify("events")
 

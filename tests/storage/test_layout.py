@@ -58,7 +58,7 @@ def test_a_damaged_id_or_an_impossible_place_is_told(tmp_path: Path) -> None:
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Path:
-    """A directory as Spark leaves it."""
+    """Write a directory as Spark leaves it."""
     directory = tmp_path / STAGED
     (directory / "k=1").mkdir(parents=True)
     (directory / "part-0.parquet").write_bytes(b"12345")

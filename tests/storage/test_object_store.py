@@ -15,7 +15,7 @@ COMMIT = [{"commitInfo": {"operation": "WRITE"}}]
 
 @pytest.fixture
 def storage(objects: ObjectStore) -> ObjectStorage:
-    """A client of its own."""
+    """Return a new client."""
     return ObjectStorage(objects.address)
 
 
@@ -90,7 +90,7 @@ def test_a_bucket_of_others_is_not_written_to(objects: ObjectStore, storage: Obj
     assert [request.method for request in objects.seen] == ["GET"]
 
 
-def test_marks_of_directories_are_no_files(objects: ObjectStore, storage: ObjectStorage) -> None:
+def test_directory_markers_are_not_files(objects: ObjectStore, storage: ObjectStorage) -> None:
     """Hadoop leaves empty objects where it made a directory."""
     storage.create("a/data/x/part-1.parquet", b"12345")
     storage.create("a/data/x/day=1", b"")

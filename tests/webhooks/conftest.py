@@ -23,7 +23,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The real store with `b` made from the source `a`, and `other.b` from `other.a`."""
+    """Yield the real store with `b` made from the source `a`, and `other.b` from `other.a`."""
     options = {"poll_ms": 20, "webhook_allow_private": LOOPBACK, "webhook_timeout_ms": 500, "webhook_attempts": 5}
     with laboratory(database_url, **options) as lab:
         lab.apply(workflow("b", "a"), workflow("other", "other.a", outputs=["other.b"]))

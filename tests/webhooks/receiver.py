@@ -93,7 +93,7 @@ class Receiver:
 
 
 def verify(secret: str, one: Received) -> bool:
-    """What a receiver does, written from the Standard Webhooks specification and not from our code."""
+    """Verify a delivery, as the Standard Webhooks specification says and independently of our code."""
     signed = b".".join([one.headers["webhook-id"].encode(), one.headers["webhook-timestamp"].encode(), one.body])
     key = base64.b64decode(secret.removeprefix("whsec_"))
     wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -103,5 +103,5 @@ def verify(secret: str, one: Received) -> bool:
 
 
 def secret_bytes(receiver: Receiver) -> bytes:
-    """What the store keeps."""
+    """Return the secret as the store keeps it."""
     return read_secret(receiver.secret)

@@ -44,25 +44,27 @@ class Check:
         self._words: dict[str, Callable[[Any, Any, Json, str], Iterator[str]]] = {
             "$ref": self._ref,
             "type": self._type,
-            "const": lambda value, wanted, _, at: told(value == wanted, f"{at}: {value!r} is not {wanted!r}"),
-            "enum": lambda value, wanted, _, at: told(value in wanted, f"{at}: {value!r} is none of {wanted}"),
+            "const": lambda value, wanted, _, at: problem(value == wanted, f"{at}: {value!r} is not {wanted!r}"),
+            "enum": lambda value, wanted, _, at: problem(value in wanted, f"{at}: {value!r} is none of {wanted}"),
             "required": self._required,
             "properties": self._properties,
             "additionalProperties": self._additional,
             "items": self._items,
             "allOf": self._all,
-            "anyOf": lambda value, wanted, _, at: told(self._fitting(value, wanted, at) > 0, f"{at}: nothing fits"),
-            "oneOf": lambda value, wanted, _, at: told(self._fitting(value, wanted, at) == 1, f"{at}: not one fits"),
-            "not": lambda value, wanted, _, at: told(not self._fitting(value, [wanted], at), f"{at}: it must not fit"),
-            "minLength": lambda value, wanted, _, at: told(len(value) >= wanted, f"{at}: shorter than {wanted}"),
-            "pattern": lambda value, wanted, _, at: told(bool(re.search(wanted, value)), f"{at}: unlike {wanted}"),
+            "anyOf": lambda value, wanted, _, at: problem(self._fitting(value, wanted, at) > 0, f"{at}: nothing fits"),
+            "oneOf": lambda value, wanted, _, at: problem(self._fitting(value, wanted, at) == 1, f"{at}: not one fits"),
+            "not": lambda value, wanted, _, at: problem(
+                not self._fitting(value, [wanted], at), f"{at}: it must not fit"
+            ),
+            "minLength": lambda value, wanted, _, at: problem(len(value) >= wanted, f"{at}: shorter than {wanted}"),
+            "pattern": lambda value, wanted, _, at: problem(bool(re.search(wanted, value)), f"{at}: unlike {wanted}"),
             "format": self._format,
         }
 
     def of(self, value: Any, schema: Json | bool, at: str) -> Iterator[str]:
-        """What is wrong."""
+        """Yield the problems."""
         if isinstance(schema, bool):
-            yield from told(schema, f"{at}: nothing is allowed here")
+            yield from problem(schema, f"{at}: nothing is allowed here")
             return
         for word, wanted in schema.items():
             if word not in SILENT:
@@ -78,7 +80,7 @@ class Check:
 
     def _type(self, value: Any, wanted: str | list[str], _: Json, at: str) -> Iterator[str]:
         names = [wanted] if isinstance(wanted, str) else wanted
-        yield from told(any(TYPES[name](value) for name in names), f"{at}: {value!r} is no {wanted}")
+        yield from problem(any(TYPES[name](value) for name in names), f"{at}: {value!r} is not a {wanted}")
 
     def _required(self, value: Any, wanted: list[str], _: Json, at: str) -> Iterator[str]:
         if isinstance(value, dict):
@@ -110,10 +112,10 @@ class Check:
             right = not isinstance(value, str) or bool(FORMATS[wanted](value))
         except ValueError:
             right = False
-        yield from told(right, f"{at}: {value!r} is no {wanted}")
+        yield from problem(right, f"{at}: {value!r} is not a {wanted}")
 
 
-def told(right: bool, sentence: str) -> Iterator[str]:
-    """The sentence, if something is not right."""
+def problem(right: bool, sentence: str) -> Iterator[str]:
+    """Yield the sentence if the condition does not hold."""
     if not right:
         yield sentence

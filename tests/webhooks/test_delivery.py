@@ -1,4 +1,4 @@
-"""Every event reaches every webhook that asked for it, at least once, whatever receivers and deliverers go through."""
+"""Every event reaches every webhook that asked for it, at least once, whatever happens to receivers and senders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.webhooks.receiver import Receiver, secret_bytes, verify
 
 
 def add(lab: Lab, receiver: Receiver, name: str = "hook", **more: Any) -> None:
-    """A webhook of the receiver, for all that is to come."""
+    """Add a webhook of the receiver for all future events."""
     lab.store.webhooks.add(Webhook(name, receiver.url, secret_bytes(receiver), **more))
 
 
@@ -39,8 +39,8 @@ def report(lab: Lab, number: int, asset: str = "a") -> list[str]:
 
 def deliver(lab: Lab) -> None:
     """All that is due."""
-    deliverer = WebhookSender(lab.store)
-    while deliverer.run_once():
+    sender = WebhookSender(lab.store)
+    while sender.run_once():
         pass
 
 
@@ -275,7 +275,7 @@ def test_a_crash_between_sending_and_recording_repeats_and_loses_nothing(lab: La
     assert receiver.ids == [*made[:3], *made]
 
 
-def test_a_deliverer_that_slept_changes_nothing(lab: Lab, receiver: Receiver) -> None:
+def test_a_suspended_sender_changes_nothing(lab: Lab, receiver: Receiver) -> None:
     """Its claim is old: another one has sent and recorded, and the cursor does not go back."""
     add(lab, receiver)
     report(lab, 3)
@@ -295,8 +295,8 @@ def test_several_deliverers_share_the_work_and_keep_the_order(lab: Lab, receiver
     add(lab, receiver, "one")
     add(lab, second, "two")
     lanes = [WebhookSender(lab.store) for _ in range(3)]
-    relay = EventSequencer(lab.store)
-    for service in (*lanes, relay):
+    sequencer = EventSequencer(lab.store)
+    for service in (*lanes, sequencer):
         service.start()
     reporters = [threading.Thread(target=lambda: [lab.report("a") for _ in range(40)]) for _ in range(2)]
     for thread in reporters:
@@ -304,7 +304,7 @@ def test_several_deliverers_share_the_work_and_keep_the_order(lab: Lab, receiver
     for thread in reporters:
         thread.join()
     wait_until(lambda: (len(receiver.received), len(second.received)) >= (80, 80))
-    for service in (*lanes, relay):
+    for service in (*lanes, sequencer):
         service.stop()
     stamped = lab.rows("SELECT id FROM events WHERE type = 'asset.produced' AND position > 0 ORDER BY position")
     assert receiver.ids == second.ids == [str(row["id"]) for row in stamped]
@@ -323,16 +323,16 @@ def test_a_materializer_delivers(lab: Lab, receiver: Receiver) -> None:
 
 
 def work(url: str, ready: Any) -> None:
-    """The whole life of a process that delivers until it is killed."""
+    """Run a process that sends until it is killed."""
     lab = Lab(url, poll_ms=10, webhook_allow_private=LOOPBACK)
     lab.database.clock = None
     ready.set()
-    deliverer = WebhookSender(lab.store)
+    sender = WebhookSender(lab.store)
     while True:
-        deliverer.run_once()
+        sender.run_once()
 
 
-def test_killing_deliverers_again_and_again_loses_nothing(
+def test_killing_senders_again_and_again_loses_nothing(
     lab: Lab, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kill -9 in the middle of it, several times: every event arrives, first occurrences in order."""
@@ -361,7 +361,7 @@ def more_than(receiver: Receiver, number: int) -> bool:
 
 
 def deliver_now(lab: Lab, receiver: Receiver) -> Sequence[str]:
-    """What has arrived, after another round."""
+    """Return the received deliveries after another round."""
     deliver(lab)
     return receiver.ids
 

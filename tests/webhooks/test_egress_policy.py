@@ -56,7 +56,7 @@ def host(address: str) -> str:
 
 
 def answering(*addresses: str) -> Any:
-    """A resolver that knows one answer."""
+    """Install a resolver with one answer."""
 
     def getaddrinfo(_: str, port: int, **__: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
@@ -134,8 +134,8 @@ def test_nothing_reaches_a_private_receiver_unless_it_is_allowed(database_url: s
         lab.apply(sources=("a",))
         lab.report("a")
         lab.store.events.stamp_positions(100)
-        deliverer = WebhookSender(lab.store)
-        while deliverer.run_once():
+        sender = WebhookSender(lab.store)
+        while sender.run_once():
             pass
         troubles = [one["trouble"] for one in lab.store.reader.webhooks()]
     assert receiver.asked == []

@@ -47,7 +47,7 @@ def server(behave: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def drip(line: socket.socket) -> None:
-    """A byte now and then, for ever: each comes in time."""
+    """Send single bytes forever, each within the timeout."""
     line.sendall(b"HTTP/1.1 200 OK\r\n")
     while True:
         line.sendall(b"X-A: b\r\n")
@@ -55,7 +55,7 @@ def drip(line: socket.socket) -> None:
 
 
 def mute(line: socket.socket) -> None:
-    """Listens, and says nothing."""
+    """Accept connections and send nothing."""
     while line.recv(1000):
         pass
 
@@ -136,7 +136,7 @@ def test_it_can_be_interrupted() -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate for hooks.example that signs itself, with its key."""
+    """Return a self-signed certificate for hooks.example and its key."""
     file = tmp_path / "both.pem"
     key, made = tmp_path / "key.pem", tmp_path / "cert.pem"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=hooks.example"]

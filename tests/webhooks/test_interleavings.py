@@ -1,7 +1,7 @@
 """Every pair of what is done to a webhook, in every order of their statements, on real connections.
 
 Afterwards: nobody deadlocked, nobody stays locked out, every event arrives, and none is recorded as arrived twice,
-whatever was paused, resumed, sent again, removed or fenced meanwhile. The gate plays two deliverers with one switch in
+whatever was paused, resumed, sent again, removed or fenced meanwhile. The gate plays two senders with one switch in
 the middle of a transaction; `make full` plays every pair with two.
 """
 
@@ -29,7 +29,7 @@ ROWS = "SELECT position FROM events WHERE position > %s ORDER BY position"
 
 
 class Post:
-    """A webhook with a dead letter, one that failed, and three new ones, held by a deliverer whose lease is over."""
+    """A webhook with a dead letter, one that failed, and three new ones, held by a sender whose lease is over."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -79,7 +79,7 @@ class Post:
         return {f"{name}{'+' * names[:number].count(name)}": known[name] for number, name in enumerate(names)}
 
     def turn(self) -> Batch | None:
-        """A deliverer to which everything goes well."""
+        """Run a sender whose deliveries all succeed."""
         batch = self.lab.store.deliveries.claim(lease_ms=LEASE_MS)
         if batch is not None and batch.letters:
             self._record(batch, [Outcome(letter) for letter in batch.letters])
@@ -98,7 +98,7 @@ class Post:
         """Every schedule of these, judged; how many there were."""
         played = 0
         for trace in self.stage.explore(self.acts(names), switches=switches, before=self._begin, most=2_000):
-            self._judge(trace, names)
+            self._check(trace, names)
             played += 1
         return played
 
@@ -106,7 +106,7 @@ class Post:
         self.scene.restore()
         self.recorded.clear()
 
-    def _judge(self, trace: Trace, names: tuple[str, str]) -> None:
+    def _check(self, trace: Trace, names: tuple[str, str]) -> None:
         for actor in trace.actors:
             assert actor.error is None or isinstance(actor.error, FencedError | NotFoundError), (
                 f"{actor.name}: {actor.error!r}: {trace}"
@@ -147,6 +147,6 @@ def test_a_switch_inside_two_deliverers(post: Post, monkeypatch: pytest.MonkeyPa
 @pytest.mark.full
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
 def test_two_switches_inside_every_pair(post: Post, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]) -> None:
-    """There and back again, at each place, for deliverers and for whoever changes a webhook by hand."""
+    """There and back again, at each place, for senders and for whoever changes a webhook by hand."""
     with stepped(monkeypatch):
         assert post.play(names, switches=2) >= 2

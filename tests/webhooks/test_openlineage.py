@@ -38,13 +38,13 @@ CHECKS = [
 
 
 def outputs(run: ClaimedRun) -> list[StagedOutput]:
-    """A table with columns, rows and checks."""
+    """Return a table with columns, rows and checks."""
     return [StagedOutput(run.slug, "work", f"v:{run.id}", schema=COLUMNS, rows=3, bytes=99, checks=CHECKS)]
 
 
 @pytest.fixture
-def told(lab: Lab, receiver: Receiver) -> list[dict[str, Any]]:
-    """What was told about a run that succeeded, one that lost its worker and failed, and canceled ones."""
+def lineage_events(lab: Lab, receiver: Receiver) -> list[dict[str, Any]]:
+    """Return the events of a run that succeeded, one that lost its worker and failed, and canceled ones."""
     lab.store.webhooks.add(Webhook("lineage", receiver.url, b"key-4711", "openlineage", RUNS))
     lab.report("a", "1")
     lab.work_with(outputs)
@@ -60,23 +60,23 @@ def told(lab: Lab, receiver: Receiver) -> list[dict[str, Any]]:
     lab.store.operations.cancel(running.id)
     lab.store.runs.cancel(running.id, running.attempt)
     lab.store.events.stamp_positions(1000)
-    deliverer = WebhookSender(lab.store)
-    while deliverer.run_once():
+    sender = WebhookSender(lab.store)
+    while sender.run_once():
         pass
     return [one.event for one in receiver.received]
 
 
-def test_every_event_fits_the_published_schema(told: list[dict[str, Any]]) -> None:
+def test_every_event_fits_the_published_schema(lineage_events: list[dict[str, Any]]) -> None:
     """The event as a whole, and each facet by the schema that it names; a broken one does not."""
-    assert len(told) >= 7
-    for one in told:
+    assert len(lineage_events) >= 7
+    for one in lineage_events:
         assert violations(one, EVENT, DOCUMENTS) == []
         for name, facet in facets(one):
             document, pointer = facet["_schemaURL"].split("#")
             assert violations(facet, {"$ref": f"{document}#{pointer}"}, DOCUMENTS) == [], name
-    assert {name for one in told for name, _ in facets(one)} == set(FACETS)
-    assert violations({**told[0], "eventType": "BEGIN"}, EVENT, DOCUMENTS)
-    assert violations({**told[0], "run": {"runId": "1"}}, EVENT, DOCUMENTS)
+    assert {name for one in lineage_events for name, _ in facets(one)} == set(FACETS)
+    assert violations({**lineage_events[0], "eventType": "BEGIN"}, EVENT, DOCUMENTS)
+    assert violations({**lineage_events[0], "run": {"runId": "1"}}, EVENT, DOCUMENTS)
 
 
 def facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -86,17 +86,17 @@ def facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from thing.get("outputFacets", {}).items()
 
 
-def test_every_run_begins_once_and_ends_once(told: list[dict[str, Any]]) -> None:
+def test_every_run_begins_once_and_ends_once(lineage_events: list[dict[str, Any]]) -> None:
     """One START, RUNNING for each worker that took over, one end; a run that nobody began is not told."""
     runs: dict[str, list[str]] = {}
-    for one in told:
+    for one in lineage_events:
         runs.setdefault(one["run"]["runId"], []).append(one["eventType"])
     assert list(runs.values()) == [["START", "COMPLETE"], ["START", "RUNNING", "FAIL"], ["START", "ABORT"]]
 
 
-def test_data_is_told_with_its_version_columns_and_quality(lab: Lab, told: list[dict[str, Any]]) -> None:
+def test_data_is_told_with_its_version_columns_and_quality(lab: Lab, lineage_events: list[dict[str, Any]]) -> None:
     """Inputs as they were pinned; outputs with what was published, or as what would be."""
-    start, complete = told[:2]
+    start, complete = lineage_events[:2]
     namespace = f"freshline://{lab.store.warehouse_id}"
     assert (start["job"]["namespace"], start["job"]["name"]) == (namespace, "b")
     (read,) = start["inputs"]
@@ -122,11 +122,11 @@ def test_data_is_told_with_its_version_columns_and_quality(lab: Lab, told: list[
     ]
     statistics = made["outputFacets"]["outputStatistics"]
     assert (statistics["rowCount"], statistics["size"]) == (3, 99)
-    (failed,) = [one for one in told if one["eventType"] == "FAIL"]
+    (failed,) = [one for one in lineage_events if one["eventType"] == "FAIL"]
     assert failed["run"]["facets"]["errorMessage"]["message"] == "boom"
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("lineage_events")
 def test_the_api_key_is_sent_and_told_nowhere(lab: Lab, receiver: Receiver) -> None:
     """As a bearer token; there is no signature, as nobody there could verify one."""
     headers = receiver.received[0].headers
@@ -147,8 +147,8 @@ def test_a_run_that_is_not_kept_is_told_without_its_data(lab: Lab, receiver: Rec
     lab.store.events.stamp_positions(100)
     lab.rows("DELETE FROM decisions RETURNING 1")
     lab.rows("DELETE FROM runs RETURNING 1")
-    deliverer = WebhookSender(lab.store)
-    while deliverer.run_once():
+    sender = WebhookSender(lab.store)
+    while sender.run_once():
         pass
     assert [one.event["eventType"] for one in receiver.received] == ["START", "FAIL"]
     for one in receiver.received:

@@ -1,6 +1,6 @@
 """Repairs the Delta log of a table while others read it (ADR 0017).
 
-The caller holds the table's lock, so there is no other writer. There may be readers. A commit only says what differs
+The caller holds the table's lock, which excludes other writers, but not readers. A commit only says what differs
 from the one before it, so a log that is half old and half new describes no version. Therefore:
 
 - A log that describes each required version correctly is left as it is; missing commits are appended.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 import psycopg
 
@@ -31,7 +30,7 @@ class Heartbeat(Service):
         *,
         project: str | None = None,
         code_hash: Callable[[], str | None] = lambda: None,
-        info: Callable[[], Mapping[str, Any]] = dict,
+        info: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         super().__init__(store, poll_s=HEARTBEAT_S)
         self.id = new_id()

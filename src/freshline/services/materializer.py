@@ -1,4 +1,4 @@
-"""The materializer: one process that runs all services. Any number may share a database; there is no leader."""
+"""The materializer: one process that runs all services. Any number may share a database; none is a leader."""
 
 from __future__ import annotations
 
