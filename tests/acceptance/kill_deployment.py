@@ -1,4 +1,4 @@
-"""A deployment whose writes are held at every phase, so that somebody can be killed there.
+"""A deployment whose writes are held at every phase, so that a process can be killed there.
 
 What is written is overwritten in one step and appended to in the next; a consumer of `rows: new` follows.
 """
@@ -106,7 +106,7 @@ AFTERWARDS = {"finished": "finish_step:after", "publishing": "publish_run:before
 ASSETS = ("big", "kept", "counted", "after")
 
 
-class Town:
+class KillTarget:
     """One deployment for all cases, as Spark starts slowly; `worker` is the one that lives."""
 
     def __init__(self, deployment: Deployment, warehouse: Path) -> None:
@@ -116,7 +116,7 @@ class Town:
         self._failpoints = ""
 
     def prepare(self, failpoints: str) -> None:
-        """A worker with these failpoints and a warm Spark."""
+        """Ensure a worker with these failpoints and a warm Spark."""
         if failpoints != self._failpoints or self.worker.poll() is not None:
             self.deployment.kill(self.worker)
             self.start(failpoints)
@@ -163,7 +163,7 @@ class Town:
         return there == {self.warehouse / path for path in paths}
 
     def _counts(self, path: Path) -> bool:
-        """A bucket has no directories: one without a file is only on our disk."""
+        """Return whether a directory counts. A bucket has none: one without a file exists only on our disk."""
         return "AWS_ENDPOINT_URL" not in self.deployment.environ or any(one.is_file() for one in path.rglob("*"))
 
     def is_whole(self, snapshot: dict[str, Any]) -> bool:
@@ -189,8 +189,8 @@ def alive(pid: int) -> bool:
 
 
 @contextmanager
-def founded(deployment: Deployment, warehouse: Path) -> Iterator[Town]:
-    """A first version is published, and everything is fresh."""
+def prepared(deployment: Deployment, warehouse: Path) -> Iterator[KillTarget]:
+    """Publish a first version, and wait until everything is fresh."""
     deployment.environ |= {"FRESHLINE_MAX_WORKER_LOSSES": "50", "FRESHLINE_LEASE_MS": "3000"}
     (deployment.root / "big.py").write_text(JOB)
     (deployment.root / "workflows" / "big.yaml").write_text(FLOW)
@@ -198,65 +198,65 @@ def founded(deployment: Deployment, warehouse: Path) -> Iterator[Town]:
     deployment.apply()
     try:
         deployment.start("materializer")
-        town = Town(deployment, warehouse)
+        target = KillTarget(deployment, warehouse)
         deployment.cli("report", "tick")
         deployment.wait_fresh(*ASSETS, timeout=180)
-        yield town
+        yield target
     finally:
         deployment.stop_all()
 
 
-def survives(town: Town, phase: str, victim: str) -> None:
+def survives(target: KillTarget, phase: str, victim: str) -> None:
     """Nothing partial is published, the previous version stays readable, the same run completes, leftovers go.
 
     What is appended, and what a consumer reads of it as new, has every row exactly once over all kills.
     """
-    town.prepare(f"{AFTERWARDS[phase]}=stop" if phase in AFTERWARDS else "")
-    before = town.head()
-    reach(town, phase)
-    town.kill(victim)
-    assert town.head()["version"] == town.head("kept")["version"] == before["version"] + (phase == "published")
-    assert town.is_whole(before)
-    let_go(town, phase, victim)
-    wait_until(town.fresh, 180, every=0.1, what="the wave completes")
-    now = town.head()
-    versions = {town.head(asset)["version"] for asset in ASSETS}
+    target.prepare(f"{AFTERWARDS[phase]}=stop" if phase in AFTERWARDS else "")
+    before = target.head()
+    reach(target, phase)
+    target.kill(victim)
+    assert target.head()["version"] == target.head("kept")["version"] == before["version"] + (phase == "published")
+    assert target.is_whole(before)
+    let_go(target, phase, victim)
+    wait_until(target.fresh, 180, every=0.1, what="the wave completes")
+    now = target.head()
+    versions = {target.head(asset)["version"] for asset in ASSETS}
     assert versions == {before["version"] + 1}, "one version for one change, whatever was killed"
-    assert town.is_whole(now)
-    assert town.is_whole(before)
+    assert target.is_whole(now)
+    assert target.is_whole(before)
     for asset in ("kept", "counted"):
-        assert town.each_once(asset)
-    has_one_run(town, now["runId"], phase, victim)
+        assert target.each_once(asset)
+    has_one_run(target, now["runId"], phase, victim)
     for asset in ("big", "kept", "counted"):
-        wait_until(partial(town.is_tidy, asset), 30, what=f"no directory of a dead try of {asset} is left")
+        wait_until(partial(target.is_tidy, asset), 30, what=f"no directory of a dead try of {asset} is left")
 
 
-def reach(town: Town, phase: str) -> None:
+def reach(target: KillTarget, phase: str) -> None:
     """Report a change, and wait until its run is held at the phase."""
-    root = town.deployment.root
+    root = target.deployment.root
     if phase in INSIDE:
         (root / f"{phase}.hold").touch()
-    town.deployment.cli("report", "tick")
-    reached = town.stopped if phase in AFTERWARDS else (root / f"{phase}.reached").exists
+    target.deployment.cli("report", "tick")
+    reached = target.stopped if phase in AFTERWARDS else (root / f"{phase}.reached").exists
     wait_until(reached, 120, what=phase)
 
 
-def let_go(town: Town, phase: str, victim: str) -> None:
-    """What was held and lives goes on; a killed worker is replaced."""
+def let_go(target: KillTarget, phase: str, victim: str) -> None:
+    """Release what was held, and replace a killed worker."""
     if phase in INSIDE:
         for left in ("hold", "reached"):
-            (town.deployment.root / f"{phase}.{left}").unlink()
+            (target.deployment.root / f"{phase}.{left}").unlink()
     if victim == "worker":
-        town.start()
+        target.start()
 
 
-def has_one_run(town: Town, run_id: str, phase: str, victim: str) -> None:
-    """The change cost one run. It was tried again, or taken over; what was finished is not computed again."""
-    run = town.deployment.reader.run(run_id)
+def has_one_run(target: KillTarget, run_id: str, phase: str, victim: str) -> None:
+    """Assert that the change cost one run, retried or taken over; finished steps are not computed again."""
+    run = target.deployment.reader.run(run_id)
     taken_over = victim == "worker" and phase != "published"
     assert (run["status"], run["attempt"]) == ("succeeded", 2 if taken_over else 1)
-    runs = [one["id"] for one in town.deployment.runs() if one["workflowSlug"] == "big"]
-    assert runs == [one["runId"] for one in reversed(town.deployment.reader.snapshots("big", 100))]
+    runs = [one["id"] for one in target.deployment.runs() if one["workflowSlug"] == "big"]
+    assert runs == [one["runId"] for one in reversed(target.deployment.reader.snapshots("big", 100))]
     work, keep = ([one["status"] for one in run["steps"] if one["stepId"] == step] for step in ("work", "keep"))
     assert work[-1] == keep[-1] == "succeeded"
     assert len(work) == (2 if phase in OVERWRITE else 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.acceptance.deployment import Deployment, in_bucket
-from tests.acceptance.kill_deployment import APPEND, OVERWRITE, ROWS, Town, founded, let_go, reach, survives
+from tests.acceptance.kill_deployment import APPEND, OVERWRITE, ROWS, KillTarget, let_go, prepared, reach, survives
 from tests.object_store_server import SECRET, Answer, ObjectStore
 from tests.waiting import wait_until
 
@@ -27,15 +27,9 @@ steps:
   - {id: work, job: {kind: python, entrypoint: "leak:work"}, produces: [{assetId: leaked}], retry: {maxAttempts: 1}}
 """
 CASES = [
-    ("writing", "runner"),
-    *(
-        pytest.param(*case, marks=pytest.mark.full)
-        for case in (
-            *zip((*OVERWRITE[1:], *APPEND), ("jvm", "worker", "runner", "jvm", "worker"), strict=True),
-            ("publishing", "worker"),
-            ("published", "worker"),
-        )
-    ),
+    *zip((*OVERWRITE, *APPEND), ("runner", "jvm", "worker", "runner", "jvm", "worker"), strict=True),
+    ("publishing", "worker"),
+    ("published", "worker"),
 ]
 
 
@@ -53,48 +47,49 @@ def objects(deployment: Deployment) -> Iterator[ObjectStore]:
 
 
 @pytest.fixture(scope="module")
-def town(deployment: Deployment, objects: ObjectStore) -> Iterator[Town]:
+def target(deployment: Deployment, objects: ObjectStore) -> Iterator[KillTarget]:
     """With a first version of everything."""
-    with founded(deployment, objects.warehouse) as town:
-        yield town
+    with prepared(deployment, objects.warehouse) as target:
+        yield target
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("phase", "victim"), CASES)
 @pytest.mark.timeout(400)
-def test_a_kill_leaves_the_old_version_or_the_new_one(town: Town, phase: str, victim: str) -> None:
+def test_a_kill_leaves_the_old_version_or_the_new_one(target: KillTarget, phase: str, victim: str) -> None:
     """As in a directory: nothing partial, nothing twice, nothing left."""
-    survives(town, phase, victim)
+    survives(target, phase, victim)
 
 
 @pytest.mark.timeout(200)
-def test_a_store_that_is_away_holds_runs_up_and_fails_none(town: Town, objects: ObjectStore) -> None:
+def test_a_store_that_is_away_holds_runs_up_and_fails_none(target: KillTarget, objects: ObjectStore) -> None:
     """What was written when it went away is not published; the same run is done when it is back.
 
     See docs/semantics.md#R7.1.
     """
-    town.prepare("")
-    before = town.head()
-    reach(town, "written")
+    target.prepare("")
+    before = target.head()
+    reach(target, "written")
     objects.fault = lambda _request: Answer(503)
-    let_go(town, "written", "runner")
-    wait_until(lambda: "warehouse_lost" in town.deployment.logs(), 60, what="the worker notices")
-    assert town.head()["version"] == before["version"]
+    let_go(target, "written", "runner")
+    wait_until(lambda: "warehouse_lost" in target.deployment.logs(), 60, what="the worker notices")
+    assert target.head()["version"] == before["version"]
     objects.fault = lambda _request: None
-    wait_until(town.fresh, 120, every=0.1, what="the wave completes")
-    run = town.deployment.reader.run(town.head()["runId"])
-    assert (run["status"], run["attempt"], town.head()["version"]) == ("succeeded", 2, before["version"] + 1)
-    assert town.is_whole(town.head())
+    wait_until(target.fresh, 120, every=0.1, what="the wave completes")
+    run = target.deployment.reader.run(target.head()["runId"])
+    assert (run["status"], run["attempt"], target.head()["version"]) == ("succeeded", 2, before["version"] + 1)
+    assert target.is_whole(target.head())
 
 
-def test_commands_read_the_bucket(town: Town, deployment: Deployment) -> None:
+def test_commands_read_the_bucket(target: KillTarget, deployment: Deployment) -> None:
     """With the environment of their user."""
     assert deployment.json("show", "big", "--sql", "SELECT count(*) AS n FROM big")["rows"] == [{"n": ROWS}]
     assert deployment.json("doctor")["healthy"]
-    assert deployment.json("table", "repair", "kept")["tableVersion"] == town.head("kept")["tableVersion"]
+    assert deployment.json("table", "repair", "kept")["tableVersion"] == target.head("kept")["tableVersion"]
     deployment.cli("table", "vacuum", "--all")
 
 
-def test_no_key_is_in_a_log(town: Town, deployment: Deployment) -> None:
+def test_no_key_is_in_a_log(target: KillTarget, deployment: Deployment) -> None:
     """Nor in what a job prints: it has the environment of the worker."""
     (deployment.root / "leak.py").write_text(LEAK)
     (deployment.root / "workflows" / "leak.yaml").write_text(LEAKING)

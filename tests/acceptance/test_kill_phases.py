@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from tests.acceptance.deployment import Deployment
-from tests.acceptance.kill_deployment import APPEND, OVERWRITE, Town, founded, survives
+from tests.acceptance.kill_deployment import APPEND, OVERWRITE, KillTarget, prepared, survives
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.full]
 
@@ -21,18 +21,20 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory, module_database_url: str) -> Iterator[Town]:
+def target(tmp_path_factory: pytest.TempPathFactory, module_database_url: str) -> Iterator[KillTarget]:
     """One for all cases."""
     root = tmp_path_factory.mktemp("phases") / "project"
-    with founded(Deployment(root, module_database_url), root / ".freshline" / "warehouse") as town:
-        yield town
+    with prepared(Deployment(root, module_database_url), root / ".freshline" / "warehouse") as target:
+        yield target
 
 
 @pytest.mark.parametrize(("phase", "victim"), CASES, ids=lambda part: part)
 @pytest.mark.timeout(400)
-def test_a_kill_at_this_phase_leaves_the_old_version_or_the_new_one(town: Town, phase: str, victim: str) -> None:
+def test_a_kill_at_this_phase_leaves_the_old_version_or_the_new_one(
+    target: KillTarget, phase: str, victim: str
+) -> None:
     """Nothing partial is published, the previous version stays readable, the same run completes, leftovers go.
 
     What is appended, and what a consumer reads of it as new, has every row exactly once over all kills.
     """
-    survives(town, phase, victim)
+    survives(target, phase, victim)

@@ -1,4 +1,4 @@
-"""kill -9 at random points of a write of some seconds, while somebody reads the table all the time."""
+"""kill -9 at random points of a write of some seconds, while a reader reads the table all the time."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_kills_at_random_points_of_a_write(deployment: Deployment) -> None:
 
 
 def _write(deployment: Deployment, version: int) -> float:
-    """The first version; how long its writing took."""
+    """Publish the first version; return how long its writing took."""
     deployment.cli("report", "tick")
     _until_writing(deployment, deployment.root / ".freshline" / "warehouse" / "big")
     began = time.monotonic()

@@ -37,8 +37,8 @@ def test_one_report_refreshes_every_descendant_once(deployment: Deployment) -> N
 
 
 def test_a_ttl_refreshes_again_and_again_also_after_kill(deployment: Deployment) -> None:
-    """An asset with `ttl: 2s` is refreshed without anyone doing anything, also after kill -9 of everything."""
-    deployment.workflow("clock", auto="{}", freshness="{ttl: 2s}")
+    """An asset with `ttl: 1s` is refreshed without anyone doing anything, also after kill -9 of everything."""
+    deployment.workflow("clock", auto="{}", freshness="{ttl: 1s}")
     deployment.apply()
     materializer, worker = deployment.start_all()
     wait_until(lambda: len(deployment.journal("clock")) >= 3, 60, what="three refreshes")
