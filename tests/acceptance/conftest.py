@@ -1,4 +1,4 @@
-"""Every acceptance test has a deployment of its own, on a database of its own."""
+"""Every acceptance test has its own deployment and its own database."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Deployment:
         return done.stdout
 
     def json(self, *command: str) -> Any:
-        """The document of a command with `--json`."""
+        """Return the document of a command with `--json`."""
         return json.loads(self.cli(*command, "--json"))
 
     def apply(self) -> None:
@@ -143,7 +143,7 @@ class Deployment:
         return {one["assetId"]: one["dataVersion"] for one in self.reader.status()["assets"]}
 
     def journal(self, asset: str) -> list[list[str]]:
-        """What the job itself wrote down: run, attempt, process."""
+        """Return what the job itself recorded: run, attempt, process."""
         file = self.root / "journal" / f"{asset}.log"
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -161,7 +161,7 @@ class Deployment:
 
 @contextmanager
 def in_bucket(deployment: Deployment) -> Iterator[ObjectStore]:
-    """A bucket as the warehouse; Spark learns of it as users would tell it."""
+    """Use a bucket as the warehouse; Spark is configured as users would do it."""
     for objects in serving(deployment.root.parent / "objects"):
         conf = deployment.root.parent / "conf"
         conf.mkdir()

@@ -41,7 +41,7 @@ def test_the_example_of_the_page(deployment: Deployment) -> None:
 
 
 def project(deployment: Deployment, rows: str) -> None:
-    """The files of the page, each under the name in its first line."""
+    """Return the files of the page, each under the name in its first line."""
     (deployment.root / "sources").mkdir()
     (deployment.root / "data").mkdir()
     for text in CHECKS.blocks("yaml", "sql"):
@@ -53,7 +53,7 @@ def project(deployment: Deployment, rows: str) -> None:
 
 
 def ended(deployment: Deployment) -> dict[str, Any]:
-    """A run after its end."""
+    """Return a run after its end."""
     store = Store(deployment.database, load(deployment.environ))
     run_id = store.operations.request_run("orders")
     wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 180, what="the end of the run")
@@ -74,7 +74,7 @@ def sees_the_warning(deployment: Deployment, run: dict[str, Any], shown: list[st
 
 
 def sees_the_failure(deployment: Deployment, run: dict[str, Any], shown: list[str]) -> None:
-    """The error has the words of the page, names the directory, and its results; the head has not moved."""
+    """Assert that the error is that of the page, with directory and results, and that the head has not moved."""
     error = run["error"]
     assert error["message"].startswith(shown[0])
     assert (error["code"], error["step"], len(run["steps"])) == ("check", "clean", 1)

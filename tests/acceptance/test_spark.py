@@ -29,7 +29,7 @@ steps:
 
 
 def _visible(deployment: Deployment) -> list[Path]:
-    """The directories of what is published."""
+    """Return the directories of the published snapshots."""
     snapshots = deployment.reader.snapshots("numbers")
     warehouse = deployment.root / ".freshline" / "warehouse"
     return [warehouse / path for one in snapshots for path in one["location"]["paths"]]
@@ -69,7 +69,7 @@ def _readable(deployment: Deployment) -> None:
 
 
 def _heals(deployment: Deployment, published: Path) -> None:
-    """The doctor notices a lost file, and a run with the same rows puts a whole table in its place (ADR 0008)."""
+    """Assert that the doctor notices a lost file, and that a run with the same rows replaces the table (ADR 0008)."""
     assert deployment.json("doctor")["healthy"]
     next(published.glob("*.parquet")).unlink()
     assert f"{published} is not what was written: 1 missing" in deployment.cli("doctor", check=False)
@@ -79,7 +79,7 @@ def _heals(deployment: Deployment, published: Path) -> None:
 
 
 def spark_of(worker: int) -> tuple[int, int]:
-    """The runner of a worker that has a JVM, and the JVM. `LookupError`: there is none at the moment."""
+    """Return the runner of a worker that has a JVM, and the JVM. Raise `LookupError` if there is none yet."""
     for runner in children(worker):
         for child in children(runner):
             with suppress(OSError):

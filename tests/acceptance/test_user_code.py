@@ -70,7 +70,7 @@ HUNGRY = {
 
 
 def write(deployment: Deployment) -> None:
-    """A workflow for each job, with one try."""
+    """Write a workflow for each job, with one try."""
     (deployment.root / "jobs.py").write_text(JOBS)
     for name in (*ENDS, "floods", "works"):
         limit = "    timeoutMs: 500\n" if name == "spins" else ""
@@ -82,7 +82,7 @@ def write(deployment: Deployment) -> None:
 
 
 def ended(deployment: Deployment, slug: str) -> dict[str, Any]:
-    """A run of the workflow, after its end."""
+    """Return a run of the workflow, after its end."""
     store = Store(deployment.database, load(deployment.environ))
     run_id = store.operations.request_run(slug)
     wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 120, what=f"the end of {slug}")
@@ -128,7 +128,7 @@ def test_a_spark_without_memory_ends_its_run_and_not_the_worker(deployment: Depl
 
 
 def has_streams_and_own_lines(deployment: Deployment, run_id: str) -> None:
-    """The log of a run has both streams, then the error and the user's own lines, first and last."""
+    """Assert that the log has both streams, then the error and the user's own lines, first and last."""
     assert [one["stream"] for one in deployment.reader.logs(run_id)] == ["stdout", "stderr"]
     told = deployment.cli("logs", run_id)
     trace = told[told.index("step only: jobs.py:10: KeyError") :].splitlines()

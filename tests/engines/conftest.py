@@ -13,7 +13,7 @@ from tests.engines.servers import Cluster, ConnectServer
 
 @pytest.fixture(scope="module")
 def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    """A running Connect server with a token."""
+    """Yield a running Connect server with a token."""
     server = ConnectServer(tmp_path_factory.mktemp("connect"), sys.executable)
     try:
         server.up()
@@ -24,7 +24,7 @@ def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running standalone cluster of two workers."""
+    """Yield a running standalone cluster of two workers."""
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         cluster.up()

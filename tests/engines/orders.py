@@ -72,7 +72,7 @@ Versions = dict[str, list[tuple[str, int, list[str]]]]
 
 
 def write_orders(root: Path) -> None:
-    """The example's own files, and ours beside them."""
+    """Write the example's own files, and ours beside them."""
     for name in FILES:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(EXAMPLE / name, root / name)

@@ -98,7 +98,7 @@ class ConnectServer(Processes):
         self.kill(self.process)
 
     def said(self) -> str:
-        """What the server logged."""
+        """Return the log of the server."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self.root.glob("connect-*.log")))
 
 
@@ -128,14 +128,14 @@ class Cluster(Processes):
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens."""
+    """Return whether a process listens on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -76,7 +76,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runner_on(server: ConnectServer, project: Path, token: str = TOKEN) -> RunnerProcess:
-    """A runner whose Spark is the server."""
+    """Return a runner whose Spark is the server."""
     settings = Settings(project=project, spark_remote=server.url, spark_token=token)
     runner = RunnerProcess(project, spark=True, settings=settings, code_hash=None)
     runner.start()
@@ -85,7 +85,7 @@ def runner_on(server: ConnectServer, project: Path, token: str = TOKEN) -> Runne
 
 @pytest.fixture(scope="module")
 def bench(connect: ConnectServer, project: Path) -> Iterator[Bench]:
-    """A runner that is connected."""
+    """Yield a runner that is connected."""
     shared = Bench(project, runner_on(connect, project))
     wait_until(lambda: shared.runner.ready or not shared.runner.alive, 60, what="a connected runner")
     assert shared.runner.ready, shared.runner.failure
@@ -100,7 +100,7 @@ def up(project: Path) -> dict[str, PinnedInput]:
 
 
 def rows(bench: Bench, output: StagedOutput) -> list[tuple[object, ...]]:
-    """The rows of a staged output, read without Spark."""
+    """Return the rows of a staged output, read without Spark."""
     files = str(bench.warehouse / (output.location or {})["paths"][0] / "*.parquet")
     return sorted(duckdb.sql(f"SELECT * FROM read_parquet('{files}')").fetchall())
 
@@ -212,7 +212,7 @@ def tasks(server: ConnectServer) -> int:
 
 
 def active_jobs(server: ConnectServer, project: Path) -> set[str]:
-    """The operations that the server still computes, by how much CPU its process takes."""
+    """Return whether the server still computes, judged by the processor time of its process."""
     before = cpu(server.process.pid)
     deadline = time.monotonic() + 0.5
     wait_until(lambda: time.monotonic() > deadline)

@@ -78,7 +78,7 @@ def test_a_run_survives_the_death_of_a_machine_of_the_cluster(
 
 
 def executors(marks: Path) -> set[str]:
-    """The processes on whose behalf tasks have begun."""
+    """Return the processes for which tasks have begun."""
     return {path.name.partition("-")[0] for path in marks.iterdir()}
 
 

@@ -70,7 +70,7 @@ ASSETS = (*AUTOMATIC, "numbers.summed")
 
 
 def write_project(deployment: Deployment) -> None:
-    """The example with more workflows beside its own, and the first report of their source."""
+    """Prepare the example with more workflows, and report their source."""
     root = deployment.root
     shutil.copytree(EXAMPLE, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".freshline", "__pycache__"))
     data = root / "data" / "raw.csv"
@@ -106,7 +106,7 @@ def versions(deployment: Deployment) -> tuple[dict[str, str], Versions]:
 
 @pytest.fixture(scope="module")
 def local(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Versions]:
-    """The versions on this machine, to which the others are held."""
+    """Return the versions on this machine, with which the others are compared."""
     deployment = Deployment(tmp_path_factory.mktemp("local") / "project", module_database_url)
     try:
         return versions(deployment)

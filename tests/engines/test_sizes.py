@@ -25,7 +25,7 @@ def look(ctx):
 
 
 def workflow(name: str, spark: str) -> str:
-    """A workflow that says which Spark it got."""
+    """Return a workflow that reports which Spark it got."""
     return (
         f"slug: {name}\nparameters: {{name: {name}}}\nspark: {spark}\nsteps:\n"
         "  - id: look\n    job: {kind: spark.python, entrypoint: 'sizes:look'}\n    retry: {maxAttempts: 1}\n"

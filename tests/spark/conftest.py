@@ -12,7 +12,7 @@ from freshline.spark.session import open_session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session, opened as runners open theirs."""
+    """Yield a local session, opened as runners open theirs."""
     session = open_session(master="local[2]", remote=None, scratch=tmp_path_factory.mktemp("scratch"))
     yield session
     session.stop()

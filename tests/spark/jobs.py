@@ -1,4 +1,4 @@
-"""Jobs of the mill. A source's payload says which numbers it has."""
+"""Jobs of the harness. A source's payload says which numbers it has."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def numbers(ctx: Any) -> Any:
-    """The numbers that the source was reported with."""
+    """Return the numbers that the source was reported with."""
     return ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
 
 
 def unseen(ctx: Any) -> Any:
-    """The numbers of the source that the table `unseen`, which this makes, does not have yet."""
+    """Return the numbers of the source that the table `unseen`, which this job produces, does not have yet."""
     found = ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
     return found.join(ctx.inputs["unseen"].df(), "n", "left_anti") if "unseen" in ctx.inputs else found
 
@@ -29,7 +29,7 @@ def change(ctx: Any) -> Any:
 
 
 def numbers_if_any(ctx: Any) -> Any:
-    """The numbers of the source; without any, the table is left out."""
+    """Return the numbers of the source; without any, the table is left out."""
     return {"numbers": numbers(ctx)} if ctx.inputs["source"].payload else {}
 
 
@@ -39,13 +39,13 @@ def doubled_if_any(ctx: Any) -> Any:
 
 
 def seen(ctx: Any) -> Any:
-    """Makes nothing; says which numbers are new."""
+    """Produce nothing; log which numbers are new."""
     ctx.log.info("new: %s", sorted(row.n for row in ctx.new("numbers").collect()))
     return {}
 
 
 def copied(ctx: Any) -> Any:
-    """The rows of the source `files` that are new."""
+    """Return the rows of the source `files` that are new."""
     return ctx.new("files")
 
 

@@ -25,7 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def local_engine(session: SparkSession) -> Engine:
-    """An engine on a local session of the tests."""
+    """Return an engine on a local session of the tests."""
     return Engine(Application(session, remote=None, local=True))
 
 
@@ -37,7 +37,7 @@ def flow(
     auto: Mapping[str, Any] | None = ON_UPDATE,
     **produced: Any,
 ) -> dict[str, Any]:
-    """A workflow `slug` that makes the asset `slug` by a query, or by a function of `tests.spark.jobs`."""
+    """Return a workflow `slug` that makes the asset `slug` by a query, or by a function of `tests.spark.jobs`."""
     inputs = consumes.split() if isinstance(consumes, str) else consumes
     sql = {"kind": "spark.sql", "sql": job}
     output = {"assetId": slug, **({"autoMaterialize": dict(auto)} if auto is not None else {}), **produced}
@@ -52,7 +52,7 @@ def flow(
 
 
 def job(function: str) -> dict[str, str]:
-    """A job of `tests.spark.jobs`."""
+    """Return a job of `tests.spark.jobs`."""
     return {"kind": "spark.python", "entrypoint": f"tests.spark.jobs:{function}"}
 
 
@@ -84,7 +84,7 @@ class _Inline:
         return execute(StepTask(request, step, self._engine, reporter, on_query))
 
 
-class Mill:
+class SparkHarness:
     """A lab whose runs compute real tables."""
 
     def __init__(self, lab: Lab, engine: Engine) -> None:
@@ -131,7 +131,7 @@ class Mill:
         return self.execute(self.lab.start_of(slug))
 
     def rows(self, asset_id: str, version: int | None = None) -> Rows:
-        """The content of a version, by default of the head, as Spark reads it."""
+        """Return the content of a version, by default of the head, as Spark reads it."""
         number = self.lab.head(asset_id)["sequence"] if version is None else version
         pinned = self.lab.store.runs.table_at(asset_id, "", number)
         with self.engine.step(self.lab.storage, {}, ProgressReporter(lambda _: None)):
@@ -143,5 +143,5 @@ class Mill:
         return [row["text"] for row in self.lab.rows("SELECT text FROM run_logs ORDER BY run_id, line")]
 
     def snapshot(self, asset_id: str) -> dict[str, Any]:
-        """The head's snapshot."""
+        """Return the head's snapshot."""
         return self.lab.rows("SELECT * FROM snapshots WHERE asset_id = %s ORDER BY sequence DESC LIMIT 1", asset_id)[0]

@@ -80,7 +80,7 @@ def test_all_kinds_of_checks_can_fail_and_say_what_they_saw(table: DataFrame) ->
 
 
 def test_an_aggregate_speaks_of_an_empty_table_too(spark: SparkSession) -> None:
-    """It fails where it is false, though there is no row that is wrong; null still passes, and no row has no fault."""
+    """A false aggregate fails although no single row is wrong; null passes, and so do row checks without rows."""
     empty = spark.createDataFrame([], "k int")
     checks = [Check.model_validate({"sql": sql}) for sql in ("count(*) > 0", "sum(k) > 0", "k > 0")]
     results = run_checks(empty, empty, 0, checks)

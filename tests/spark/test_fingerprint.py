@@ -51,7 +51,7 @@ MOMENTS = [
 
 
 def table_of(choose: random.Random) -> list[tuple[Any, ...]]:
-    """A few rows of few different values, so that many tables are equal and many differ by little."""
+    """Draw a few rows of few different values, so that many tables are equal and many differ by little."""
     return [row_of(choose) for _ in range(choose.choice([0, 1, 1, 2, 2, 3]))]
 
 
@@ -85,7 +85,7 @@ def row_of(choose: random.Random) -> tuple[Any, ...]:
 
 
 def canonical(value: Any) -> Any:
-    """The slow oracle: a value such that equal content is equal and hashable."""
+    """Return a hashable value that is equal for equal content: the slow oracle."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value + 0.0  # -0.0 + 0.0 is 0.0
     if isinstance(value, dict):
@@ -110,7 +110,7 @@ def test_versions_are_equal_exactly_where_an_oracle_says_so(spark: SparkSession)
 
 
 def versions(spark: SparkSession, tables: Sequence[Sequence[tuple[Any, ...]]], ddl: str) -> dict[int, str]:
-    """The data version of each table, by its place; all in one pass."""
+    """Return the data version of each table, by its place; all in one pass."""
     fields = StructType.fromDDL(ddl).fields
     rows = [(n, *row) for n, table in enumerate(tables) for row in table]
     data = spark.createDataFrame(rows, f"which int, {ddl}").repartition(5)
@@ -141,7 +141,7 @@ def staged(table: DataFrame, directory: Path, **produced: Any) -> StagedOutput:
 
 
 def version(table: DataFrame, directory: Path, **rule: Any) -> str | None:
-    """The data version of `table` as written."""
+    """Return the data version of `table` as written."""
     return staged(table, directory, dataVersion=rule).data_version
 
 
@@ -261,7 +261,7 @@ def test_columns_of_large_tables_are_not_told_apart(spark: SparkSession, tmp_pat
 
 
 def head_of(table: DataFrame, rows: int) -> PinnedInput:
-    """A version before that had so many rows."""
+    """Return a head that has `rows` rows."""
     return PinnedInput("out", 1, "v", None, schema=table.schema.jsonValue(), rows=rows)
 
 

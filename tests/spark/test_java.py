@@ -11,7 +11,7 @@ from freshline.spark.java import check_java
 
 
 def java(root: Path, says: str) -> dict[str, str]:
-    """An environment whose Java says `says`."""
+    """Return an environment whose Java prints `says`."""
     program = root / "bin" / "java"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")

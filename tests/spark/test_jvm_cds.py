@@ -19,7 +19,7 @@ from freshline.spark.jvm_cds import archive_options, archive_path, build_archive
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of the user."""
+    """Return an empty cache of the user."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "freshline"
 

@@ -27,58 +27,58 @@ from freshline.store.doctor.warehouse import Warehouse
 from freshline.store.read.reader import Reader
 from freshline.store.tables import versions as versioning
 from tests.object_store_server import SECRET, Answer, ObjectStore, overlay
-from tests.spark.spark_harness import Mill, flow, job, local_engine
+from tests.spark.spark_harness import SparkHarness, flow, job, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def mill(database_url: str, objects: ObjectStore, spark: SparkSession) -> Iterator[Mill]:
-    """The warehouse is an address."""
+def harness(database_url: str, objects: ObjectStore, spark: SparkSession) -> Iterator[SparkHarness]:
+    """Yield a harness whose warehouse is an address."""
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     for name, value in overlay(objects).items():
         hadoop.set(name, value)
     with laboratory(database_url, warehouse=objects.address) as lab:
-        yield Mill(lab, local_engine(spark))
+        yield SparkHarness(lab, local_engine(spark))
 
 
-def logged(mill: Mill) -> None:
+def logged(harness: SparkHarness) -> None:
     """Everything that is published is in the logs."""
-    scribe = DeltaLogWriter(mill.lab.store)
+    scribe = DeltaLogWriter(harness.lab.store)
     while scribe.run_once():
         pass
 
 
-def read(mill: Mill, asset: str, version: int) -> list[tuple[Any, ...]]:
-    """What Polars finds, with a client of its own; or else `deltalake`: Polars looks for no object with a space."""
-    address = mill.lab.storage.at(asset)
+def read(harness: SparkHarness, asset: str, version: int) -> list[tuple[Any, ...]]:
+    """Read with Polars and its own client, or with `deltalake`: Polars does not find objects with a space."""
+    address = harness.lab.storage.at(asset)
     if asset != "split":
         return sorted(pl.read_delta(address, version=version).rows(), key=repr)
     found = DeltaTable(address, version=version).to_pyarrow_table()
     return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
 
 
-def shown(mill: Mill, asset: str, version: int | None = None, sql: str | None = None) -> list[list[Any]]:
-    """What `freshline show` finds."""
-    snapshot = Reader(mill.lab.database).snapshot(asset, version)
-    return sorted(query(mill.lab.settings.warehouse_at, snapshot, sql, 1000).rows, key=repr)
+def shown(harness: SparkHarness, asset: str, version: int | None = None, sql: str | None = None) -> list[list[Any]]:
+    """Return what `freshline show` finds."""
+    snapshot = Reader(harness.lab.database).snapshot(asset, version)
+    return sorted(query(harness.lab.settings.warehouse_at, snapshot, sql, 1000).rows, key=repr)
 
 
-def agree(mill: Mill, asset: str) -> int:
+def agree(harness: SparkHarness, asset: str) -> int:
     """Spark, Polars and `show` say the same of every version; how many there are."""
-    logged(mill)
-    versions = mill.lab.rows("SELECT sequence, table_version FROM snapshots WHERE asset_id = %s", asset)
+    logged(harness)
+    versions = harness.lab.rows("SELECT sequence, table_version FROM snapshots WHERE asset_id = %s", asset)
     for one in versions:
-        expected = mill.rows(asset, one["sequence"])
-        assert read(mill, asset, one["table_version"]) == expected, f"others, {asset} {one}"
-        assert [tuple(row) for row in shown(mill, asset, one["sequence"])] == expected, f"show, {asset} {one}"
+        expected = harness.rows(asset, one["sequence"])
+        assert read(harness, asset, one["table_version"]) == expected, f"others, {asset} {one}"
+        assert [tuple(row) for row in shown(harness, asset, one["sequence"])] == expected, f"show, {asset} {one}"
     return len(versions)
 
 
-def test_every_mode_is_read_by_everybody(mill: Mill) -> None:
+def test_every_mode_is_read_by_everybody(harness: SparkHarness) -> None:
     """Overwrite, append, merge and split tables, with every version of each."""
-    mill.lab.apply(
+    harness.lab.apply(
         flow("plain", "SELECT id, :n AS n FROM range(0, 4)"),
         flow("added", "SELECT id, n FROM plain", "plain", table={"mode": "append", "onReplacedInput": "append"}),
         flow(
@@ -92,60 +92,60 @@ def test_every_mode_is_read_by_everybody(mill: Mill) -> None:
         ),
     )
     for n in (1, 2, 3):
-        mill.run("plain", parameters={"n": n})
-        mill.work()
-    assert [agree(mill, asset) for asset in ("plain", "added", "merged", "split")] == [3, 3, 3, 3]
-    assert len(mill.rows("added")) == 12
-    assert shown(mill, "split", sql="SELECT DISTINCT part FROM split") == [["a/b 0"], ["a/b 1"]]
-    assert all(one.healthy for one in Warehouse(mill.lab.store).examine(5))
+        harness.run("plain", parameters={"n": n})
+        harness.work()
+    assert [agree(harness, asset) for asset in ("plain", "added", "merged", "split")] == [3, 3, 3, 3]
+    assert len(harness.rows("added")) == 12
+    assert shown(harness, "split", sql="SELECT DISTINCT part FROM split") == [["a/b 0"], ["a/b 1"]]
+    assert all(one.healthy for one in Warehouse(harness.lab.store).examine(5))
 
 
-def test_a_query_reads_one_version_and_nothing_else(mill: Mill) -> None:
+def test_a_query_reads_one_version_and_nothing_else(harness: SparkHarness) -> None:
     """Neither other tables of the bucket nor files of this machine."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"), flow("other", "SELECT 2 AS n"))
-    mill.run("plain")
-    mill.run("other")
-    address = mill.lab.storage.at(mill.snapshot("other")["location"]["paths"][0])
-    for path in (f"{address}/*.parquet", f"{mill.lab.storage.at('plain')}/*", "/etc/hostname"):
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"), flow("other", "SELECT 2 AS n"))
+    harness.run("plain")
+    harness.run("other")
+    address = harness.lab.storage.at(harness.snapshot("other")["location"]["paths"][0])
+    for path in (f"{address}/*.parquet", f"{harness.lab.storage.at('plain')}/*", "/etc/hostname"):
         with pytest.raises(UsageError, match="file system operations are disabled by configuration"):
-            shown(mill, "plain", sql=f"FROM read_text('{path}')")
+            shown(harness, "plain", sql=f"FROM read_text('{path}')")
 
 
-def test_increments_are_read_once(mill: Mill) -> None:
+def test_increments_are_read_once(harness: SparkHarness) -> None:
     """`rows: new` goes by the parts of a table, whose names are addresses."""
-    mill.lab.apply(
+    harness.lab.apply(
         flow("plain", "SELECT :n AS n", table={"mode": "append"}),
         flow("copy", "SELECT n FROM plain", [{"assetId": "plain", "rows": "new"}], table={"mode": "append"}),
     )
     for n in (1, 2, 3):
-        mill.run("plain", parameters={"n": n})
-        mill.work()
-    assert mill.rows("copy") == [(1,), (2,), (3,)]
+        harness.run("plain", parameters={"n": n})
+        harness.work()
+    assert harness.rows("copy") == [(1,), (2,), (3,)]
 
 
-def test_rows_that_other_machines_wrote_are_counted(mill: Mill) -> None:
+def test_rows_that_other_machines_wrote_are_counted(harness: SparkHarness) -> None:
     """On a cluster; here too they may be missing, if the machines do not mean the same store."""
-    mill.lab.apply(flow("plain", "SELECT id FROM range(0, 40, 1, 4)"))
-    mill.run("plain")
-    location = mill.snapshot("plain")["location"]
-    check_arrived(mill.lab.storage, location, 40)
+    harness.lab.apply(flow("plain", "SELECT id FROM range(0, 40, 1, 4)"))
+    harness.run("plain")
+    location = harness.snapshot("plain")["location"]
+    check_arrived(harness.lab.storage, location, 40)
     with pytest.raises(WarehouseError, match=r"Spark wrote 41 rows to s3a://bucket/.*, but this machine sees 40"):
-        check_arrived(mill.lab.storage, location, 41)
+        check_arrived(harness.lab.storage, location, 41)
 
 
-def test_a_lost_log_is_written_anew(mill: Mill, objects: ObjectStore) -> None:
+def test_a_lost_log_is_written_anew(harness: SparkHarness, objects: ObjectStore) -> None:
     """And one that somebody has spoilt."""
-    mill.lab.apply(flow("plain", "SELECT :n AS n"))
+    harness.lab.apply(flow("plain", "SELECT :n AS n"))
     for n in range(4):
-        mill.run("plain", parameters={"n": n})
-    logged(mill)
+        harness.run("plain", parameters={"n": n})
+    logged(harness)
     log = objects.warehouse / "plain" / LOG
     for spoil in (lost, spoilt):
         spoil(log)
-        mill.lab.store.tables.rewrite_log("plain", DeltaSync(mill.lab.storage).rebuild)
-        assert [read(mill, "plain", n) for n in range(4)] == [[(n,)] for n in range(4)]
-    mill.run("plain", parameters={"n": 4})
-    assert agree(mill, "plain") == 5
+        harness.lab.store.tables.rewrite_log("plain", DeltaSync(harness.lab.storage).rebuild)
+        assert [read(harness, "plain", n) for n in range(4)] == [[(n,)] for n in range(4)]
+    harness.run("plain", parameters={"n": 4})
+    assert agree(harness, "plain") == 5
 
 
 def lost(log: Path) -> None:
@@ -159,49 +159,53 @@ def spoilt(log: Path) -> None:
     (log / f"{2:020}.json").write_text("{}")
 
 
-def test_long_logs_have_checkpoints(mill: Mill, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_logs_have_checkpoints(
+    harness: SparkHarness, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`deltalake` writes them with the credentials of the environment."""
     monkeypatch.setattr("freshline.delta.sync.CHECKPOINT_EVERY", 2)
-    mill.lab.apply(flow("plain", "SELECT :n AS n"))
+    harness.lab.apply(flow("plain", "SELECT :n AS n"))
     for n in range(4):
-        mill.run("plain", parameters={"n": n})
-    assert agree(mill, "plain") == 4
+        harness.run("plain", parameters={"n": n})
+    assert agree(harness, "plain") == 4
     assert sorted(path.name[:20] for path in (objects.warehouse / "plain" / LOG).glob("*.checkpoint.*")) == [f"{2:020}"]
 
 
-def test_what_is_beyond_its_retention_goes(mill: Mill, objects: ObjectStore) -> None:
+def test_what_is_beyond_its_retention_goes(harness: SparkHarness, objects: ObjectStore) -> None:
     """The objects of old versions are deleted, and no others."""
-    mill.lab.apply(flow("plain", "SELECT :n AS n", table={"keepVersions": 2, "keep": "0s"}))
+    harness.lab.apply(flow("plain", "SELECT :n AS n", table={"keepVersions": 2, "keep": "0s"}))
     for n in range(4):
-        mill.run("plain", parameters={"n": n})
-        mill.lab.advance(seconds=1)
-    vacuum = Vacuum(mill.lab.store)
+        harness.run("plain", parameters={"n": n})
+        harness.lab.advance(seconds=1)
+    vacuum = Vacuum(harness.lab.store)
     vacuum.run_once()
-    mill.lab.advance(milliseconds=versioning.GRACE_MS + 1)
+    harness.lab.advance(milliseconds=versioning.GRACE_MS + 1)
     vacuum.run_once()
     left = {path.parts[-2] for path in (objects.warehouse / "plain" / "data").rglob("*.parquet")}
-    assert left == {row["location"]["paths"][0].rsplit("/", 1)[-1] for row in kept(mill)}
+    assert left == {row["location"]["paths"][0].rsplit("/", 1)[-1] for row in kept(harness)}
     assert len(left) == 2
 
 
-def kept(mill: Mill) -> list[dict[str, Any]]:
-    """The snapshots whose files are there."""
-    return mill.lab.rows("SELECT location FROM snapshots WHERE asset_id = 'plain' AND gone_at IS NULL")
+def kept(harness: SparkHarness) -> list[dict[str, Any]]:
+    """Return the snapshots whose files exist."""
+    return harness.lab.rows("SELECT location FROM snapshots WHERE asset_id = 'plain' AND gone_at IS NULL")
 
 
-def test_a_failed_check_publishes_nothing_and_says_where_the_data_is(mill: Mill, objects: ObjectStore) -> None:
+def test_a_failed_check_publishes_nothing_and_says_where_the_data_is(
+    harness: SparkHarness, objects: ObjectStore
+) -> None:
     """By its address."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n", checks=[{"minRows": 2}]))
+    harness.lab.apply(flow("plain", "SELECT 1 AS n", checks=[{"minRows": 2}]))
     with pytest.raises(FreshlineError, match="nothing was published") as caught:
-        mill.run("plain")
+        harness.run("plain")
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("the data is in s3a://bucket/warehouse/plain/data/")
     assert list((objects.warehouse / "plain").rglob("*.parquet")), "it is kept"
 
 
-def test_data_that_changed_before_it_is_published_is_refused(mill: Mill, objects: ObjectStore) -> None:
+def test_data_that_changed_before_it_is_published_is_refused(harness: SparkHarness, objects: ObjectStore) -> None:
     """Sizes are compared with those of the bucket (docs/semantics.md#R9.4)."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"))
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"))
     lists = 0
 
     def fault(request: Any) -> Answer | None:
@@ -214,71 +218,77 @@ def test_data_that_changed_before_it_is_published_is_refused(mill: Mill, objects
 
     objects.fault = fault
     with pytest.raises(WarehouseError, match=r"the staged data in s3a://bucket/.* is not what the step wrote: 1 other"):
-        mill.run("plain")
+        harness.run("plain")
 
 
-def test_what_a_failed_step_wrote_is_removed(mill: Mill, objects: ObjectStore) -> None:
+def test_what_a_failed_step_wrote_is_removed(harness: SparkHarness, objects: ObjectStore) -> None:
     """Here too."""
-    mill.lab.apply(flow("plain", job("fails_at_the_last_row")))
+    harness.lab.apply(flow("plain", job("fails_at_the_last_row")))
     with pytest.raises(FreshlineError):
-        mill.run("plain")
+        harness.run("plain")
     assert not list((objects.warehouse).rglob("*.parquet"))
 
 
-def test_a_store_that_does_not_answer_is_told_without_secrets(mill: Mill, objects: ObjectStore) -> None:
+def test_a_store_that_does_not_answer_is_told_without_secrets(harness: SparkHarness, objects: ObjectStore) -> None:
     """The run fails as with any warehouse that is away; nothing is published."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"))
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"))
     objects.fault = lambda _request: Answer(503, b"<Error><Code>SlowDown</Code></Error>")
     with pytest.raises(WarehouseError, match=r"s3a://bucket/warehouse/plain/data/.*SlowDown") as caught:
-        mill.run("plain")
+        harness.run("plain")
     assert SECRET not in str(caught.value)
-    assert not mill.lab.rows("SELECT 1 FROM snapshots")
+    assert not harness.lab.rows("SELECT 1 FROM snapshots")
 
 
-def test_a_spark_without_a_client_of_the_store_is_no_fault_of_the_workflow(mill: Mill, spark: SparkSession) -> None:
+def test_a_spark_without_a_client_of_the_store_is_no_fault_of_the_workflow(
+    harness: SparkHarness, spark: SparkSession
+) -> None:
     """As it is from PyPI: the engine lacks something, and it says what."""
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.s3a.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"))
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"))
     with pytest.raises(EngineError, match=r"no client for the warehouse: .*S3AFileSystem not found .*hadoop-aws"):
-        mill.run("plain")
+        harness.run("plain")
 
 
-def test_a_source_elsewhere_without_a_client_is_the_workflows_own_fault(mill: Mill) -> None:
+def test_a_source_elsewhere_without_a_client_is_the_workflows_own_fault(harness: SparkHarness) -> None:
     """It would hold up everybody else."""
-    mill.lab.apply(flow("plain", "SELECT * FROM parquet.`gs://elsewhere/x`"))
+    harness.lab.apply(flow("plain", "SELECT * FROM parquet.`gs://elsewhere/x`"))
     with pytest.raises(JobError, match="direct query on files"):
-        mill.run("plain")
+        harness.run("plain")
 
 
-def test_a_table_that_cannot_be_read_for_lack_of_a_client_is_not_either(mill: Mill, spark: SparkSession) -> None:
+def test_a_table_that_cannot_be_read_for_lack_of_a_client_is_not_either(
+    harness: SparkHarness, spark: SparkSession
+) -> None:
     """A run that only reads there meets the same."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"), flow("copy", "SELECT n FROM plain", "plain", auto=None))
-    mill.run("plain")
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"), flow("copy", "SELECT n FROM plain", "plain", auto=None))
+    harness.run("plain")
     spark.sparkContext._jsc.hadoopConfiguration().set("fs.s3a.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")
     with pytest.raises(EngineError, match="no client for the warehouse"):
-        mill.run("copy")
+        harness.run("copy")
 
 
-def test_a_store_that_goes_away_is_told_by_show_without_a_traceback(mill: Mill, objects: ObjectStore) -> None:
+def test_a_store_that_goes_away_is_told_by_show_without_a_traceback(
+    harness: SparkHarness, objects: ObjectStore
+) -> None:
     """As any other warehouse that cannot be read."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"))
-    mill.run("plain")
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"))
+    harness.run("plain")
     objects.fault = lambda request: Answer(403) if "range" in request.headers else None
     with pytest.raises(WarehouseError, match=r"cannot be read: .*403 Forbidden") as caught:
-        shown(mill, "plain")
+        shown(harness, "plain")
     assert "Traceback" not in str(caught.value)
 
 
-def test_a_store_that_does_not_say_is_no_damage(mill: Mill, objects: ObjectStore) -> None:
+def test_a_store_that_does_not_say_is_no_damage(harness: SparkHarness, objects: ObjectStore) -> None:
     """A head is not written anew, nor a step done again, because a list could not be had (ADR 0008)."""
-    mill.lab.apply(flow("plain", "SELECT 1 AS n"))
-    mill.run("plain")
-    (before,) = mill.lab.rows("SELECT location FROM snapshots WHERE asset_id = 'plain'")
+    harness.lab.apply(flow("plain", "SELECT 1 AS n"))
+    harness.run("plain")
+    (before,) = harness.lab.rows("SELECT location FROM snapshots WHERE asset_id = 'plain'")
     prefix = f"warehouse/{before['location']['paths'][0]}/"
     objects.fault = lambda request: Answer(500) if request.query.get("prefix") == prefix else None
     with pytest.raises(StorageError, match="500"):
-        mill.run("plain")
+        harness.run("plain")
     objects.fault = lambda _request: None
-    mill.run("plain")
-    assert mill.snapshot("plain")["location"] == before["location"]
+    harness.run("plain")
+    assert harness.snapshot("plain")["location"] == before["location"]

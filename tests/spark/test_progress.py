@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 
 def meter_of(spark: SparkSession) -> StageMeter:
-    """A meter on the session's own status store."""
+    """Return a meter on the session's own status store."""
     store = stage_store(spark.sparkContext)
     assert store is not None, "this version of Spark looks different inside"
     return StageMeter(store)

@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructF
 from freshline.definitions.schema.workflow import Table
 from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.spark.parquet import write_options
-from tests.spark.spark_harness import Mill, flow, job, local_engine
+from tests.spark.spark_harness import SparkHarness, flow, job, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
@@ -53,10 +53,10 @@ WIDE = "SELECT CAST(hash(id) AS DECIMAL(19, 9)) AS wide FROM range(0, 120000, 1,
 
 
 @pytest.fixture
-def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
-    """A store of its own, and the session of all tests."""
+def harness(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[SparkHarness]:
+    """Yield a harness with a fresh store, on the session of all tests."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
-        yield Mill(lab, local_engine(spark))
+        yield SparkHarness(lab, local_engine(spark))
 
 
 def plain(value: Any) -> Any:
@@ -97,63 +97,63 @@ def read_by_duckdb(root: Path, version: int) -> list[str]:
         return rows(connection.register("t", delta).execute("FROM t").fetchall())
 
 
-def check(mill: Mill, asset: str) -> int:
+def check(harness: SparkHarness, asset: str) -> int:
     """Every version, by three engines; how many versions there were."""
-    scribe = DeltaLogWriter(mill.lab.store)
+    scribe = DeltaLogWriter(harness.lab.store)
     while scribe.run_once():
         pass
-    root = mill.lab.warehouse / asset
-    found = mill.lab.rows(
+    root = harness.lab.warehouse / asset
+    found = harness.lab.rows(
         "SELECT table_version AS number, min(sequence) AS sequence FROM snapshots WHERE asset_id = %s GROUP BY 1", asset
     )
     for one in found:
-        expected = rows(mill.rows(asset, one["sequence"]))
+        expected = rows(harness.rows(asset, one["sequence"]))
         assert read_by_polars(root, one["number"]) == expected, f"Polars, {asset} version {one['number']}"
         assert read_by_duckdb(root, one["number"]) == expected, f"DuckDB, {asset} version {one['number']}"
     return len(found)
 
 
-def test_all_types_are_read_as_they_were_written(mill: Mill) -> None:
+def test_all_types_are_read_as_they_were_written(harness: SparkHarness) -> None:
     """Nulls, extremes, not-a-number, times with and without a zone, and what is nested."""
-    mill.lab.apply(flow("out", TYPES, auto=None))
-    mill.run("out")
-    assert check(mill, "out") == 1
+    harness.lab.apply(flow("out", TYPES, auto=None))
+    harness.run("out")
+    assert check(harness, "out") == 1
 
 
-def files(mill: Mill, asset: str) -> str:
-    """The files of the head."""
-    (directory,) = mill.snapshot(asset)["location"]["paths"]
-    return str(mill.lab.warehouse / directory / "*.parquet")
+def files(harness: SparkHarness, asset: str) -> str:
+    """Return the files of the head."""
+    (directory,) = harness.snapshot(asset)["location"]["paths"]
+    return str(harness.lab.warehouse / directory / "*.parquet")
 
 
-def encodings(mill: Mill, asset: str) -> dict[str, set[str]]:
+def encodings(harness: SparkHarness, asset: str) -> dict[str, set[str]]:
     """How each column of the head's files is encoded."""
     with duckdb.connect() as connection:
         query = "SELECT path_in_schema, encodings FROM parquet_metadata(?)"
-        found = connection.execute(query, [files(mill, asset)]).fetchall()
+        found = connection.execute(query, [files(harness, asset)]).fetchall()
     return {name: set(texts.split(", ")) for name, texts in found}
 
 
-def test_all_encodings_are_read_as_they_were_written(mill: Mill) -> None:
+def test_all_encodings_are_read_as_they_were_written(harness: SparkHarness) -> None:
     """Enough different values that no column is a dictionary; nulls between them, and none (ADR 0013)."""
-    mill.lab.apply(flow("out", MANY, auto=None))
-    mill.run("out")
-    seen = encodings(mill, "out")
+    harness.lab.apply(flow("out", MANY, auto=None))
+    harness.run("out")
+    seen = encodings(harness, "out")
     assert "DELTA_BINARY_PACKED" in seen["int"] & seen["long"] & seen["timestamp"]
     assert "DELTA_BYTE_ARRAY" in seen["text"] & seen["binary"]
     assert "PLAIN" not in seen["boolean"]
-    assert check(mill, "out") == 1
+    assert check(harness, "out") == 1
     with duckdb.connect() as connection:  # its own reader, as `freshline show` uses it
         connection.execute("SET TimeZone = 'UTC'")
-        found = connection.execute("FROM read_parquet(?)", [files(mill, "out")]).fetchall()
-    assert rows(found) == rows(mill.rows("out"))
+        found = connection.execute("FROM read_parquet(?)", [files(harness, "out")]).fetchall()
+    assert rows(found) == rows(harness.rows("out"))
 
 
-def test_wide_decimals_are_read_by_all(mill: Mill) -> None:
+def test_wide_decimals_are_read_by_all(harness: SparkHarness) -> None:
     """Polars does not know their encoding of version 2 (ADR 0013)."""
-    mill.lab.apply(flow("out", WIDE, auto=None))
-    mill.run("out")
-    assert check(mill, "out") == 1
+    harness.lab.apply(flow("out", WIDE, auto=None))
+    harness.run("out")
+    assert check(harness, "out") == 1
 
 
 WIDEST, LONG = DecimalType(19, 9), DecimalType(18, 9)
@@ -179,28 +179,31 @@ def test_the_version_of_files_is_chosen_by_the_types(kind: DataType, asked: int 
     assert options["parquet.writer.version"] == f"PARQUET_{version}_0"
 
 
-def test_a_table_may_have_files_that_older_readers_know(mill: Mill) -> None:
+def test_a_table_may_have_files_that_older_readers_know(harness: SparkHarness) -> None:
     """`parquet: 1` has no encoding that came later, also for equal rows if everything is asked for anew (ADR 0013)."""
 
     def newer() -> bool:
-        mill.run("out", full_refresh=True)
-        return any("DELTA" in one for seen in encodings(mill, "out").values() for one in seen)
+        harness.run("out", full_refresh=True)
+        return any("DELTA" in one for seen in encodings(harness, "out").values() for one in seen)
 
-    mill.lab.apply(flow("out", MANY, auto=None))
+    harness.lab.apply(flow("out", MANY, auto=None))
     assert newer()
-    first = mill.snapshot("out")
-    mill.lab.apply(flow("out", MANY, auto=None, table={"parquet": 1}))
-    mill.run("out")
-    assert mill.snapshot("out")["location"] == first["location"], "an equal output keeps its files"
+    first = harness.snapshot("out")
+    harness.lab.apply(flow("out", MANY, auto=None, table={"parquet": 1}))
+    harness.run("out")
+    assert harness.snapshot("out")["location"] == first["location"], "an equal output keeps its files"
     assert not newer()
-    assert (mill.snapshot("out")["changed"], mill.snapshot("out")["data_version"]) == (False, first["data_version"])
+    assert (harness.snapshot("out")["changed"], harness.snapshot("out")["data_version"]) == (
+        False,
+        first["data_version"],
+    )
 
 
-def test_every_version_of_every_mode_is_read(mill: Mill) -> None:
+def test_every_version_of_every_mode_is_read(harness: SparkHarness) -> None:
     """Appended with a new column, split by columns of odd values, merged, overwritten, rolled back."""
     append = {"mode": "append", "onReplacedInput": "append"}
     split = {**append, "partitionBy": ["odd", "name"]}
-    mill.lab.apply(
+    harness.lab.apply(
         flow("numbers", job("numbers"), "source", table=append),
         flow(
             "merged",
@@ -217,9 +220,9 @@ def test_every_version_of_every_mode_is_read(mill: Mill) -> None:
         flow("whole", "SELECT n, date_add(DATE'2013-01-01', cast(n AS int)) AS day FROM numbers", "numbers"),
     )
     for numbers in ([1, 2, 3], [4], [5, 6]):
-        mill.lab.report("source", payload=numbers)
-        mill.work()
-    mill.lab.store.tables.rollback("numbers", 2)
-    mill.lab.store.tables.rollback("split", 1)
-    mill.work()
-    assert [check(mill, asset) for asset in ("numbers", "merged", "split", "whole")] == [4, 4, 5, 4]
+        harness.lab.report("source", payload=numbers)
+        harness.work()
+    harness.lab.store.tables.rollback("numbers", 2)
+    harness.lab.store.tables.rollback("split", 1)
+    harness.work()
+    assert [check(harness, asset) for asset in ("numbers", "merged", "split", "whole")] == [4, 4, 5, 4]

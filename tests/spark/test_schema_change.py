@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshline.errors import CheckError
-from tests.spark.spark_harness import Mill, flow, local_engine
+from tests.spark.spark_harness import SparkHarness, flow, local_engine
 from tests.store_harness import laboratory
 
 pytestmark = pytest.mark.spark
@@ -26,40 +26,40 @@ OTHERS = {
 
 
 @pytest.fixture
-def mill(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[Mill]:
-    """A store of its own, in which the first version of a strict table was published."""
+def harness(database_url: str, tmp_path: Path, spark: SparkSession) -> Iterator[SparkHarness]:
+    """Yield a harness in whose store the first version of a strict table was published."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
-        mill = Mill(lab, local_engine(spark))
-        declare(mill, FIRST)
-        mill.run("out")
-        yield mill
+        harness = SparkHarness(lab, local_engine(spark))
+        declare(harness, FIRST)
+        harness.run("out")
+        yield harness
 
 
-def declare(mill: Mill, query: str) -> None:
-    """The table is made by this query from now on."""
-    mill.lab.apply(flow("out", query, auto=None, schemaChange="strict"))
+def declare(harness: SparkHarness, query: str) -> None:
+    """Define the table by this query from now on."""
+    harness.lab.apply(flow("out", query, auto=None, schemaChange="strict"))
 
 
-def test_other_columns_are_refused(mill: Mill) -> None:
+def test_other_columns_are_refused(harness: SparkHarness) -> None:
     """Added, removed, retyped and reordered columns fail the run and are named; nothing is written or published."""
-    before = mill.snapshot("out")
+    before = harness.snapshot("out")
     for what, (query, now) in OTHERS.items():
-        declare(mill, query)
+        declare(harness, query)
         with pytest.raises(CheckError) as caught:
-            mill.run("out")
+            harness.run("out")
         assert str(caught.value) == (
             "asset 'out': its columns changed and schemaChange is 'strict': "
             f"before {COLUMNS}; now {now}; nothing was published"
         ), what
-    assert [run["status"] for run in mill.lab.runs("out")] == ["succeeded"] + ["failed"] * len(OTHERS)
-    assert mill.snapshot("out") == before
-    data = mill.lab.warehouse / "out" / "data"
+    assert [run["status"] for run in harness.lab.runs("out")] == ["succeeded"] + ["failed"] * len(OTHERS)
+    assert harness.snapshot("out") == before
+    data = harness.lab.warehouse / "out" / "data"
     assert len(list(data.iterdir())) == 1, "there is no file of what was refused"
 
 
-def test_other_values_of_the_same_columns_are_published(mill: Mill) -> None:
+def test_other_values_of_the_same_columns_are_published(harness: SparkHarness) -> None:
     """The first version has nothing to differ from; later ones may have other rows, and nulls where none were."""
-    assert mill.rows("out") == [(1, "x", (1,))]
-    declare(mill, "SELECT IF(id = 0, 2, NULL) AS a, 'y' AS b, named_struct('c', 3) AS s FROM range(1)")
-    mill.run("out")
-    assert mill.rows("out") == [(2, "y", (3,))]
+    assert harness.rows("out") == [(1, "x", (1,))]
+    declare(harness, "SELECT IF(id = 0, 2, NULL) AS a, 'y' AS b, named_struct('c', 3) AS s FROM range(1)")
+    harness.run("out")
+    assert harness.rows("out") == [(2, "y", (3,))]

@@ -11,7 +11,7 @@ from tests.store_harness import Lab, laboratory, workflow
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """A run of `b` is queued."""
+    """Yield a lab in which a run of `b` is queued."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("b", "a"))
         lab.report("a", "1")

@@ -18,7 +18,7 @@ _tries = itertools.count(1)
 
 
 def unknown(asset_id: str, version: int) -> PinnedInput:
-    """The answer to a step that asks for a version which is not there."""
+    """Answer a step that reads a version which does not exist."""
     raise NotFoundError(f"version {version} of {asset_id} is not there")
 
 
@@ -42,7 +42,7 @@ class Bench:
         return [text for _, text in self.log]
 
     def request(self, job: Mapping[str, Any], **given: Any) -> StepRequest:
-        """A request for a step that produces `out`, unless told otherwise."""
+        """Return a request for a step that produces `out` by default."""
         produces = given.pop("produces", [{"assetId": "out"}])
         inputs = given.pop("inputs", {})
         consumes = given.pop("consumes", [{"assetId": asset} for asset in inputs])
@@ -86,20 +86,20 @@ class Bench:
 
 
 def python(function: str) -> dict[str, str]:
-    """A job without Spark."""
+    """Return a job without Spark."""
     return {"kind": "python", "entrypoint": f"jobs:{function}"}
 
 
 def spark_python(function: str) -> dict[str, str]:
-    """A Python job on Spark."""
+    """Return a Python job on Spark."""
     return {"kind": "spark.python", "entrypoint": f"jobs:{function}"}
 
 
 def sql(query: str) -> dict[str, str]:
-    """A query."""
+    """Return a query."""
     return {"kind": "spark.sql", "sql": query}
 
 
 def source(asset: str, path: Path, kind: str = "csv") -> PinnedInput:
-    """A source asset that lies in a file."""
+    """Return a source asset that is a file."""
     return PinnedInput(asset, 1, "v1", {"format": kind, "path": str(path)})

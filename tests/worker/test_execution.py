@@ -39,7 +39,7 @@ def test_a_session_that_may_still_compute_is_remembered(
 
 
 def graph(**before: str) -> dict[str, object]:
-    """A workflow of steps that each make the asset of their name from another one, or come `after:` another one."""
+    """Return a workflow whose steps each make the asset of their name from another, or come `after:` another."""
     return {
         "slug": "graph",
         "steps": [

@@ -18,7 +18,7 @@ TABLE = PinnedInput("in", 7, "v1", {"paths": ["p"]}, table_version=5, base_versi
 
 
 def step(*outputs: str, consumes: str = "in") -> Step:
-    """A step that appends to each output."""
+    """Return a step that appends to each output."""
     produces: list[dict[str, Any]] = [{"assetId": one, "table": {"mode": "append"}} for one in outputs]
     job = {"kind": "spark.python", "entrypoint": "jobs:work"}
     return Step.model_validate({"id": "s", "job": job, "consumes": [{"assetId": consumes}], "produces": produces})
@@ -46,7 +46,7 @@ def test_new_is_what_came_after_the_version_that_the_output_has_read(
 
 
 def test_where_outputs_stand_apart_everything_is_new() -> None:
-    """One row too many in one output is no better than one too few in the other."""
+    """A row too many in one output is as wrong as a missing row in the other."""
     positions = {"a": {"in": Position("v0", 3, 2)}, "b": {"in": Position("v0", 4, 2)}}
     assert (
         plan_reading(step("a", "b"), {"in": TABLE}, positions).full_refresh_reason

@@ -11,7 +11,7 @@ KEY = "-----BEGIN KEY-----\r\nMIIEvQIBADANBg\r\n  kqhkiG9w0BAQ\r\nEF=\r\n-----EN
 
 
 def printed(text: str, *secrets: str, at_once: int = 1_000_000) -> list[str]:
-    """What is shown of `text`, which comes in pieces of so many bytes."""
+    """Return what is shown of `text`, which arrives in pieces of `at_once` bytes."""
     known, splitter, shown = Secrets(secrets), LineSplitter(), list[str]()
     log = StepLog(lambda _, line: shown.append(line), known)
     data = text.encode()

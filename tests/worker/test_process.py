@@ -46,13 +46,13 @@ def hold_the_lock(ctx):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with a few jobs."""
+    """Create a project with a few jobs."""
     (tmp_path / "jobs.py").write_text(JOBS)
     return tmp_path
 
 
 def make(project: Path, *, spark: bool = False) -> RunnerProcess:
-    """A runner that is not started yet."""
+    """Return a runner that is not started yet."""
     return RunnerProcess(project, spark=spark, settings=Settings(project=project), code_hash=None)
 
 

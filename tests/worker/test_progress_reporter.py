@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 
 def job(done: float, total: float | None = None) -> Progress:
-    """The message about `ctx.progress`."""
+    """Return the message about `ctx.progress`."""
     return Progress({"job": progress_numbers(done, total)})
 
 

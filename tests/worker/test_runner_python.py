@@ -102,7 +102,7 @@ def child(ctx):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with jobs of every kind of behaviour."""
+    """Create a project with jobs of every kind of behaviour."""
     root = tmp_path_factory.mktemp("project")
     (root / "jobs.py").write_text(JOBS)
     # Named like a module of the standard library: it must not break the runner.
@@ -112,7 +112,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(project: Path) -> Iterator[Callable[[], Bench]]:
-    """Starts runners that are gone after the test."""
+    """Yield a function that starts runners, which are closed after the test."""
     runners: list[RunnerProcess] = []
 
     def one() -> Bench:

@@ -115,7 +115,7 @@ def up(bench: Bench) -> dict[str, PinnedInput]:
 
 
 def rows(bench: Bench, output: StagedOutput) -> list[tuple[object, ...]]:
-    """The rows of a staged output, read without Spark."""
+    """Return the rows of a staged output, read without Spark."""
     assert output.location is not None
     verify_staged(LocalStorage(bench.warehouse), output.location)
     files = str(bench.warehouse / output.location["paths"][0] / "**" / "*.parquet")
@@ -123,7 +123,7 @@ def rows(bench: Bench, output: StagedOutput) -> list[tuple[object, ...]]:
 
 
 def pinned(output: StagedOutput) -> PinnedInput:
-    """A staged output as the input of another step."""
+    """Return a staged output as the input of another step."""
     return PinnedInput(output.asset_id, 3, output.data_version or "", output.location, schema=output.schema)
 
 
@@ -415,14 +415,14 @@ def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:
 
 
 def another(bench: Bench) -> RunnerProcess:
-    """A second runner of the same project."""
+    """Return a second runner of the same project."""
     runner = RunnerProcess(bench.project, spark=True, settings=Settings(project=bench.project), code_hash=None)
     runner.start()
     return runner
 
 
 def jvms(runner: int | None) -> list[int]:
-    """The Java processes in a runner's group."""
+    """Return the Java processes in a runner's group."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

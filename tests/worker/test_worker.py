@@ -37,14 +37,14 @@ STORE, BOOM = StorageError("no answer"), JobError("boom")
 
 @pytest.fixture
 def worker(lab: Lab, tmp_path: Path) -> Worker:
-    """A worker that is not started: its slot does what the test tells it to."""
+    """Return a worker that is not started: the test calls its slot."""
     (tmp_path / "freshline.toml").write_text('name = "lab"\n')
     settings = type(lab.settings)(project=tmp_path)
     return Worker(lab.store, settings)
 
 
 def begun(lab: Lab, worker: Worker) -> tuple[Lease, Path]:
-    """A run that the worker holds, and a file that it has staged."""
+    """Return a run that the worker holds, and a directory that it has staged."""
     run = lab.start()
     staged = Path(worker.storage.at(staging_directory("b", run.id, run.attempt, 1)))
     staged.mkdir(parents=True)

@@ -13,7 +13,7 @@ from freshline.spark.fingerprint import quoted
 
 # Reserved column names: a table may use any other.
 NEW, ROW, COUNT, OLD = "__freshline_new", "__freshline_row", "__freshline_count", "__freshline_old"
-REWRITE_HINT = "write it anew: `freshline run SLUG --full-refresh`"
+REWRITE_HINT = "write the whole table again: `freshline run SLUG --full-refresh`"
 
 
 def widened(asset_id: str, before: StructType, now: StructType) -> StructType:

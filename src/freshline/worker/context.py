@@ -95,7 +95,7 @@ class Context:
         known = self.inputs[asset_id]
         pinned = self._pinned[asset_id]
         if pinned.since is None:
-            why = "everything is read anew" if self.full_refresh else "which of its rows are new is not known"
+            why = "everything is read again" if self.full_refresh else "which of its rows are new is not known"
             self.log.info("ctx.new(%r) is the whole input: %s", asset_id, why)
         return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
 

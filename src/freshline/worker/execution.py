@@ -153,7 +153,7 @@ class Execution:
         builder = RequestBuilder(self.run, definition, self.storage, self.staged)
         reading = builder.reading(step)
         if reading.full_refresh_reason and reads_increments(step):
-            self._log(step.id, "log", f"INFO everything is read anew: {reading.full_refresh_reason}")
+            self._log(step.id, "log", f"INFO everything is read again: {reading.full_refresh_reason}")
         orphans = {*self.run.sessions, *self.runners.orphans}
         return builder.build(step, try_, reading, session=session, orphans=orphans)
 
