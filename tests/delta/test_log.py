@@ -107,7 +107,7 @@ def test_a_column_that_comes_with_an_append_is_there_and_null_before(table: Tabl
 
 
 def test_every_column_may_be_null(table: Table) -> None:
-    """What had no nulls at first may get them with an append, nested values too: the schema allows them at once."""
+    """The schema allows nulls everywhere from the start, because appended rows may contain them."""
     inner = {"name": "z", "type": "long", "nullable": False, "metadata": {}}
     struct = {"type": "struct", "fields": [inner]}
     array = {"type": "array", "elementType": struct, "containsNull": False}
@@ -131,7 +131,7 @@ def test_partitions_are_read_from_the_names_of_directories(table: Table) -> None
 
 
 def test_a_commit_that_is_there_is_left_and_another_one_is_a_conflict(table: Table) -> None:
-    """Writing again changes nothing; what somebody else wrote is not written over (docs/semantics.md#R9.7)."""
+    """Writing a commit again changes nothing, and a different one is not overwritten (docs/semantics.md#R9.7)."""
     version = table.publish(table.part("r1", pl.DataFrame({"x": [1]})))
     actions = commit("a", None, version, {})
     assert not table.log.write(0, actions)

@@ -35,7 +35,7 @@ def test_a_repaired_log_begins_where_the_files_do(table: Table) -> None:
 
 
 def test_a_repair_keeps_what_is_published_meanwhile(table: Table) -> None:
-    """While the log is written anew no writer writes to it, or the repair would remove what it does not know.
+    """During a repair no other writer appends to the log; the repair would remove commits that it does not know.
 
     See docs/semantics.md#R9.7.
     """
@@ -54,7 +54,7 @@ def test_a_repair_keeps_what_is_published_meanwhile(table: Table) -> None:
 
 
 def test_a_table_that_is_repaired_holds_up_no_other(table: Table) -> None:
-    """The writer leaves it for later and goes on."""
+    """The writer postpones it and continues with other tables."""
     table.lab.apply(workflow("b", "a"), workflow("c", "b"))
     table.publish(1)
     logged: list[str] = []

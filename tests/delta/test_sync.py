@@ -76,7 +76,7 @@ def test_a_lost_log_is_written_again(table: Table) -> None:
 
 
 def test_a_table_that_delta_cannot_hold_has_no_log_and_holds_nobody_up(table: Table) -> None:
-    """It is published and read by us; when its types are such again, the log goes on with the right number."""
+    """Freshline can still read it. With supported types again, the log continues with the right number."""
     odd = {"type": "struct", "fields": [{"name": "x", "type": "variant", "nullable": True, "metadata": {}}]}
     table.publish(1, schema=odd)
     assert table.write() == 1

@@ -97,7 +97,7 @@ def _kill_postmaster(home: Path) -> int:
 
 
 def test_two_processes_share_one_server_and_the_last_one_stops_it(home: Path, start: Start) -> None:
-    """The server stays while anyone uses it, whoever started it, and ends with the last one."""
+    """The server runs while any process uses it, and stops with the last one."""
     first, second = start(home), start(home)
     url = _url(first)
     assert _url(second) == url
@@ -158,7 +158,7 @@ def test_a_killed_user_does_not_keep_the_server_alive(home: Path, start: Start) 
 
 
 def test_a_killed_server_is_started_again(home: Path) -> None:
-    """After kill -9 of the server the data is there again for whoever asks: a user of it, or the next process."""
+    """After kill -9 of the server, a current user or the next process gets the data back."""
     server = EmbeddedServer(home, options=QUICK)
     with server as url:
         with psycopg.connect(url, autocommit=True) as conn:
@@ -222,7 +222,7 @@ def test_acquire_and_release_may_be_repeated(home: Path) -> None:
 
 
 def test_a_forked_child_does_not_give_up_its_parents_share(home: Path) -> None:
-    """What a forked child releases is not the parent's."""
+    """A forked child does not release the parent's lock."""
     with EmbeddedServer(home, options=QUICK) as url:
         server = EmbeddedServer(home)
         server.acquire()
@@ -254,7 +254,7 @@ def test_a_project_in_a_private_directory(home: Path) -> None:
 
 
 def test_stop_ends_the_server_under_its_users(home: Path, start: Start) -> None:
-    """`stop` ends the server whoever uses it, says whether there was one, and the next one starts it again."""
+    """`stop` stops a server in use, returns whether there was one, and the next process starts it again."""
     assert not embedded.stop(home)
     user = start(home)
     _url(user)
@@ -269,7 +269,7 @@ def test_stop_ends_the_server_under_its_users(home: Path, start: Start) -> None:
 
 
 def test_nothing_listens_on_the_network(home: Path) -> None:
-    """The server has no network address, and syncs to disk unless told otherwise."""
+    """The server has no network address, and syncs to disk by default."""
     with EmbeddedServer(home) as url, psycopg.connect(url) as conn:
         shown = {
             name: conn.execute("SELECT current_setting(%s)", [name]).fetchone()
@@ -310,7 +310,7 @@ def test_data_of_another_major_version_is_refused(home: Path) -> None:
 
 
 def test_a_home_that_is_no_directory_is_one_sentence(home: Path) -> None:
-    """A file in the way is told with its path and what to do."""
+    """The error for a file in the way has its path and says what to do."""
     home.write_text("")
     with pytest.raises(DatabaseError, match=r"needs to write to .*\.freshline: .* set FRESHLINE_DATABASE_URL"):
         EmbeddedServer(home).acquire()

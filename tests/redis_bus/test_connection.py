@@ -1,4 +1,4 @@
-"""The way to Redis: troubles are told once and end by themselves, and no text shows a password."""
+"""The connection to Redis logs an outage once, recovers by itself, and shows no password."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_frozen_server_is_given_up_in_time(server: Server, bus: RedisConnectio
 
 
 def test_a_refusal_is_of_one_use_alone(server: Server, bus: RedisConnection) -> None:
-    """A key of another type does not make the whole bus unreachable, and its message tells no data."""
+    """A key of another type does not make the whole bus unreachable, and the error contains no data."""
     server.client.set("k", "text")
     client = bus.guarded("events")
     with pytest.raises(BusError) as refused, client.use() as redis:
@@ -170,7 +170,7 @@ def test_what_is_no_redis_is_a_trouble_like_others(liar: str) -> None:
     ],
 )
 def test_an_address_is_shown_without_user_password_and_options(url: str, shown: str) -> None:
-    """What logs, errors and `freshline workers` show."""
+    """Logs, errors and `freshline workers` show the address without it."""
     assert redacted(url) == shown
 
 

@@ -1,4 +1,4 @@
-"""What outside producers say reaches the store once and in order, and what cannot be understood is set aside."""
+"""Messages of outside producers are reported once and in order; invalid ones are set aside."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_what_somebody_else_took_and_forgot_is_claimed(
 
 
 def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
-    """It was given out, then trimmed by somebody: it is acknowledged, and those behind it are taken."""
+    """A message that was delivered and then trimmed is acknowledged, and those behind it are handled."""
     gone = send(server, assetId="a", dataVersion="gone")
     send(server, assetId="a", dataVersion="v2")
     server.client.xreadgroup(GROUP, "freshline", {INBOUND: ">"})
@@ -240,7 +240,7 @@ BAD: dict[str, tuple[dict[Any, Any], str, str]] = {
 def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
     lab: Lab, server: Server, consumer: RedisConsumer, name: str
 ) -> None:
-    """It goes to the dead with its id, a code and the reason, is told, and holds up nobody."""
+    """It goes to the dead messages with its id, a code and the reason, is logged, and blocks no other."""
     fields, code, reason = BAD[name]
     bad = server.client.xadd(INBOUND, fields).decode()
     send(server, assetId="a", dataVersion="good")
@@ -283,7 +283,7 @@ def test_the_dead_are_bounded(database_url: str, server: Server, bus: RedisConne
 def test_a_message_that_cannot_be_set_aside_stays(
     lab: Lab, server: Server, bus: RedisConnection, consumer: RedisConsumer
 ) -> None:
-    """The dead key has another type: the bad message is not lost, and the trouble is told once."""
+    """The dead key has another type: the bad message is not lost, and the failure is logged once."""
     server.client.set(DEAD, "not a stream")
     send(server, assetId="nobody")
     with capture_logs() as logs:
@@ -301,7 +301,7 @@ def test_a_message_that_cannot_be_set_aside_stays(
 def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
     lab: Lab, server: Server, consumer: RedisConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message that makes us fail again and again is set aside after some tries, and the next one is taken."""
+    """A message that fails repeatedly is set aside after some tries, and the next one is handled."""
     report = lab.store.operations.report
 
     def fail(asset_id: str, **more: Any) -> Reported:
@@ -321,7 +321,7 @@ def test_a_fault_of_ours_does_not_hold_up_the_stream_for_ever(
 
 
 def test_the_group_is_created_again_after_a_flush(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
-    """FLUSHALL takes what was not handled; whatever is said afterwards is taken."""
+    """FLUSHALL deletes unhandled messages; later ones are handled."""
     send(server, assetId="a", dataVersion="before")
     consumer.run_once()
     server.client.flushall()
@@ -340,7 +340,7 @@ def test_an_old_place_with_new_content_is_a_new_message(lab: Lab, server: Server
 
 
 def test_an_inbound_key_of_another_type_is_told_once(lab: Lab, server: Server, bus: RedisConnection) -> None:
-    """WRONGTYPE: no message is taken, events still flow, and it ends when the key is gone."""
+    """WRONGTYPE: no message is handled, events are still published, and it ends when the key is deleted."""
     server.client.set(INBOUND, "not a stream")
     consumer = RedisConsumer(lab.store, bus, wait_ms=1)
     with capture_logs() as logs:
@@ -380,7 +380,7 @@ def test_database_trouble_is_not_the_messages_fault(lab: Lab, server: Server, bu
 
 
 def test_what_is_done_twice_is_no_error(server: Server, bus: RedisConnection) -> None:
-    """Acknowledging what is gone, even with its stream, changes nothing."""
+    """Acknowledging a deleted message, even without a stream, changes nothing."""
     inbound = InboundStream(bus, dead_length=10)
     inbound.done("1-1")
     server.kill()

@@ -82,7 +82,7 @@ def test_a_message_becomes_a_run_and_its_events_come_back(live: Lab, server: Ser
 
 @pytest.mark.parametrize("fault", ["frozen", "killed"])
 def test_without_redis_everything_else_goes_on(live: Lab, server: Server, fault: str) -> None:
-    """Stamping, absorbing, deciding and runs go on while Redis is away; it is told once, and all events follow."""
+    """Everything else continues while Redis is down. The outage is logged once, and all events are published later."""
     with capture_logs() as logs, running(live) as materializer:
         live.report("a", "1")
         run_of_b(live)

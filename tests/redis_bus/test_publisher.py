@@ -215,7 +215,7 @@ def test_killing_redis_again_and_again_loses_nothing(lab: Lab, server: Server) -
 
 
 def test_a_flush_takes_what_was_there_and_nothing_that_comes(lab: Lab, server: Server, bus: RedisConnection) -> None:
-    """After FLUSHALL the stream goes on with the next event; the database still has all of them."""
+    """After FLUSHALL the stream continues with the next event; the database still has all events."""
     publisher = RedisPublisher(lab.store, bus)
     report(lab, 3)
     publish(publisher)

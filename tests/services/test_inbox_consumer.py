@@ -21,7 +21,7 @@ CREATE TRIGGER too_much AFTER INSERT ON considerations REFERENCING NEW TABLE AS 
 
 
 def test_a_batch_that_takes_too_long_is_halved(lab: Lab) -> None:
-    """Events are absorbed in smaller batches when a big one is too much, and none is lost (docs/semantics.md#R11.3)."""
+    """Events are consumed in smaller batches when a large one fails, and none is lost (docs/semantics.md#R11.3)."""
     lab.apply(*(workflow(f"w{number}", f"s{number}") for number in range(40)))
     lab.settle()
     lab.rows("DELETE FROM considerations RETURNING 1")

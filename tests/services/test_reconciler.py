@@ -1,4 +1,4 @@
-"""A batch with one bad row is halved: the bad row is visible, the others go on (docs/semantics.md#R11.3)."""
+"""A batch with one bad row is halved: the bad row is visible, the others proceed (docs/semantics.md#R11.3)."""
 
 from __future__ import annotations
 

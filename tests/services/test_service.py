@@ -1,4 +1,4 @@
-"""Services start and stop from anywhere, outlive a failing round, and wake up when they are rung."""
+"""Services start and stop from any thread, survive a failing round, and can be woken."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SERVICES: dict[str, Callable[[Store], Any]] = {
 
 
 class Counting(Service):
-    """Counts its rounds; the round may be told to fail."""
+    """Counts its rounds; a round can be made to fail."""
 
     name = "counting"
 
@@ -88,7 +88,7 @@ def test_a_service_may_be_started_and_stopped_from_anywhere(lab: Lab, name: str)
 
 
 def test_a_stop_does_not_wait_for_the_poll_interval(lab: Lab) -> None:
-    """A service that pauses for an hour, or is about to, ends at once, however often that is tried."""
+    """A service in a pause of an hour, or about to start one, stops at once."""
     for _ in range(200):
         service = Counting(lab.store, poll_s=3600)
         service.start()
@@ -151,7 +151,7 @@ def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest
 
 
 def test_the_doorbell_is_heard(lab: Lab) -> None:
-    """Rings reach the service that they name, and unknown names reach nobody."""
+    """A notification wakes the service that it names; unknown names are ignored."""
     heard: list[str] = []
     notifier = Notifier(lab.database, {"events": lambda: heard.append("events")})
     notifier.start()
@@ -204,7 +204,7 @@ def test_a_sweeper_that_is_turned_off_does_not_start(database_url: str) -> None:
 
 
 def test_the_sweeper_finds_what_was_forgotten(lab: Lab) -> None:
-    """The safety net works: a consideration that is lost on purpose comes back, and the loss is told."""
+    """A consideration that is deleted on purpose is restored, and the loss is logged."""
     lab.apply(workflow("b", "a"))
     lab.report("a", "1")
     lab.store.evaluation.consume_inbox(10)

@@ -1,4 +1,4 @@
-"""What is special about HDFS; that it keeps the contract is in test_storage.py."""
+"""Behaviour of HDFS alone; test_storage.py has the common contract."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_addresses_of_hdfs_are_its(address: str, namenode: NameNode) -> None:
 
 
 def test_a_cluster_that_does_otherwise_is_refused(namenode: NameNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is that we expect wrongly of it: nothing is at stake yet."""
+    """A cluster whose behaviour differs is found before any data is written."""
     storage = HdfsStorage("hdfs://host/warehouse")
     original = namenode.rename
     monkeypatch.setattr(namenode, "rename", lambda src, dst, **_: original(src, dst, overwrite=True))
@@ -47,7 +47,7 @@ def test_a_cluster_that_does_otherwise_is_refused(namenode: NameNode, monkeypatc
 
 @pytest.mark.parametrize("error", [OSError("Connection refused"), RuntimeError('RPCError("AccessControl", "no")')])
 def test_a_cluster_that_refuses_is_told(namenode: NameNode, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """By a sentence; whoever must not raise says that nothing is known."""
+    """The error has one sentence; methods that do not raise return unknown."""
 
     def fails(*_: Any, **__: Any) -> Any:
         raise error

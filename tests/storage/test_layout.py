@@ -29,7 +29,7 @@ def test_a_warehouse_belongs_to_one_database(tmp_path: Path) -> None:
 
 
 def test_of_many_databases_at_once_one_gets_the_warehouse(tmp_path: Path) -> None:
-    """Whoever comes second is refused, however close."""
+    """Of concurrent creators one wins, and the others are refused."""
     refused: list[WarehouseError] = []
 
     def claim(name: str) -> None:
@@ -99,7 +99,7 @@ def test_data_that_the_disk_does_not_accept_is_not_sealed(
 
 
 def test_a_directory_that_changed_is_not_published(tmp_path: Path, staged: Path) -> None:
-    """A file more, a file less, another size, or no directory at all: each is told (docs/semantics.md#R9.4)."""
+    """An extra or missing file, another size and a missing directory are described (docs/semantics.md#R9.4)."""
     storage = LocalStorage(tmp_path)
     location = seal(storage, STAGED)
     (staged / "part-9.parquet").write_bytes(b"1")
@@ -117,7 +117,7 @@ def test_a_directory_that_changed_is_not_published(tmp_path: Path, staged: Path)
 
 
 def test_data_that_lies_elsewhere_is_left_alone(tmp_path: Path) -> None:
-    """What a job wrote outside of the warehouse is not verified, whatever became of it."""
+    """Data that a job wrote outside of the warehouse is not verified."""
     (tmp_path / "theirs").write_text("")
     location = {"format": "csv", "path": str(tmp_path / "theirs")}
     verify_staged(LocalStorage(tmp_path / "w"), location)

@@ -1,4 +1,4 @@
-"""What is special about an object store: conditions that it may not know, lost answers, secrets in addresses."""
+"""Object stores: missing support for conditional puts, lost replies, secrets in URLs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def storage(objects: ObjectStore) -> ObjectStorage:
 
 
 def test_a_store_that_does_not_know_the_condition_is_refused(objects: ObjectStore, storage: ObjectStorage) -> None:
-    """It would write over a commit of somebody else without a word. Nothing is made there."""
+    """It would silently overwrite a commit of another writer. Nothing is created there."""
     objects.honest = False
     with pytest.raises(WarehouseError, match=r"s3a://bucket/warehouse cannot be used: .*`If-None-Match: \*`"):
         layout.check_warehouse(storage, "ours")
@@ -47,7 +47,7 @@ def test_a_commit_whose_answer_got_lost_is_ours(objects: ObjectStore, storage: O
 
 
 def test_a_store_that_stutters_is_asked_again(objects: ObjectStore, storage: ObjectStorage) -> None:
-    """A request that fails now and then is no lost warehouse."""
+    """A request that fails now and then is retried."""
     storage.create("a", b"1")
     answers = iter([Answer(503), Answer(500), None])
     objects.fault = lambda _request: next(answers)
@@ -56,7 +56,7 @@ def test_a_store_that_stutters_is_asked_again(objects: ObjectStore, storage: Obj
 
 @pytest.mark.parametrize("status", [403, 500, 503])
 def test_a_store_that_refuses_is_told_and_no_secret_with_it(objects: ObjectStore, status: int) -> None:
-    """A sentence with the address and the answer; whoever must not raise says that nothing is known."""
+    """The error has the address and the reply; methods that do not raise return unknown."""
     objects.fault = lambda _request: Answer(status, b"<Error><Code>Because</Code><Message>of you</Message></Error>")
     storage = ObjectStorage(objects.address)
     with pytest.raises(WarehouseError, match=r"s3a://bucket/warehouse cannot be used: .* Because of you") as caught:

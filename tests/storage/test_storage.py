@@ -1,4 +1,4 @@
-"""What every storage promises: a directory, an object store and HDFS keep the same contract.
+"""The contract of all storages: directory, object store and HDFS.
 
 FRESHLINE_TEST_BUCKET=s3a://bucket/path, with credentials in the environment, has a real bucket keep it too.
 
@@ -83,7 +83,7 @@ def test_a_file_is_replaced(storage: Storage) -> None:
 
 
 def test_files_are_listed_with_their_sizes_and_removed(storage: Storage) -> None:
-    """However deep, however many, and with the characters that Spark has in names; what is gone is fine."""
+    """At any depth, in any number, with the characters that Spark uses in names; missing files are ignored."""
     names = [f"a/data/x/day=2013-01-0{n}%3A b/part é {n}.parquet" for n in range(1, 8)]
     for size, name in enumerate(names, 1):
         storage.create(name, b"x" * size)
@@ -100,7 +100,7 @@ def test_files_are_listed_with_their_sizes_and_removed(storage: Storage) -> None
 
 
 def test_what_is_not_there_is_empty(storage: Storage) -> None:
-    """And as young as can be: nobody removes it for its age."""
+    """Its age is 0, so that it is not removed for its age."""
     assert (storage.sizes("no"), storage.children("no"), storage.age("no")) == ({}, [], 0.0)
     with pytest.raises(FileNotFoundError):
         storage.read("no")
@@ -114,7 +114,7 @@ def test_age_is_that_of_the_newest_file(storage: Storage) -> None:
 
 
 def test_a_warehouse_belongs_to_one_database(storage: Storage) -> None:
-    """Who comes second is refused, and nobody makes one where it got lost."""
+    """Another database is refused, and without `make` a missing warehouse is not created."""
     with pytest.raises(WarehouseError, match="is gone: it has no"):
         layout.check_warehouse(storage, "ours", make=False)
     layout.check_warehouse(storage, "ours")
@@ -126,7 +126,7 @@ def test_a_warehouse_belongs_to_one_database(storage: Storage) -> None:
 
 
 def test_a_sealed_directory_is_what_was_written(storage: Storage) -> None:
-    """Spark's own marks go; what changes afterwards is told."""
+    """Spark's side files are removed; later changes are described."""
     directory = layout.staging_directory("a.b", "run", 1, 2)
     for name in ("_SUCCESS", ".part-1.parquet.crc", "part-1.parquet", "day=1/part-2.parquet"):
         storage.create(f"{directory}/{name}", b"12345")

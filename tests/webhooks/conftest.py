@@ -15,7 +15,7 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """One that takes everything, until it is told otherwise."""
+    """Yield a receiver that accepts everything."""
     receiver = Receiver()
     yield receiver
     receiver.close()

@@ -1,4 +1,4 @@
-"""A real receiver of webhooks on a port of its own: it notes what comes, and fails when it is told to."""
+"""A real receiver of webhooks on its own port. It records deliveries, and fails on request."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Receiver:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of what was taken, repetitions too."""
+        """The ids of accepted deliveries, repetitions included."""
         return [one.headers["webhook-id"] for one in self.received]
 
     def close(self) -> None:

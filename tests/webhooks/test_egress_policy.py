@@ -1,4 +1,4 @@
-"""Webhooks go nowhere where only we can go, however the place is written, and whatever its name becomes."""
+"""Webhooks do not reach private addresses, in any notation and after any change of a name."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_address_inside_is_allowed(address: str) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_other_way_to_write_loopback_helps(name: str) -> None:
-    """What counts is what the resolver makes of it."""
+    """The resolved address counts."""
     with pytest.raises(AddressError):
         resolve(f"https://{name}/", ())
 
@@ -85,7 +85,7 @@ def test_no_other_way_to_write_loopback_helps(name: str) -> None:
     "address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2002:808:808::", "64:ff9b::808:808"]
 )
 def test_public_addresses_are_allowed_by_https_only(address: str) -> None:
-    """In clear text nothing leaves for the world, whatever private networks are allowed."""
+    """Public addresses need https, whatever private networks are allowed."""
     check_url(f"https://{host(address)}/", ())
     assert resolve(f"https://{host(address)}:8443/x?y", ()).path == "/x?y"
     everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
@@ -106,7 +106,7 @@ def test_one_inner_address_of_a_name_is_enough_to_refuse_it(monkeypatch: pytest.
 def test_a_name_that_becomes_another_address_is_not_followed(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DNS rebinding: the name is resolved once, and what was checked is what is connected to."""
+    """DNS rebinding: the name is resolved once, and the checked address is used."""
     answers = iter([("127.0.0.1",), ("127.0.0.2",), ("127.0.0.3",)])
     asked: list[str] = []
     real = socket.getaddrinfo
@@ -127,7 +127,7 @@ def test_a_name_that_becomes_another_address_is_not_followed(
 
 
 def test_nothing_reaches_a_private_receiver_unless_it_is_allowed(database_url: str, receiver: Receiver) -> None:
-    """By its address and by a name: not a byte arrives, the letter waits, and the trouble is told."""
+    """By address and by name: no byte arrives, the delivery waits, and the failure is recorded."""
     with laboratory(database_url) as lab:
         for name, url in (("address", receiver.url), ("name", receiver.url.replace("127.0.0.1", "localhost"))):
             lab.store.webhooks.add(Webhook(name, url, secret_bytes(receiver)))
@@ -164,7 +164,7 @@ def test_nothing_reaches_a_private_receiver_unless_it_is_allowed(database_url: s
     ],
 )
 def test_what_is_no_address_is_refused_without_being_repeated(url: str) -> None:
-    """It may carry somebody's password."""
+    """It may contain a password."""
     with pytest.raises(AddressError, match=r"allowed is https://host\[:port\]") as refused:
         check_url(url, ())
     assert "canary" not in str(refused.value)
@@ -188,5 +188,5 @@ def test_the_setting_takes_networks_and_addresses() -> None:
 
 
 def test_the_lab_is_allowed_to(lab: Lab) -> None:
-    """What the other tests rely on."""
+    """The other tests rely on it."""
     assert resolve("http://127.0.0.1:1/", lab.settings.webhook_allow_private).addresses == ("127.0.0.1",)

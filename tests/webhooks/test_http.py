@@ -1,4 +1,4 @@
-"""A POST ends within its time, follows nobody, and repeats nothing that the other side said."""
+"""A POST ends within its timeout, follows no redirect, and shows nothing that the receiver sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def post(url: str, timeout_s: float = 0.5) -> Post:
 
 @contextmanager
 def server(behave: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Somebody who does not keep to HTTP; their address."""
+    """Yield the URL of a server that does not speak HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -76,7 +76,7 @@ def test_silence_is_given_up() -> None:
 
 
 def test_what_is_no_http_is_told_without_its_words() -> None:
-    """An answer may be anything, also somebody's secret that a webhook was pointed at."""
+    """A reply may contain anything, such as a secret of an internal service."""
     with (
         server(lambda line: line.sendall(b"-ERR canary-4711\r\n")) as url,
         pytest.raises(PostError, match="not HTTP") as told,
@@ -86,7 +86,7 @@ def test_what_is_no_http_is_told_without_its_words() -> None:
 
 
 def test_a_long_answer_is_not_read() -> None:
-    """Its status is enough, so nobody fills our memory."""
+    """Only the status is needed, so a receiver cannot fill the memory."""
 
     def flood(line: socket.socket) -> None:
         line.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -99,7 +99,7 @@ def test_a_long_answer_is_not_read() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_redirects_are_not_followed(receiver: Receiver, status: int) -> None:
-    """Who was checked is who is asked, and nobody else."""
+    """Only the checked address is used."""
     receiver.answer = status
     with pytest.raises(PostError, match=f"answered {status}, and redirects are not followed"):
         post(receiver.url).send(b"{}", {})

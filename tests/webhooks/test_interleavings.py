@@ -147,6 +147,6 @@ def test_a_switch_inside_two_deliverers(post: Post, monkeypatch: pytest.MonkeyPa
 @pytest.mark.full
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
 def test_two_switches_inside_every_pair(post: Post, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]) -> None:
-    """There and back again, at each place, for senders and for whoever changes a webhook by hand."""
+    """In both directions, at each place, for senders and for manual changes."""
     with stepped(monkeypatch):
         assert post.play(names, switches=2) >= 2

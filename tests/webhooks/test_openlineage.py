@@ -1,4 +1,4 @@
-"""Runs are told as OpenLineage events that fit the published schemas, from the store, by the way of webhooks."""
+"""Runs are sent as OpenLineage events that fit the published schemas."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_every_run_begins_once_and_ends_once(lineage_events: list[dict[str, Any]]) -> None:
-    """One START, RUNNING for each worker that took over, one end; a run that nobody began is not told."""
+    """One START, RUNNING for each worker that took over, one end; a run that never started has no event."""
     runs: dict[str, list[str]] = {}
     for one in lineage_events:
         runs.setdefault(one["run"]["runId"], []).append(one["eventType"])
@@ -128,7 +128,7 @@ def test_data_is_told_with_its_version_columns_and_quality(lab: Lab, lineage_eve
 
 @pytest.mark.usefixtures("lineage_events")
 def test_the_api_key_is_sent_and_told_nowhere(lab: Lab, receiver: Receiver) -> None:
-    """As a bearer token; there is no signature, as nobody there could verify one."""
+    """It is a bearer token; there is no signature, because the receiver could not verify one."""
     headers = receiver.received[0].headers
     assert headers["authorization"] == "Bearer key-4711"
     assert "webhook-signature" not in headers
