@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from freshline.cli.render.event_outcomes import nobody, outcome_text
-from freshline.model.enums import EventType, Fate, FateReason, Reason
+from freshline.model.enums import EventOutcome, EventReason, EventType, Reason
 from freshline.services.reconciler import Reconciler
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
@@ -70,15 +70,15 @@ def test_every_fate_has_words(fate: dict[str, Any], wanted: str) -> None:
 
 def test_no_fate_is_left_without_words() -> None:
     """All of them are in the examples above."""
-    assert {fate["fate"] for fate, _ in WORDS} == set(Fate)
+    assert {fate["fate"] for fate, _ in WORDS} == set(EventOutcome)
 
 
 @pytest.mark.parametrize(
     ("fate", "reason"),
     [
-        *(("ignored", one) for one in (*list(FateReason)[2:7], Reason.UP_TO_DATE, Reason.POLICY_OFF, Reason.NOT_AUTO)),
-        *(("pending", one) for one in (FateReason.UNABSORBED, FateReason.DUE)),
-        *(("included", one) for one in (*list(FateReason)[:2], *list(Reason)[:5])),
+        *(("ignored", one) for one in (*list(EventReason)[2:7], Reason.UP_TO_DATE, Reason.POLICY_OFF, Reason.NOT_AUTO)),
+        *(("pending", one) for one in (EventReason.UNABSORBED, EventReason.DUE)),
+        *(("included", one) for one in (*list(EventReason)[:2], *list(Reason)[:5])),
     ],
 )
 def test_every_reason_has_words(fate: str, reason: str) -> None:

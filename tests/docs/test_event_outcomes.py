@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from freshline.cli.render.event_outcomes import cells, headline
-from freshline.model.enums import EventType, Fate, FateReason
+from freshline.model.enums import EventOutcome, EventReason, EventType
 from freshline.store.read.event_outcomes import NOBODY
 from tests.docs.pages import Page, code, codes, session
 from tests.store_harness import Lab, laboratory, workflow
@@ -30,9 +30,9 @@ def lab(database_url: str) -> Iterator[Lab]:
 
 def test_every_fate_and_every_reason_is_told() -> None:
     """All of them, in the order of the code, each reason under a fate."""
-    assert [code(row[0]) for row in PAGE.table("Outcomes")] == list(Fate)
+    assert [code(row[0]) for row in PAGE.table("Outcomes")] == list(EventOutcome)
     rows = PAGE.table("Reasons of outcomes")
-    assert [code(row[0]) for row in rows] == list(FateReason)
+    assert [code(row[0]) for row in rows] == list(EventReason)
     assert {row[1] for row in rows} == {"included", "ignored", "pending"}
 
 

@@ -51,7 +51,7 @@ def fate(lab: Lab, event_id: str, slug: str = "b") -> dict[str, Any]:
 
 
 def told(lab: Lab, event_id: str, slug: str = "b") -> tuple[str, str | None]:
-    """Fate and reason."""
+    """Return the outcome and the reason."""
     found = fate(lab, event_id, slug)
     return found["fate"], found["reason"]
 

@@ -81,7 +81,7 @@ class Reason(StrEnum):
     EVALUATION_FAILED = "evaluation-failed"
 
 
-class Fate(StrEnum):
+class EventOutcome(StrEnum):
     """The outcome of an event for one affected workflow (docs/semantics.md#R5.5)."""
 
     TRIGGERED = "triggered"
@@ -92,7 +92,7 @@ class Fate(StrEnum):
     PENDING = "pending"
 
 
-class FateReason(StrEnum):
+class EventReason(StrEnum):
     """Reasons that only event outcomes have. All other reasons come from the decision or from the run's trigger."""
 
     RENEWED = "renewed"

@@ -9,14 +9,14 @@ from freshline.cli.render.format import moment, short
 from freshline.cli.render.listing import event_summary
 from freshline.cli.render.output import coloured
 from freshline.cli.render.text import Text
-from freshline.model.enums import EventType, Fate, FateReason, Outcome, Reason
+from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason
 from freshline.model.json import Json
 
 COLUMNS = ["WORKFLOW", "FATE", ""]
 ABOUT_ASSETS = {EventType.ASSET_PRODUCED: "no workflow consumes it", EventType.ASSET_EXPIRED: "no workflow makes it"}
 
 _STARTED = {
-    FateReason.MANUAL: "by hand",
+    EventReason.MANUAL: "by hand",
     Reason.MISSING: "because an output was never produced",
     Reason.DEFINITION_CHANGED: "because its definition changed",
     Reason.UPSTREAM_UPDATE: "for another update",
@@ -25,19 +25,19 @@ _STARTED = {
 }
 
 _IGNORED = {
-    FateReason.UNCHANGED: "the data is the same as before",
-    FateReason.LATE: "it came late: a later one is the current version",
-    FateReason.DOES_NOT_TRIGGER: "its policy lets this input, or the expiry of this output, cause no run",
-    FateReason.BASELINE: "it was taken as read when the definition was applied",
-    FateReason.CLOCK_RESET: "its freshness clock was set anew",
+    EventReason.UNCHANGED: "the data is the same as before",
+    EventReason.LATE: "it came late: a later one is the current version",
+    EventReason.DOES_NOT_TRIGGER: "its policy lets this input, or the expiry of this output, cause no run",
+    EventReason.BASELINE: "it was taken as read when the definition was applied",
+    EventReason.CLOCK_RESET: "its freshness clock was set anew",
     Reason.UP_TO_DATE: "the last success had read the same data",
     Reason.POLICY_OFF: "its autoMaterialize is switched off",
     Reason.NOT_AUTO: "it has no autoMaterialize block, so it runs only when asked to",
 }
 
 _PENDING = {
-    FateReason.UNABSORBED: "nobody has taken it up yet; is `freshline materializer` (or `freshline dev`) running?",
-    FateReason.DUE: "it is about to be considered",
+    EventReason.UNABSORBED: "nobody has taken it up yet; is `freshline materializer` (or `freshline dev`) running?",
+    EventReason.DUE: "it is about to be considered",
 }
 
 
@@ -54,7 +54,7 @@ def cells(fate: Json) -> Sequence[str | Text]:
 
 def outcome_text(fate: Json) -> str:
     """A fate as half a sentence."""
-    return _TELLERS[Fate(fate["fate"])](fate)
+    return _TELLERS[EventOutcome(fate["fate"])](fate)
 
 
 def nobody(event: Json) -> str:
@@ -77,7 +77,7 @@ def _triggered(fate: Json) -> str:
 
 
 def _included(fate: Json) -> str:
-    if fate["reason"] == FateReason.RENEWED:
+    if fate["reason"] == EventReason.RENEWED:
         return f"it is in {_run(fate)}: that run was queued already and was moved to it"
     return f"it is in {_run(fate)}: that run was started {_STARTED.get(fate['reason'], 'for ' + fate['reason'])}"
 
@@ -104,11 +104,11 @@ def _pending(fate: Json) -> str:
 
 _STATUS = {"failed": "failed", "succeeded": "succeeded", "canceled": "was canceled"}
 
-_TELLERS: dict[Fate, Callable[[Json], str]] = {
-    Fate.TRIGGERED: _triggered,
-    Fate.INCLUDED: _included,
-    Fate.SUPERSEDED: _superseded,
-    Fate.HELD: _held,
-    Fate.IGNORED: _ignored,
-    Fate.PENDING: _pending,
+_TELLERS: dict[EventOutcome, Callable[[Json], str]] = {
+    EventOutcome.TRIGGERED: _triggered,
+    EventOutcome.INCLUDED: _included,
+    EventOutcome.SUPERSEDED: _superseded,
+    EventOutcome.HELD: _held,
+    EventOutcome.IGNORED: _ignored,
+    EventOutcome.PENDING: _pending,
 }

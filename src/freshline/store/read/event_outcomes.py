@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from freshline.model.enums import EventType, Fate, FateReason, Outcome, Reason, TriggerType
+from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
@@ -63,32 +63,32 @@ def _change(change: Json, row: Json) -> Json:
     if reads and row["newest"] == change["sequence"]:
         return _read(change, row)
     if reason := _uncaused(row):
-        return _fate(Fate.IGNORED, reason)
+        return _fate(EventOutcome.IGNORED, reason)
     if not reads and consumed and consumed["sequence"] >= change["sequence"]:
-        return _fate(Fate.IGNORED, FateReason.BASELINE)
+        return _fate(EventOutcome.IGNORED, EventReason.BASELINE)
     if row["newest"] > change["sequence"]:
-        return _fate(Fate.SUPERSEDED, by=row["newest_event"], run=row)
+        return _fate(EventOutcome.SUPERSEDED, by=row["newest_event"], run=row)
     if consumed and consumed["dataVersion"] == change["data_version"]:
-        return _fate(Fate.IGNORED, Reason.UP_TO_DATE)
+        return _fate(EventOutcome.IGNORED, Reason.UP_TO_DATE)
     return _waiting(change, row, seen=_saw_change(change, row))
 
 
 def _unchanged(change: Json, row: Json) -> Json:
     if change["data_version"] != change["current"]:
-        return _fate(Fate.IGNORED, FateReason.LATE)
+        return _fate(EventOutcome.IGNORED, EventReason.LATE)
     if row["counts_unchanged"] and row["pin"] == change["sequence"]:
-        return _fate(Fate.INCLUDED, _started_for(row), run=row)
-    return _fate(Fate.IGNORED, FateReason.UNCHANGED)
+        return _fate(EventOutcome.INCLUDED, _started_for(row), run=row)
+    return _fate(EventOutcome.IGNORED, EventReason.UNCHANGED)
 
 
 def _read(change: Json, row: Json) -> Json:
     """A run reads it; whether that run was started for it makes the difference."""
     if row["trigger_type"] == TriggerType.AUTO and _renewed(change, row):
-        return _fate(Fate.INCLUDED, FateReason.RENEWED, run=row)
+        return _fate(EventOutcome.INCLUDED, EventReason.RENEWED, run=row)
     upstream = [one["assetId"] for one in row["trigger"].get("upstream") or ()]
     updates = _base(row) in {Reason.UPSTREAM_UPDATE, Reason.RETRY}
     started = updates and change["asset_id"] in upstream
-    return _fate(Fate.TRIGGERED if started else Fate.INCLUDED, _started_for(row), run=row)
+    return _fate(EventOutcome.TRIGGERED if started else EventOutcome.INCLUDED, _started_for(row), run=row)
 
 
 def _renewed(change: Json, row: Json) -> bool:
@@ -100,16 +100,16 @@ def _renewed(change: Json, row: Json) -> bool:
 def _expiry(expiry: Json, row: Json) -> Json:
     """Of an asset's expiry, for the workflow that makes it."""
     if _triggered(expiry, row):
-        return _fate(Fate.TRIGGERED, _started_for(row), run=row)
+        return _fate(EventOutcome.TRIGGERED, _started_for(row), run=row)
     exact = row["answered"] and row["run_id"] is not None and row["later_event"] is None
     if not exact and (reason := _uncaused(row)):
-        return _fate(Fate.IGNORED, reason)
+        return _fate(EventOutcome.IGNORED, reason)
     if row["later_event"] is not None:
-        return _fate(Fate.SUPERSEDED, by=row["later_event"], run=row)
+        return _fate(EventOutcome.SUPERSEDED, by=row["later_event"], run=row)
     if row["run_id"] is not None:
-        return _fate(Fate.INCLUDED, _started_for(row), run=row)
+        return _fate(EventOutcome.INCLUDED, _started_for(row), run=row)
     if not row["expired"]:
-        return _fate(Fate.IGNORED, FateReason.CLOCK_RESET)
+        return _fate(EventOutcome.IGNORED, EventReason.CLOCK_RESET)
     return _waiting(expiry, row, seen=_saw_expiry(expiry, row))
 
 
@@ -124,12 +124,12 @@ def _uncaused(row: Json) -> str | None:
         return Reason.NOT_AUTO
     if not row["automatic"]:
         return Reason.POLICY_OFF
-    return None if row["triggers"] else FateReason.DOES_NOT_TRIGGER
+    return None if row["triggers"] else EventReason.DOES_NOT_TRIGGER
 
 
 def _started_for(row: Json) -> str:
     """The reason in the run's trigger; those that people start have none."""
-    return str(row["trigger"].get("reason") or FateReason.MANUAL)
+    return str(row["trigger"].get("reason") or EventReason.MANUAL)
 
 
 def _base(row: Json) -> str | None:
@@ -143,7 +143,7 @@ def _waiting(what: Json, row: Json, *, seen: bool) -> Json:
     """Nobody reads it yet: the last decision says why, if it knew of it."""
     if seen and row["outcome"] in {Outcome.HOLD, Outcome.ERROR}:
         return _held(row)
-    return _fate(Fate.PENDING, FateReason.UNABSORBED if what["unabsorbed"] else FateReason.DUE)
+    return _fate(EventOutcome.PENDING, EventReason.UNABSORBED if what["unabsorbed"] else EventReason.DUE)
 
 
 def _held(row: Json) -> Json:
@@ -151,7 +151,7 @@ def _held(row: Json) -> Json:
     until = evidence.get("until") or evidence.get("deadline") or evidence.get("nextProbeAt")
     run_id, status = evidence.get("runId") or row["tried"], evidence.get("runStatus") or row["tried_status"]
     held = {"until": until, "runId": run_id, "runStatus": status, "decisionId": row["decision"], "evidence": evidence}
-    return _fate(Fate.HELD, row["reason"]) | held
+    return _fate(EventOutcome.HELD, row["reason"]) | held
 
 
 def _saw_change(change: Json, row: Json) -> bool:
@@ -177,7 +177,7 @@ def _evidence_of(evidence: Json | None, asset_id: str) -> Json | None:
     return next((one for one in inputs if one["assetId"] == asset_id), None)
 
 
-def _fate(fate: Fate, reason: str | None = None, *, run: Json | None = None, by: Any = None) -> Json:
+def _fate(fate: EventOutcome, reason: str | None = None, *, run: Json | None = None, by: Any = None) -> Json:
     return {
         "fate": fate,
         "reason": reason,
