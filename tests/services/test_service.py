@@ -128,7 +128,7 @@ def test_a_failing_round_is_logged_and_the_next_one_works(lab: Lab, error: Excep
     assert len(revived) == (2 if told == "database_trouble" else 0)
 
 
-def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_materializer_works_without_any_notification(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all notifications lost, polling alone brings every run (docs/scenarios.md#scenario-10)."""
     monkeypatch.setattr(lab.database, "notify", lambda *_: None)
     lab.database.clock = None
@@ -150,21 +150,21 @@ def test_a_materializer_works_without_any_doorbell(lab: Lab, monkeypatch: pytest
     assert lab.forgotten() == 0
 
 
-def test_the_doorbell_is_heard(lab: Lab) -> None:
+def test_a_notification_wakes_its_service(lab: Lab) -> None:
     """A notification wakes the service that it names; unknown names are ignored."""
     heard: list[str] = []
     notifier = Notifier(lab.database, {"events": lambda: heard.append("events")})
     notifier.start()
     try:
-        wait_until(lambda: heard == ["events"], what="the look at what rang before")
+        wait_until(lambda: heard == ["events"], what="the wake-up after connecting")
         lab.database.notify("events", "something-else")
         wait_until(lambda: heard == ["events", "events"])
     finally:
         notifier.stop()
 
 
-def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listener whose connection is ended says so, listens again, and looks at what it missed.
+def test_the_notifier_reconnects_when_its_connection_dies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It logs the lost connection, listens again, and wakes all services once.
 
     See docs/scenarios.md#scenario-10.
     """
@@ -179,7 +179,7 @@ def test_the_doorbell_comes_back_when_its_connection_dies(lab: Lab, monkeypatch:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND query LIKE 'LISTEN%%' AND pid <> pg_backend_pid()"
             )
-            wait_until(lambda: len(heard) == 2, what="the look after the reconnection")
+            wait_until(lambda: len(heard) == 2, what="the wake-up after reconnecting")
             lab.database.notify("events")
             wait_until(lambda: len(heard) == 3)
         finally:

@@ -6,14 +6,14 @@ events that Redis loses after it accepted them; `freshline events --follow --aft
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from freshline.errors import BusError
 from freshline.model.events import cloud_event
 from freshline.redis_bus.connection import RedisConnection
 from freshline.redis_bus.keys import EVENTS
 from freshline.services.service import Service
+from freshline.store.db.database import Row
 from freshline.store.store import Store
 
 BATCH = 500
@@ -42,7 +42,7 @@ class RedisPublisher(Service):
         except BusError:
             return False
 
-    def _send(self, events: Sequence[Mapping[str, Any]]) -> None:
+    def _send(self, events: Sequence[Row]) -> None:
         """Send all or none: if Redis refuses an event, the next one must not overtake it."""
         with self._client.use() as redis, redis.pipeline(transaction=True) as pipeline:
             for event in events:
@@ -50,6 +50,6 @@ class RedisPublisher(Service):
             pipeline.execute()
 
 
-def message(event: Mapping[str, Any]) -> dict[str, str]:
+def message(event: Row) -> dict[str, str]:
     """Return the event as a CloudEvent 1.0, one string per attribute; the data is JSON."""
     return {name: str(value) for name, value in cloud_event(event).items()}
