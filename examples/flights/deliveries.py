@@ -1,9 +1,9 @@
-"""The outside world of the example: days of 2013 arrive as files, and every delivery is reported.
+"""The source of the example: days of 2013 arrive as files, and every delivery is reported.
 
 By hand, in a project directory that the demo has left behind:
 
     python deliveries.py 2013-02-12           the flights and the weather of that day arrive
-    python deliveries.py --again 2013-02-11   a day arrives once more, in another order and with repeated lines
+    python deliveries.py --again 2013-02-11   a day arrives again, in another order and with repeated lines
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Days = dict[date, list[Row]]  # each with the header first
 
 @dataclass(frozen=True)
 class Report:
-    """What is said about a source: its new version, and where the data of that version is."""
+    """A report about a source: its new version, and the path of its data."""
 
     asset: str
     version: str
@@ -42,12 +42,12 @@ class Report:
 
     @property
     def payload(self) -> dict[str, str]:
-        """The payload of the report."""
+        """Return the payload of the report."""
         return {"path": str(self.path)}
 
 
 class Deliveries:
-    """Writes deliveries under `<project>/data`. A version is a directory of its own that nobody writes again.
+    """Writes deliveries under `<project>/data`. Each version is a separate directory that is never written again.
 
     A delivery holds all days so far; the files of days that did not change are shared by hard links.
     """
@@ -57,7 +57,7 @@ class Deliveries:
         self._known: dict[str, Days] = {name: {} for name in DAILY}
 
     def reference(self) -> Iterator[Report]:
-        """The tables that hardly ever change."""
+        """Deliver the tables that hardly ever change."""
         self.root.mkdir(exist_ok=True)
         for name in REFERENCE:
             target = self.root / f"{name}.csv"
@@ -65,25 +65,25 @@ class Deliveries:
             yield Report(f"{name}.raw", "2013", target)
 
     def fetch(self, days: Iterable[date]) -> None:
-        """Get days out of the package, all in one go: it holds the year in one compressed file."""
+        """Read days from the package, all at once: it holds the year in one compressed file."""
         wanted = [day for day in days if day not in self._known["flights"]]
         for name in DAILY if wanted else ():
             self._known[name] |= _rows(name, wanted)
 
     def arrive(self, days: Iterable[date]) -> list[Report]:
-        """The flights and the weather of more days."""
+        """Deliver the flights and the weather of more days."""
         wanted = list(days)
         self.fetch(wanted)
         return [self._deliver(name, {day: self._known[name][day] for day in wanted}) for name in DAILY]
 
     def arrive_again(self, day: date) -> Report:
-        """The flights of a day once more: the same flights, in another order, some of them twice."""
+        """Deliver the flights of a day again, in another order and some of them twice."""
         self.fetch([day])
         header, *rows = self._known["flights"][day]
         return self._deliver("flights", {day: [header, *rows[:REPEATED], *reversed(rows)]})
 
     def days(self) -> list[date]:
-        """The days that arrived so far."""
+        """Return the days that arrived so far."""
         return sorted(date.fromisoformat(file.stem) for file in self._last("flights"))
 
     def _deliver(self, name: str, files: Days) -> Report:
@@ -95,8 +95,8 @@ class Deliveries:
             earlier.pop(f"{day}.csv", None)
             with (target / f"{day}.csv").open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows(rows)
-        for file in earlier.values():
-            _share(file, target / file.name)
+        for unchanged in earlier.values():
+            _share(unchanged, target / unchanged.name)
         return Report(f"{name}.raw", f"delivery-{number}", target)
 
     def _versions(self, name: str) -> list[Path]:
@@ -108,7 +108,7 @@ class Deliveries:
 
 
 def _package() -> Path:
-    """The files of the package. It is not imported: that would load pandas, which nobody needs here."""
+    """Return the directory of the package's files. It is not imported, because that would load pandas."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit(f"the package {PACKAGE}, which has the data, is not installed; `make setup` installs it")
@@ -116,7 +116,7 @@ def _package() -> Path:
 
 
 def _rows(name: str, days: list[date]) -> Days:
-    """The header and the rows of each of these days."""
+    """Return the header and the rows of each of these days."""
     with _open(name) as file:
         reader = csv.reader(file)
         header = next(reader)
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> None:
     except ValueError:
         raise SystemExit("usage: python deliveries.py [--again] DAY, as in 2013-02-12") from None
     if not Path("freshline.toml").exists():
-        raise SystemExit("this is no project: it has no freshline.toml; go to the directory that the demo has named")
+        raise SystemExit("there is no freshline.toml here; go to the directory that the demo has named")
     deliveries = Deliveries(Path())
     freshline = Path(sys.executable).with_name("freshline")
     for report in [deliveries.arrive_again(day)] if again else deliveries.arrive([day]):

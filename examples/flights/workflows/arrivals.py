@@ -11,7 +11,7 @@ from freshline import asset, on_upstream_update
 
 @asset("flights.arrivals", kind="python", auto=on_upstream_update(priority=0))
 def arrivals(flights_raw: Any) -> dict[str, Any]:
-    """The delivered days and how many flights each has, straight from the files of this version."""
+    """Count the flights of each delivered day in the files of this version."""
     days = {}
     for file in sorted(Path(flights_raw.payload["path"]).glob("*.csv")):
         with file.open(newline="", encoding="utf-8") as rows:

@@ -14,7 +14,7 @@ PUBLISHED = Path("published")
 
 @asset("report.daily", auto=on_upstream_update(), checks=[unique("day")])
 def daily(weather_impact: DataFrame, carriers_scorecard: DataFrame, carriers_daily: DataFrame) -> DataFrame:
-    """A line per day: traffic, delays, what the weather did, and how the best carrier of all days fared."""
+    """Summarize each day: traffic, delays, the effect of the weather, and the delay of the best carrier."""
     best = carriers_scorecard.filter("flights >= 100").orderBy(sf.desc("on_time_percent"), "carrier").limit(1)
     fared = carriers_daily.join(best.select("carrier"), "carrier").select(
         "day", sf.col("name").alias("best_carrier"), sf.col("delay").alias("its_delay")
@@ -32,7 +32,7 @@ def daily(weather_impact: DataFrame, carriers_scorecard: DataFrame, carriers_dai
 
 @asset("report.bulletin", auto=on_upstream_update())
 def bulletin(report_daily: DataFrame, routes_busiest: DataFrame, ctx: Any) -> dict[str, Any]:
-    """The page: the job writes it outside the warehouse; Freshline keeps its version and its payload."""
+    """Write the page outside the warehouse; Freshline keeps its version and its payload."""
     top = routes_busiest.groupBy("origin", "destination").agg(sf.sum("flights").alias("flights"))
     busiest = top.orderBy(sf.desc("flights"), "destination").first()
     lines = [f"{row.day}: {row.flights} flights, {row.cancelled} cancelled" for row in sorted(report_daily.collect())]
