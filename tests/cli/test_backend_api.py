@@ -309,7 +309,7 @@ OURS = {"Freshline_Version": __version__}
         (200, {}, b"<html>", "is not the API of Freshline"),
         (302, {"Location": "http://evil.example/"}, b"", "is not the API of Freshline"),
         (200, {"Freshline_Version": "9.1.0"}, b"{}", f"9.1.0, this command is {__version__} (install freshline 9.1.0)"),
-        (200, OURS, b"<html>", "answered 200 with something that is no JSON"),
+        (200, OURS, b"<html>", "answered 200 with something that is not JSON"),
         (500, OURS, b'{"code": "internal", "detail": "something went wrong here"}', "something went wrong here [api]"),
         (503, OURS, b'{"code": "database", "detail": "the database is away"}', "the database is away [database]"),
         (502, OURS, b"[]", "the API answered 502 [api]"),
@@ -337,7 +337,7 @@ def test_an_api_that_is_not_there_is_told(freshline: Freshline, monkeypatch: pyt
         monkeypatch.setenv("FRESHLINE_API_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert "did not answer: timed out" in freshline("status", code=1).stderr
         said = freshline("pause", "make-clean", code=1).stderr
-        assert "what was asked for may have been done" in said
+        assert "the change may have been made" in said
 
 
 @pytest.mark.parametrize(

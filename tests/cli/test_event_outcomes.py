@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshline.cli.render.event_outcomes import nobody, outcome_text
+from freshline.cli.render.event_outcomes import no_outcome_text, outcome_text
 from freshline.model.enums import EventOutcome, EventReason, EventType, Reason
 from freshline.services.reconciler import Reconciler
 from freshline.store.store import Store
@@ -94,15 +94,15 @@ def test_a_reason_of_a_later_version_is_shown_as_it_is() -> None:
 
 def test_events_that_concern_nobody_say_so() -> None:
     """By their kind."""
-    assert nobody({"type": EventType.ASSET_PRODUCED}) == "no workflow consumes it"
-    assert nobody({"type": EventType.ASSET_EXPIRED}) == "no workflow makes it"
-    assert "concerns no workflow" in nobody({"type": EventType.RUN_QUEUED})
+    assert no_outcome_text({"type": EventType.ASSET_PRODUCED}) == "no workflow consumes it"
+    assert no_outcome_text({"type": EventType.ASSET_EXPIRED}) == "no workflow makes it"
+    assert "concerns no workflow" in no_outcome_text({"type": EventType.RUN_QUEUED})
 
 
 def test_the_command_tells_what_became_of_an_event(applied: Freshline, store: Store) -> None:
     """The event and its fate, by id and by position, in words and as one document."""
     reported = applied.json("report", "shop.raw")["eventId"]
-    assert "nobody has taken it up yet" in applied("events", reported).stdout
+    assert "it was not read yet" in applied("events", reported).stdout
     store.evaluation.consume_inbox(10)
     Reconciler(store).run_once()
     store.events.stamp_positions(10)

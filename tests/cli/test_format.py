@@ -66,14 +66,14 @@ def test_ends_may_be_times_or_durations(text: str, wanted: datetime) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("soon", "is no time"),
-        ("", "is no time"),
-        ("2h!", "is no time"),
+        ("soon", "is not a time"),
+        ("", "is not a time"),
+        ("2h!", "is not a time"),
         ("2025-01-01", "not in the future"),
-        ("99999w", "is no time"),
+        ("99999w", "is not a time"),
     ],
 )
 def test_bad_ends_are_refused(text: str, message: str) -> None:
-    """What is no time, or a time that has passed."""
+    """Texts that are not times, and a time that has passed."""
     with pytest.raises(UsageError, match=message):
         formatting.parse_when(text, NOW)

@@ -85,7 +85,7 @@ def test_a_directory_that_is_no_project_gets_no_database(
     monkeypatch.delenv("FRESHLINE_DATABASE_URL")
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "is no project" in freshline("status", "--project", str(empty), code=2).stderr
+    assert "is not a project" in freshline("status", "--project", str(empty), code=2).stderr
     assert list(empty.iterdir()) == []
 
 

@@ -224,10 +224,10 @@ class TestWatched:
         """No change, no apply; a change, one apply."""
         watched = Watched(store, project)
         watched.apply()
-        assert watched.look() is False
+        assert watched.poll() is False
         (project / "workflows" / "w1.yaml").unlink()
-        assert watched.look() is True
-        assert watched.look() is False
+        assert watched.poll() is True
+        assert watched.poll() is False
         assert [one["slug"] for one in store.reader.status()["workflows"]] == ["make-clean"]
 
 

@@ -128,7 +128,7 @@ def test_a_query_over_the_view(freshline: Freshline, table: Rows) -> None:
         ("DROP VIEW flights_clean", "one SELECT"),
         ("EXPLAIN ANALYZE COPY flights_clean TO '{root}/stolen.csv'", "one SELECT"),
         ("", "one SELECT"),
-        ("SELEC 1", "no query"),
+        ("SELEC 1", "not a query"),
         ("SELECT * FROM read_text('{root}/freshline.toml')", "disabled"),
         ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
         ("SELECT * FROM '{data}/../../../other.parquet'", "disabled"),
@@ -159,7 +159,7 @@ def test_a_source_file(freshline: Freshline, rows: Rows) -> None:
     ("location", "message"),
     [
         ({"format": "avro", "path": "/x"}, "'avro' cannot be shown"),
-        ({"format": "parquet", "path": "s3://bucket/x"}, "reads elsewhere only what is in the warehouse"),
+        ({"format": "parquet", "path": "s3://bucket/x"}, "reads remote data only from the warehouse"),
         ({"format": "parquet", "path": "/nowhere/x.parquet"}, "cannot be read"),
     ],
 )

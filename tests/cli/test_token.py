@@ -35,7 +35,7 @@ def test_a_token_ends_by_itself(freshline: Freshline) -> None:
         life = datetime.fromisoformat(made["expiresAt"]) - datetime.fromisoformat(made["createdAt"])
         assert life == timedelta(days=days)
     assert "is not a duration" in freshline("token", "create", "x", "--expires", "soon", code=2).stderr
-    assert "good for some time" in freshline("token", "create", "x", "--expires", "0s", code=2).stderr
+    assert "it must be longer" in freshline("token", "create", "x", "--expires", "0s", code=2).stderr
 
 
 def test_a_revoked_token_is_worth_nothing(freshline: Freshline, store: Store) -> None:

@@ -57,7 +57,7 @@ def test_letters_are_shown_and_sent_again(applied: Freshline, receiver: Receiver
     """What was not taken, why, and how often it was tried."""
     freshline = applied
     freshline("webhook", "add", receiver.url, "--name", "mine")
-    assert "took everything" in freshline("webhook", "deliveries", "mine").stderr
+    assert "all deliveries succeeded" in freshline("webhook", "deliveries", "mine").stderr
     receiver.answer = 500
     freshline("report", "shop.raw")
     store.events.stamp_positions(1000)

@@ -1,4 +1,4 @@
-"""What every command needs: the project, the settings, an open store; and the options that all commands share."""
+"""The context of every command: the project, the settings, an open store, and the options that all commands share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from freshline.lazy_logger import configure_on_first_use
 from freshline.settings import Settings, load
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Backend, Looking
+    from freshline.cli.backend.protocol import Backend, ReadOnlyBackend
     from freshline.store.operations.audit import Actor
     from freshline.store.read.reader import Reader
     from freshline.store.store import Store
@@ -28,26 +28,26 @@ MAX_LIMIT = 100_000
 
 @dataclass
 class App:
-    """The state of one invocation. Nothing is opened before a command asks for it."""
+    """The state of one invocation. Nothing is opened until a command needs it."""
 
     project: Path | None = None
     debug: bool = False
 
     @property
     def settings(self) -> Settings:
-        """The settings from the environment and `--project`."""
+        """Return the settings from the environment and `--project`."""
         settings = load(project=self.project)
         if not settings.project.is_dir():
             raise UsageError(f"the project directory {settings.project} does not exist")
         return settings
 
     def at(self, directory: Path | None) -> Settings:
-        """The settings of the project in `directory`, or of the chosen one."""
+        """Return the settings of the project in `directory`, or of the chosen one."""
         return self.settings if directory is None else replace(self, project=directory).settings
 
     @contextmanager
-    def looking(self) -> Iterator[Looking]:
-        """What operating commands look at: the API that FRESHLINE_API_URL names, else the database."""
+    def read_backend(self) -> Iterator[ReadOnlyBackend]:
+        """Open the API that FRESHLINE_API_URL names, else the database, for reading."""
         settings = self.settings
         if settings.api_url is None:
             with self.reader(settings) as reader:
@@ -57,8 +57,8 @@ class App:
                 yield store.reader
 
     @contextmanager
-    def operating(self) -> Iterator[Backend]:
-        """The same, and what operating commands change."""
+    def backend(self) -> Iterator[Backend]:
+        """Open the API that FRESHLINE_API_URL names, else the database, for reading and operating."""
         settings = self.settings
         with self.store(settings) if settings.api_url is None else self._remote(settings) as store:
             yield store
@@ -74,7 +74,7 @@ class App:
 
     @contextmanager
     def reader(self, settings: Settings | None = None) -> Iterator[Reader]:
-        """The database, to look at only: quicker to open than the store."""
+        """Open the database for reading: quicker than opening the store."""
         from freshline.store.db.opening import open_reader  # noqa: PLC0415 - `--help` must not pay for the driver
 
         chosen = self._checked(settings)
@@ -84,7 +84,7 @@ class App:
 
     @contextmanager
     def store(self, settings: Settings | None = None) -> Iterator[Store]:
-        """The open store."""
+        """Open the store."""
         from freshline.store.db.opening import open_store  # noqa: PLC0415 - `--help` must not pay for the driver
         from freshline.store.operations.audit import acting  # noqa: PLC0415 - the same
 
@@ -108,7 +108,7 @@ def _configure_logs(settings: Settings) -> None:
 
 
 def _actor(settings: Settings) -> Actor:
-    """Who the audit says it was: FRESHLINE_ACTOR, else the user of this machine."""
+    """Return the actor for the audit: FRESHLINE_ACTOR, else the user of this machine."""
     import socket  # noqa: PLC0415 - `--help` must not pay for it, nor for the driver
 
     from freshline.store.operations.audit import Actor  # noqa: PLC0415
@@ -126,7 +126,7 @@ def _user() -> str:
 
 
 def require_database(settings: Settings) -> None:
-    """Who works through an API has no database at hand, and must not get an embedded one by accident."""
+    """Reject a command that needs the database if only an API is configured: it must not start an embedded one."""
     if settings.api_url is not None and settings.database_url is None:
         raise UsageError(
             "this command needs the database, and FRESHLINE_API_URL names an API alone",
@@ -135,7 +135,7 @@ def require_database(settings: Settings) -> None:
 
 
 def require_readable(settings: Settings) -> None:
-    """The driver would show a URL that it cannot read, with the password in it."""
+    """Reject a database URL that the driver cannot parse: the driver's error would show the password in it."""
     import psycopg  # noqa: PLC0415 - `--help` must not pay for the driver
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
@@ -143,14 +143,14 @@ def require_readable(settings: Settings) -> None:
         conninfo_to_dict(settings.database_url or "")
     except psycopg.Error:
         allowed = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-        raise UsageError(f"FRESHLINE_DATABASE_URL is no address of a database; allowed is {allowed}") from None
+        raise UsageError(f"FRESHLINE_DATABASE_URL is not the address of a database; allowed is {allowed}") from None
 
 
 def _require_project(settings: Settings) -> None:
-    """The embedded database lives in the project: a wrong directory must not get one by accident."""
+    """Reject a directory that is not a project: it must not get an embedded database by accident."""
     if settings.database_url is None and not (settings.project / "freshline.toml").is_file():
         raise UsageError(
-            f"{settings.project} is no project: it has no freshline.toml",
+            f"{settings.project} is not a project: it has no freshline.toml",
             hint="go to one, name it with --project, make one with `freshline init`, or set FRESHLINE_DATABASE_URL",
         )
 
@@ -161,7 +161,7 @@ def _remember_project(ctx: click.Context, _parameter: click.Parameter, value: Pa
 
 
 def project_option(command: Decorated) -> Decorated:
-    """`--project DIR`, before or after the command's name."""
+    """Add `--project DIR`, before or after the command's name."""
     return click.option(
         "--project",
         metavar="DIR",
@@ -173,18 +173,18 @@ def project_option(command: Decorated) -> Decorated:
 
 
 def json_option(command: Decorated) -> Decorated:
-    """`--json`: one JSON document on stdout and nothing else there."""
+    """Add `--json`: one JSON document on stdout and nothing else there."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
 def limit_option(default: int) -> Callable[[Decorated], Decorated]:
-    """`--limit`: how many entries, newest first."""
+    """Add `--limit`: how many entries, newest first."""
     return click.option(
         "--limit",
         type=click.IntRange(1, MAX_LIMIT),
         default=default,
         show_default=True,
-        help=f"At most so many, up to {MAX_LIMIT:,}.",
+        help=f"The most entries to list, up to {MAX_LIMIT:,}.",
     )
 
 

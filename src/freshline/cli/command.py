@@ -1,4 +1,4 @@
-"""How a command is made: with examples in its help, and with `--project` and `--debug` after its name too."""
+"""The decorator of commands: adds examples to the help text, and `--project` and `--debug` after the name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from freshline.cli.error_handling import debug_option
 
 
 def command(name: str, *, examples: Sequence[str], **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function whose docstring is the help text."""
+    """Make a command of a function. Its docstring is the help text."""
 
     def decorate(body: Callable[..., Any]) -> click.Command:
         shared = {"epilog": examples_text(examples), "context_settings": {"help_option_names": ["-h", "--help"]}}
@@ -23,5 +23,5 @@ def command(name: str, *, examples: Sequence[str], **attributes: Any) -> Callabl
 
 
 def examples_text(examples: Sequence[str]) -> str:
-    """The examples as click's verbatim block."""
+    """Return the examples as a block that click does not wrap."""
     return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)

@@ -1,4 +1,4 @@
-"""Followers: what happened since the last look, without loss and without repeats, however transactions overlap."""
+"""Followers: return what is new since the last poll, without gaps and repeats even if transactions overlap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freshline.cli.render.format import parse_time
 from freshline.model.json import Json
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Looking
+    from freshline.cli.backend.protocol import ReadOnlyBackend
     from freshline.cli.render.progress import Progress
 
 
@@ -19,23 +19,23 @@ POLL_S = 0.5
 
 
 class Follower(Protocol):
-    """Something that can be asked again and again for what is new, oldest first."""
+    """Returns what is new, oldest first, on each poll."""
 
     def poll(self) -> list[Json]:
-        """What is new since the last call; the first call gives the newest entries."""
+        """Return what is new since the last call; the first call returns the newest entries."""
 
 
 class EventFollower:
-    """Events by their stamped positions: these are in the order of commits."""
+    """Follows events by their positions, which are in the order of commits."""
 
-    def __init__(self, reader: Looking, *, limit: int, after: str | None = None, **filters: str | None) -> None:
+    def __init__(self, reader: ReadOnlyBackend, *, limit: int, after: str | None = None, **filters: str | None) -> None:
         self._reader = reader
         self._filters = filters
         self._limit = limit
         self._position = None if after is None else reader.position(after)
 
     def poll(self) -> list[Json]:
-        """Stamped events that were not given yet."""
+        """Return numbered events that were not returned yet."""
         if self._position is None:
             return self._newest()
         found = self._reader.events_since(self._position, **self._filters)
@@ -50,9 +50,9 @@ class EventFollower:
 
 
 class DecisionFollower:
-    """Decisions by the time at which they were made; those counted again are not repeated."""
+    """Follows decisions by their time. Repetitions of a decision are not returned again."""
 
-    def __init__(self, reader: Looking, *, limit: int, workflow: str | None = None) -> None:
+    def __init__(self, reader: ReadOnlyBackend, *, limit: int, workflow: str | None = None) -> None:
         self._reader = reader
         self._workflow = workflow
         self._limit = limit
@@ -60,7 +60,7 @@ class DecisionFollower:
         self._seen: set[str] = set()
 
     def poll(self) -> list[Json]:
-        """Decisions that were not given yet."""
+        """Return decisions that were not returned yet."""
         if self._since is None:
             return self._newest()
         window = self._reader.decisions_since(self._since, self._workflow)
@@ -78,9 +78,11 @@ class DecisionFollower:
 
 
 class RunFollower:
-    """Runs, given again whenever their status or attempt changes. `running`: those that ran at the last look."""
+    """Follows runs: returns a run again whenever its status or attempt changes. `running`: those at the last poll."""
 
-    def __init__(self, reader: Looking, *, limit: int, workflow: str | None = None, status: str | None = None) -> None:
+    def __init__(
+        self, reader: ReadOnlyBackend, *, limit: int, workflow: str | None = None, status: str | None = None
+    ) -> None:
         self._reader = reader
         self._workflow = workflow
         self._status = status
@@ -90,14 +92,14 @@ class RunFollower:
         self.running: list[Json] = []
 
     def poll(self) -> list[Json]:
-        """Runs that moved since the last call."""
+        """Return runs that changed since the last call."""
         if self._since is None:
             return self._newest()
         moving = self._reader.moving_runs(self._since, list(self._known), self._workflow)
         self.running = [one for one in moving if one["status"] == "running"]
         moved = [one for one in moving if self._known.get(one["id"]) != _standing(one)]
         self._since = max([self._since, *(parse_time(one["queuedAt"]) for one in moved)])
-        # Only a run that can still move, or that the window gives again, has to be remembered.
+        # Only a run that can still change, or that the window returns again, has to be remembered.
         self._known = {one["id"]: _standing(one) for one in moving if self._worth_knowing(one)}
         return [one for one in moved if self._status in (None, one["status"])]
 
@@ -117,14 +119,14 @@ class RunFollower:
 
 
 class WatchedRuns:
-    """A follower of runs that shows those that run while it follows."""
+    """Follows runs and shows the progress of those that are running."""
 
     def __init__(self, follower: RunFollower, shown: Progress) -> None:
         self._follower = follower
         self._shown = shown
 
     def poll(self) -> list[Json]:
-        """Runs that moved since the last call."""
+        """Return runs that changed since the last call."""
         moved = self._follower.poll()
         self._shown.update(self._follower.running)
         return moved
@@ -135,7 +137,7 @@ def _standing(run: Json) -> tuple[str, int]:
 
 
 def entries(follower: Follower, *, wait: Callable[[float], object] = time.sleep) -> Iterator[Json]:
-    """Everything that happens, as it happens; ends only when the caller stops."""
+    """Yield entries as they happen, without end."""
     while True:
         yield from follower.poll()
         wait(POLL_S)

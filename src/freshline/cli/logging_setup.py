@@ -1,4 +1,4 @@
-"""structlog, configured once: to stderr, for people or as JSON, so that stdout belongs to the answer."""
+"""The configuration of structlog: to stderr, for people or as JSON, so that stdout is the answer alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def configure(settings: Settings) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # What other libraries say through the standard library goes to the same place.
+    # Logs of other libraries, through the standard library, go to the same place.
     logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr, force=True)
 
 
@@ -42,7 +42,7 @@ def _console(*, colors: bool) -> structlog.typing.Processor:
 
 
 class Plain:
-    """The lines of a console without colours, in a quarter of the time: there is one for every decision."""
+    """Renders lines without colours in a quarter of the time of structlog: there is one for every decision."""
 
     def __init__(self, console: structlog.typing.Processor) -> None:
         self._console = console
@@ -50,12 +50,12 @@ class Plain:
     def __call__(
         self, logger: structlog.typing.WrappedLogger, name: str, event: structlog.typing.EventDict
     ) -> structlog.typing.ProcessorReturnValue:
-        """One line; what has a traceback goes the usual way."""
+        """Return one line; an event with a traceback is rendered by structlog."""
         if not SPECIAL.isdisjoint(event):
             return self._console(logger, name, event)
         begin = f"{event.pop('timestamp')} [{event.pop('level'):<9}] {event.pop('event')!s:<30}"
-        return " ".join([begin, *(f"{key}={_said(event[key])}" for key in sorted(event))]).rstrip(" ")
+        return " ".join([begin, *(f"{key}={_value(event[key])}" for key in sorted(event))]).rstrip(" ")
 
 
-def _said(value: object) -> str:
+def _value(value: object) -> str:
     return str(value) if isinstance(value, str) and QUOTED.isdisjoint(value) else repr(value)

@@ -1,4 +1,4 @@
-"""The entry point: one group whose commands are imported only when they are called, and one place for errors."""
+"""The `freshline` program: a group that imports a command only when it is called."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from freshline.cli.error_handling import debug_option, errors_reported
 
 # command -> (module, attribute, one line for the list of commands): `--help` imports none of them.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "init": ("project", "init", "Make a small working project."),
+    "init": ("project", "init", "Create a small working project."),
     "validate": ("project", "validate", "Check the definitions; all errors at once, no database."),
     "apply": ("project", "apply", "Validate, show the plan, store the definitions."),
-    "dev": ("dev", "dev", "Everything in one command on the embedded store."),
+    "dev": ("dev", "dev", "Run everything in one command, on the embedded database."),
     "materializer": ("processes", "materializer", "Run the services that decide what has to run."),
     "worker": ("processes", "worker", "Run queued runs."),
     "api": ("api", "api", "Serve the HTTP API."),
-    "workers": ("listings", "workers", "List the processes that are there."),
-    "token": ("token", "token", "Make, list and revoke tokens of the HTTP API."),
-    "webhook": ("webhook", "webhook", "Tell others about events over HTTP."),
-    "db": ("db", "db", "Upgrade, look at or stop the database."),
-    "doctor": ("doctor", "doctor", "Check that all is well, and repair what can be repaired."),
-    "status": ("status", "status", "How fresh everything is."),
-    "why": ("why", "why", "Why an asset was, or was not, refreshed."),
-    "why-not": ("why", "why_not", "The same question as `why`."),
-    "plan": ("plan", "plan", "What would run if an asset changed now."),
-    "simulate": ("simulate", "simulate", "Play days of changes through a policy, in seconds."),
-    "graph": ("graph", "graph", "Lineage as a tree, DOT or JSON."),
+    "workers": ("listings", "workers", "List the processes that are running."),
+    "token": ("token", "token", "Create, list and revoke tokens of the HTTP API."),
+    "webhook": ("webhook", "webhook", "Send events to other systems over HTTP."),
+    "db": ("db", "db", "Upgrade, inspect or stop the database."),
+    "doctor": ("doctor", "doctor", "Check the database and the warehouse, and repair them."),
+    "status": ("status", "status", "Show how fresh everything is."),
+    "why": ("why", "why", "Explain why an asset was, or was not, refreshed."),
+    "why-not": ("why", "why_not", "Same as `why`."),
+    "plan": ("plan", "plan", "Show what would run if an asset changed now."),
+    "simulate": ("simulate", "simulate", "Simulate days of changes under a policy, in seconds."),
+    "graph": ("graph", "graph", "Show lineage as a tree, DOT or JSON."),
     "runs": ("listings", "runs", "List runs, newest first, or show one in detail."),
     "events": ("listings", "events", "List events, newest first."),
     "decisions": ("listings", "decisions", "List decisions, newest first."),
-    "audit": ("listings", "audit", "Who changed what."),
-    "logs": ("logs", "logs", "What a run printed."),
-    "show": ("show", "show", "Look at an asset's data."),
+    "audit": ("listings", "audit", "List who changed what."),
+    "logs": ("logs", "logs", "Show what a run printed."),
+    "show": ("show", "show", "Show an asset's data."),
     "table": ("table", "table", "List, roll back, vacuum or repair versions of a table."),
     "run": ("run", "run", "Run a workflow now."),
     "cancel": ("run", "cancel", "Cancel a run."),
-    "report": ("report", "report", "Say that a source asset changed."),
-    "expire": ("report", "expire", "Act as if an asset's freshness had run out."),
+    "report": ("report", "report", "Report that a source asset changed."),
+    "expire": ("report", "expire", "Expire an asset now."),
     "pause": ("pause", "pause", "Hold a workflow's automatic runs."),
     "resume": ("pause", "resume", "End a pause."),
     "reset": ("pause", "reset", "End a workflow's cooldown, breaker and cancellation."),
@@ -52,14 +52,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 
 
 class LazyGroup(click.Group):
-    """Imports the module of a command on demand and tells every error in one place."""
+    """Imports the module of a command on demand, and reports all errors."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands in the order in which people meet them."""
+        """Return the commands in the order in which people need them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """The command, imported now; None for an unknown name."""
+        """Import and return a command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
@@ -67,18 +67,18 @@ class LazyGroup(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Unknown commands are answered with the nearest known ones."""
+        """Suggest similar commands for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"there is no command {args[0]!r}{_did_you_mean(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of commands without importing any."""
+        """Write the list of commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what goes wrong is told in a sentence."""
+        """Run the command, and report its error in a sentence."""
         with errors_reported(ctx):
             return super().invoke(ctx)
 
@@ -113,14 +113,14 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """The `freshline` program."""
-    # What is imported is never garbage, and to look for some in it took a fifth of the time of a short command.
+    """Run the program."""
+    # Imported modules are never garbage; searching them took a fifth of the time of a short command.
     gc.set_threshold(50_000)
     try:
         cli.main(prog_name="freshline")
     finally:
-        if "duckdb" not in sys.modules:  # which complains on standard error about what is not collected
-            gc.freeze()  # nor has the end of the program to go through them
+        if "duckdb" not in sys.modules:  # it prints a warning if its objects are not collected
+            gc.freeze()  # saves the collection at exit
 
 
 if __name__ == "__main__":

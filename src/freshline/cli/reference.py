@@ -1,4 +1,4 @@
-"""Writes `docs/cli.md` from the help texts: `python -m freshline.cli.reference > docs/cli.md`."""
+"""The generator of `docs/cli.md`: `python -m freshline.cli.reference > docs/cli.md`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A run is named by its id or by the end of it, at least six hex digits; tables sh
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([INTRODUCTION, *_sections()])
 
 

@@ -1,4 +1,4 @@
-"""How long-running commands end: the first signal asks, the second one kills."""
+"""Stopping long-running commands: the first signal asks, the second one kills."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ class Asked:
     """Whether a signal has asked this process to end.
 
     Without a lock, unlike `threading.Event`: the handler runs between any two instructions of the thread that waits,
-    and would wait for ever for a lock that this thread holds.
+    and would deadlock on a lock that this thread holds.
     """
 
     def __init__(self) -> None:
         self._asked = False
 
     def set(self) -> None:
-        """It has."""
+        """Record the signal."""
         self._asked = True
 
     def is_set(self) -> bool:
-        """Whether it has."""
+        """Return whether a signal came."""
         return self._asked
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has, at the latest after this time. In short sleeps: a signal does not end a sleep."""
+        """Wait for the signal, at most this long, and return whether it came."""
+        # In short sleeps: a signal does not end a sleep.
         deadline = time.monotonic() + seconds
         while not self._asked and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, WAIT_S))
@@ -42,7 +43,7 @@ class Asked:
 
 
 def wait_for(asked: Asked, fatal: Callable[[], Exception | None] = lambda: None) -> None:
-    """Until a signal asks, or something fatal is there, which is raised."""
+    """Wait until a signal comes, or raise a fatal error."""
     while not asked.wait(WAIT_S):
         error = fatal()
         if error is not None:
@@ -51,14 +52,14 @@ def wait_for(asked: Asked, fatal: Callable[[], Exception | None] = lambda: None)
 
 @contextmanager
 def stop_signals() -> Iterator[Asked]:
-    """What SIGTERM or SIGINT set; the next one ends the process at once, and its children with it."""
+    """Yield a flag that SIGTERM or SIGINT sets; the next signal ends the process and its children at once."""
     asked = Asked()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if asked.is_set():
             os._exit(KILLED + number)
         asked.set()
-        with suppress(OSError):  # written past `print`, which may be what the signal has interrupted
+        with suppress(OSError):  # not with `print`, which the signal may have interrupted
             os.write(STDERR, b"stopping; once more to stop at once\n")
 
     before = [(number, signal.signal(number, handle)) for number in SIGNALS]

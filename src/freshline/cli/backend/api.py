@@ -1,4 +1,4 @@
-"""An installation behind its HTTP API: the same questions and changes as `seam` names, asked of `/api/v1`."""
+"""The backend over HTTP: implements `protocol` with requests to `/api/v1`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from freshline.api import MAX_PAGE
-from freshline.cli.backend.http import Wire
+from freshline.cli.backend.http import Connection
 from freshline.cli.render.format import parse_time
 from freshline.model.json import Json
 from freshline.settings import Settings
@@ -18,53 +18,53 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Looks at an installation through its API, and answers as the store's reader does."""
+    """Reads through the API, with the same results as the store's reader."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def status(self, name: str | None = None) -> Json:
-        """How everything stands, or one asset or workflow."""
+        """Return the status of everything, or of one asset or workflow."""
         return self._one("status", name=name)
 
     def find(self, name: str) -> Json:
-        """The asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
+        """Return the asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
         found = [one for one in self.status(name)["assets"] if one["assetId"] == name]
         return found[0] if found else {"slug": name}
 
     def why(self, name: str, limit: int = 10) -> list[Json]:
-        """The last decisions about an asset, or about a workflow by its slug."""
+        """Return the last decisions about an asset, or about a workflow by its slug."""
         about = "workflow" if "slug" in self.find(name) else "asset"
         return self._pages(limit, None, "decisions", **{about: name})
 
     def plan(self, asset: str, settings: Settings) -> Json:  # noqa: ARG002 - those of the API count
-        """What would run if the asset changed now."""
+        """Return what would run if the asset changed now."""
         return self._one("assets", asset, "plan")
 
     def graph(self, asset: str | None = None) -> Json:
-        """Who makes and who reads which asset."""
+        """Return the producers and consumers of assets."""
         return self._one("assets", "graph", asset=asset)
 
     def snapshot(self, asset: str, version: int | None = None) -> Json:
-        """One snapshot of an asset: the given version, or the current one."""
+        """Return one snapshot of an asset: the given version, or the current one."""
         return self._one("assets", asset, "snapshot", version=version)
 
     def runs(
         self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
     ) -> list[Json]:
-        """Runs, newest first."""
+        """Return runs, newest first."""
         return self._pages(limit, after, "runs", status=status, workflow=workflow)
 
     def run(self, run_id: str) -> Json:
-        """One run by its id or a unique suffix of it."""
+        """Return one run by its id or a unique suffix of it."""
         return self._one("runs", run_id)
 
     def find_run(self, text: str) -> str:
-        """The full id of the run that `text` names."""
+        """Return the full id of the run that `text` names."""
         return str(self.run(text)["id"])
 
     def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Json]:
-        """Runs that may have moved, oldest first: queued since (with overlap), active, or tracked by the follower."""
+        """Return runs that may have changed, oldest first: queued since (with overlap), active, or tracked."""
         found = self._since("runs", since, workflow=workflow)
         for status in ("queued", "running"):
             found += self._pages(None, None, "runs", status=status, workflow=workflow)
@@ -76,7 +76,7 @@ class Reader:
         return sorted(known.values(), key=lambda one: (parse_time(one["queuedAt"]), one["id"]))
 
     def logs(self, run_id: str, after: int = -1) -> list[Json]:
-        """The log lines of a run, those after line `after`."""
+        """Return the log lines of a run after line `after`."""
         return self._pages(None, str(after), "runs", run_id, "logs")
 
     def events(
@@ -86,48 +86,48 @@ class Reader:
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
     ) -> list[Json]:
-        """Events, newest first."""
+        """Return events, newest first."""
         return self._pages(limit, after, "events", type=type, subject=subject)
 
     def event(self, text: str, limit: int = 100) -> Json:
-        """One event by its id or position, with what became of it."""
+        """Return one event by its id or position, with its outcomes."""
         return self._one("events", text, limit=limit)
 
     def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
-        """Up to 1,000 stamped events after a position, oldest first."""
+        """Return up to 1,000 numbered events after a position, oldest first."""
         found: list[Json] = self._one("feed", position=position, type=type, subject=subject)["items"]
         return found
 
     def position(self, after: str | None = None) -> int:
-        """The position of the event that `after` names, else of the newest one; 0 before the first."""
+        """Return the position of the event that `after` names, else of the newest one; 0 before the first."""
         found = self._one("about") if after is None else self._one("events", after, limit=1)
         return int(found["position"] or 0)
 
     def decisions(
         self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
     ) -> list[Json]:
-        """Decisions, newest first."""
+        """Return decisions, newest first."""
         return self._pages(limit, after, "decisions", workflow=workflow, asset=asset)
 
     def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Json]:
-        """Decisions made since then (with overlap), oldest first."""
+        """Return decisions made since then (with overlap), oldest first."""
         return self._since("decisions", since, workflow=workflow)[::-1]
 
     def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Json]:
-        """The processes that announced themselves."""
+        """Return the processes that announced themselves."""
         found: list[Json] = self._one("workers", limit=limit, stopped=str(stopped).lower())["items"]
         return found
 
     def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[Json]:
-        """Who changed what, newest first; the token needs the scope `admin`."""
+        """Return the audit, newest first; the token needs the scope `admin`."""
         return self._pages(limit, after, "audit", subject=subject)
 
     def now(self) -> datetime:
-        """The database's clock, the only one that counts."""
+        """Return the time of the database's clock."""
         return parse_time(self._one("about")["at"])
 
     def _one(self, *path: str, **params: Any) -> Json:
-        found: Json = self._wire.get(*path, **params)
+        found: Json = self._connection.get(*path, **params)
         return found
 
     def _since(self, path: str, since: datetime, **params: Any) -> list[Json]:
@@ -136,7 +136,7 @@ class Reader:
         return self._pages(None, None, path, since=(since - OVERLAP).isoformat(), **params)
 
     def _pages(self, limit: int | None, after: str | None, *path: str, **params: Any) -> list[Json]:
-        """A listing, page by page, up to `limit` entries or to its end."""
+        """Return a listing, read page by page, up to `limit` entries or to its end."""
         found: list[Json] = []
         while limit is None or len(found) < limit:
             most = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
@@ -151,8 +151,8 @@ class Reader:
 class Operations:
     """Changes an installation through its API. The audit names the token."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def report(
         self,
@@ -165,11 +165,11 @@ class Operations:
     ) -> Reported:
         """Report a change of a source asset."""
         given = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload}
-        found: Reported = self._wire.post("assets", asset_id, "produced", **given)
+        found: Reported = self._connection.post("assets", asset_id, "produced", **given)
         return found
 
     def expire(self, asset_id: str) -> Json:
-        """As if the asset's freshness had run out."""
+        """Expire an asset."""
         return self._change("assets", asset_id, "expire")
 
     def request_run(
@@ -180,44 +180,44 @@ class Operations:
         key: str | None = None,
         full_refresh: bool = False,
     ) -> str:
-        """Queue a manual run (R6.5); its id."""
+        """Queue a manual run and return its id."""
         asked = {"parameters": dict(parameters or {}), "fullRefresh": full_refresh, "key": key}
         return str(self._change("workflows", slug, "run", **asked)["id"])
 
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
-        """End a run; its status."""
+        """Cancel a run and return its status."""
         return str(self._change("runs", run_id, "cancel", reason=reason)["status"])
 
     def pause(self, slug: str, until: datetime | None = None) -> None:
-        """No automatic run of the workflow starts until then."""
+        """Hold the automatic runs of a workflow."""
         self._change("workflows", slug, "pause", until=until.isoformat() if until else None)
 
     def resume(self, slug: str) -> None:
-        """Automatic runs of the workflow start again."""
+        """End a pause."""
         self._change("workflows", slug, "resume")
 
     def reset(self, slug: str) -> None:
-        """Forget failures and a cancellation."""
+        """Reset the failures and the cancellation of a workflow."""
         self._change("workflows", slug, "reset")
 
     def _change(self, *path: str, **body: Any) -> Json:
-        found: Json = self._wire.post(*path, **body)
+        found: Json = self._connection.post(*path, **body)
         return found
 
 
 class Client:
     """An installation behind its API."""
 
-    def __init__(self, wire: Wire) -> None:
-        self.reader = Reader(wire)
-        self.operations = Operations(wire)
+    def __init__(self, connection: Connection) -> None:
+        self.reader = Reader(connection)
+        self.operations = Operations(connection)
 
 
 @contextmanager
 def connected(settings: Settings) -> Iterator[Client]:
-    """The installation whose API `settings` name."""
-    wire = Wire(settings.api_url or "", settings.api_token)
+    """Connect to the API of the settings."""
+    connection = Connection(settings.api_url or "", settings.api_token)
     try:
-        yield Client(wire)
+        yield Client(connection)
     finally:
-        wire.close()
+        connection.close()

@@ -1,6 +1,6 @@
-"""HTTP to an API: requests out, JSON back, and every failure one of our errors.
+"""A connection to the HTTP API: sends requests, returns JSON, and raises our own errors.
 
-It follows no redirect, so that a token goes nowhere but to the address that was given.
+It does not follow redirects, so that a token is sent only to the configured address.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from freshline.errors import (
 
 TIMEOUT_S = 90.0  # longer than the 60 s that the API gives a statement
 CONNECT_S = 10.0
-# An error of the API is the error that the same command raises on a database; what only HTTP has is told below.
+# An error of the API becomes the error that the same command raises on a database.
 ERRORS: Mapping[str, type[FreshlineError]] = {
     one.code: one for one in (NotFoundError, ConflictError, UsageError, DatabaseError, SchemaError)
 }
@@ -35,8 +35,8 @@ BY_STATUS: Mapping[int, type[FreshlineError]] = {401: AccessError, 403: AccessEr
 ADVICE = "set FRESHLINE_API_TOKEN to one of `freshline token create`"
 
 
-class Wire:
-    """One connection to an API, kept for the next request."""
+class Connection:
+    """One connection to an API, kept open for the next request."""
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url = url
@@ -45,16 +45,16 @@ class Wire:
         self._connection: http.client.HTTPConnection | None = None
 
     def get(self, *path: str, **params: Any) -> Any:
-        """What is there. Parameters that are None are left out."""
+        """Send a GET and return the answer. Parameters that are None are left out."""
         given = {name: value for name, value in params.items() if value is not None}
         return self._ask("GET", _path(path) + (f"?{urlencode(given)}" if given else ""))
 
     def post(self, *path: str, **body: Any) -> Any:
-        """What a change led to. Fields that are None are left out."""
+        """Send a POST and return the answer. Fields that are None are left out."""
         return self._ask("POST", _path(path), {name: value for name, value in body.items() if value is not None})
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -70,7 +70,7 @@ class Wire:
             return self._understand(*self._exchange(method, path, sent, headers))
         finally:
             if method != "GET":
-                self.close()  # so that no change is ever sent into a connection that was given up meanwhile
+                self.close()  # a change must not be sent on a connection that the server has closed meanwhile
 
     def _exchange(
         self, method: str, path: str, sent: bytes | None, headers: Mapping[str, str]
@@ -111,17 +111,17 @@ class Wire:
         return made
 
     def _lost(self, error: Exception, method: str) -> ApiError:
-        told = f"the API at {self.url} did not answer: {str(error) or type(error).__name__}"
+        text = f"the API at {self.url} did not answer: {str(error) or type(error).__name__}"
         if method == "GET":
-            return ApiError(told)
-        return ApiError(told, hint="what was asked for may have been done; look before you repeat it, or use --key")
+            return ApiError(text)
+        return ApiError(text, hint="the change may have been made; check before you repeat it, or use --key")
 
     def _understand(self, answer: http.client.HTTPResponse, body: bytes) -> Any:
         self._check_version(answer)
         try:
             found = json.loads(body)
         except ValueError:
-            raise ApiError(f"the API at {self.url} answered {answer.status} with something that is no JSON") from None
+            raise ApiError(f"the API at {self.url} answered {answer.status} with something that is not JSON") from None
         if answer.status < http.HTTPStatus.BAD_REQUEST:
             return found
         raise _problem(answer.status, found)
@@ -144,12 +144,12 @@ def _path(parts: tuple[str, ...]) -> str:
 
 
 def _series(text: str) -> list[str]:
-    """The part of a version that tells whether two understand each other."""
+    """Return the part of a version that must be equal for two programs to work together."""
     return text.split(".")[:2]
 
 
 def _problem(status: int, found: Any) -> FreshlineError:
-    told = found if isinstance(found, dict) else {}
-    code, detail = str(told.get("code", "")), str(told.get("detail", f"the API answered {status}"))
+    problem = found if isinstance(found, dict) else {}
+    code, detail = str(problem.get("code", "")), str(problem.get("detail", f"the API answered {status}"))
     kind = ERRORS.get(code) or BY_STATUS.get(status, ApiError)
     return kind(detail, hint=ADVICE if status == http.HTTPStatus.UNAUTHORIZED else None)

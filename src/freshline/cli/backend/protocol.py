@@ -1,10 +1,9 @@
-"""What operating commands ask of an installation, whether it is a database or an API that answers.
+"""The methods that operating commands use: implemented by the store, and by the API client in `api`.
 
-`Reader` and `Store` of the store are these, and so are their namesakes in `remote`. A method that is not here needs the
-database.
+A command that needs any other method of the store needs the database.
 """
 
-# ruff: noqa: D102 - each method's words are those of the store
+# ruff: noqa: D102 - the store documents each method
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from freshline.store.operations.report import Reported  # it loads the driver
 
 
-class Looking(Protocol):
-    """Everything that operating commands look at; see `freshline.store.read.reader.Reader`."""
+class ReadOnlyBackend(Protocol):
+    """Methods for reading; see `freshline.store.read.reader.Reader`."""
 
     def status(self, name: str | None = None) -> Json: ...
 
@@ -109,7 +108,7 @@ class Backend(Protocol):
     """An installation, whether its database or its API answers."""
 
     @property
-    def reader(self) -> Looking: ...
+    def reader(self) -> ReadOnlyBackend: ...
 
     @property
     def operations(self) -> Operations: ...

@@ -1,4 +1,4 @@
-"""`freshline api`: the HTTP API, as a process of its own."""
+"""`freshline api`: the HTTP API as a separate process."""
 
 from __future__ import annotations
 

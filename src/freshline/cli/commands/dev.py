@@ -1,4 +1,4 @@
-"""`freshline dev`: everything in one command, live."""
+"""`freshline dev`: everything in one process, live."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 @click.option("--quiet", is_flag=True, help="Do not print events and decisions.")
 @pass_app
 def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bool) -> None:
-    """Apply the project and run everything it needs: embedded store, materializer, worker and API, until Ctrl-C.
+    """Apply the project and run everything it needs: embedded database, materializer, worker and API, until Ctrl-C.
 
-    Files are watched: a change is applied at once; if it has errors they are told and the last good definitions stay.
+    Files are watched: a change is applied at once. Its errors are printed, and the last good definitions stay.
     Prints events and decisions as they happen. In another terminal: `freshline status`, `freshline report ASSET`.
     """
     from freshline.services.materializer import Materializer  # noqa: PLC0415
@@ -54,10 +54,10 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         served = serve(store, settings)
         output.say("freshline is running; Ctrl-C stops it")
         try:
-            happening = Happening(store, quiet=quiet)
+            activity = Activity(store, quiet=quiet)
             while not asked.wait(POLL_S):
-                outlast(watched.look)
-                outlast(happening.show)
+                tolerate_outage(watched.poll)
+                tolerate_outage(activity.show)
         finally:
             served()
             worker.stop(grace)
@@ -65,7 +65,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
 
 
 def serve(store: Store, settings: Settings) -> Callable[[], None]:
-    """Start the API and return how to stop it. Where its place is taken, work goes on without it."""
+    """Start the API and return a function that stops it. If its port is taken, go on without it."""
     from freshline.api.server import Server  # noqa: PLC0415 - imported on demand
 
     try:
@@ -79,12 +79,12 @@ def serve(store: Store, settings: Settings) -> Callable[[], None]:
 
 
 def _quieter(settings: Settings) -> Settings:
-    """Events and decisions are shown anyway, so logs tell only what is wrong unless the user asked for more."""
+    """Log only warnings unless the user asked for more: events and decisions are printed anyway."""
     return settings if os.environ.get("FRESHLINE_LOG_LEVEL") else replace(settings, log_level="warning")
 
 
 class Watched:
-    """The project's files: applied again when they change, kept as they were when they are wrong."""
+    """The project's files. They are applied again when they change; if they have errors, the last good ones stay."""
 
     def __init__(self, store: Store, root: Path) -> None:
         self._store = store
@@ -92,30 +92,30 @@ class Watched:
         self._seen = stamps(root)
 
     def apply(self) -> None:
-        """Store the definitions as they are now; errors are the caller's."""
+        """Apply the definitions as they are now, and raise their errors."""
         from freshline.definitions.loading.project import load_project  # noqa: PLC0415 - imported on demand
 
         project = load_project(self._root)
         show_plan(self._store.apply.diff(project))
         self._store.apply.commit(project)
 
-    def look(self) -> bool:
-        """Apply again if a file changed since the last look; whether it did."""
+    def poll(self) -> bool:
+        """Apply the files if one changed since the last call, and return whether one did."""
         now = stamps(self._root)
         if now == self._seen:
             return False
         try:
             self.apply()
         except DatabaseError:
-            raise  # not the files' fault: they are applied when it is back
+            raise  # not an error of the files: they are applied when it is back
         except FreshlineError as error:
-            output.say(f"Error: {error} [{error.code}]\nthe last good definitions stay; mend the files to apply them")
+            output.say(f"Error: {error} [{error.code}]\nthe last good definitions stay; fix the files to apply them")
         self._seen = now
         return True
 
 
-class Happening:
-    """Events and decisions as short lines. Skips are left out: they say that nothing is to do."""
+class Activity:
+    """Prints events and decisions as lines. Skips are left out: they say that there is nothing to do."""
 
     def __init__(self, store: Store, *, quiet: bool) -> None:
         self._followers: list[tuple[Follower, listing.Listing]] = []
@@ -135,25 +135,25 @@ class Happening:
                     output.show(kind.line(one), hang=HANG)
 
 
-def outlast(look: Callable[[], object]) -> None:
-    """Look; if the database is away, leave it to the services to bring it back, and look again later."""
+def tolerate_outage(poll: Callable[[], object]) -> None:
+    """Poll. If the database is away, the services reconnect and the next poll succeeds."""
     import psycopg  # noqa: PLC0415 - help must not load the driver
     import structlog  # noqa: PLC0415 - nor structlog, which imports rich
 
     try:
-        look()
+        poll()
     except (DatabaseError, psycopg.Error) as error:
-        structlog.get_logger("freshline.cli").debug("look_failed", error=str(error).strip())
+        structlog.get_logger("freshline.cli").debug("poll_failed", error=str(error).strip())
 
 
 def stamps(root: Path) -> dict[str, tuple[int, int]]:
-    """Time and size of every file that may define something."""
+    """Return the time and size of every file that may have definitions."""
     found = {}
     for path in _files(root):
         try:
             stat = path.stat()
         except OSError:
-            continue  # it is being replaced; the next look sees it
+            continue  # it is being replaced; the next poll sees it
         found[str(path)] = (stat.st_mtime_ns, stat.st_size)
     return found
 

@@ -1,4 +1,4 @@
-"""`freshline doctor`: checks what must hold, says what is wrong and what to do, and repairs what can be repaired."""
+"""`freshline doctor`: checks the invariants, reports violations with a remedy, and repairs what it can."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     ],
 )
 @click.option("--fix", is_flag=True, help="Repair what can be repaired, then check again.")
-@click.option("--ready", is_flag=True, help="Only what /readyz asks: a quick look, for probes of processes.")
+@click.option("--ready", is_flag=True, help="Only the checks of /readyz: quick, for probes.")
 @click.option(
-    "--process", type=click.Choice(["materializer", "worker", "api"]), help="With --ready: one is there, on this host."
+    "--process", type=click.Choice(["materializer", "worker", "api"]), help="With --ready: one is running on this host."
 )
 @limit_option(20)
 @json_option
@@ -41,14 +41,14 @@ COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 def doctor(app: App, *, fix: bool, ready: bool, process: str | None, limit: int, as_json: bool) -> None:
     """Check the invariants of the database and of the warehouse, while everything is running or stopped.
 
-    Exit code 0: healthy, or everything was repaired; 1: something is wrong, which --limit sentences of each check tell.
-    Notes are told and leave it healthy. A repair is what a service or an apply would have done; nothing is guessed.
+    Exit code 0: healthy, or everything was repaired. 1: a check failed; up to --limit findings of each are printed.
+    Notes do not count as failures. A repair does what a service or an apply would have done; nothing is guessed.
 
-    With --ready, exit code 0 means: the database answers, its schema fits, and changes are taken up within
-    FRESHLINE_READY_LAG_MS; with --process also that such a process of this host announced itself lately.
+    With --ready, exit code 0 means: the database answers, its schema fits, and changes are read within
+    FRESHLINE_READY_LAG_MS; with --process also that such a process on this host has announced itself recently.
     """
     if ready:
-        _tell_ready(_readiness(app, process), as_json=as_json)
+        _print_readiness(_readiness(app, process), as_json=as_json)
         return
     if process is not None:
         raise UsageError("--process goes with --ready")
@@ -56,7 +56,7 @@ def doctor(app: App, *, fix: bool, ready: bool, process: str | None, limit: int,
     if as_json:
         output.print_json(found)
     else:
-        _tell(found)
+        _print(found)
     if not found["healthy"]:
         raise click.exceptions.Exit(1)
 
@@ -74,7 +74,7 @@ def _readiness(app: App, process: str | None) -> list[Readiness]:
     return found
 
 
-def _tell_ready(found: list[Readiness], *, as_json: bool) -> None:
+def _print_readiness(found: list[Readiness], *, as_json: bool) -> None:
     ready = all(one.ok for one in found)
     if as_json:
         output.print_json({"ready": ready, "checks": [one.as_json() for one in found]})
@@ -113,7 +113,7 @@ def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
 
 
 def _repair(store: Store, found: list[Finding]) -> list[str]:
-    """The ids of the checks whose findings were repaired, or tried to be."""
+    """Repair what can be repaired, and return the ids of the checks concerned."""
     from freshline.store.doctor.examine import repair  # noqa: PLC0415
     from freshline.store.doctor.warehouse import STAGING_LEFTOVER, Warehouse  # noqa: PLC0415
 
@@ -129,17 +129,17 @@ def _document(found: list[Finding], repaired: list[str]) -> Json:
     return {"healthy": healthy, "repaired": repaired, "checks": [one.as_json() for one in found]}
 
 
-def _tell(found: Json) -> None:
+def _print(found: Json) -> None:
     for check in found["checks"]:
         if check["count"]:
-            _tell_check(check)
+            _print_check(check)
     if found["repaired"]:
         output.say(f"repaired: {', '.join(found['repaired'])}")
     bad = sum(check["count"] > 0 and check["severity"] != "note" for check in found["checks"])
     output.say(f"{len(found['checks'])} checks, " + (f"{bad} found something" if bad else "all is well"))
 
 
-def _tell_check(check: Json) -> None:
+def _print_check(check: Json) -> None:
     severity = (check["severity"], COLOURS[check["severity"]])
     output.show(Text(severity, f" {check['id']}: expected: {check['meaning']}"))
     for sentence in check["found"]:

@@ -33,12 +33,12 @@ from freshline.model.json import Json
 @json_option
 @pass_app
 def graph(app: App, *, asset: str | None, form: str, as_json: bool) -> None:
-    """What is made from what. With an asset: what it stems from, and what stems from it.
+    """Show which assets are made from which. With an asset: its ancestors and descendants.
 
-    In the tree an asset's children are made from it; one that was drawn before is shown with `(above)`.
+    In the tree an asset's children are made from it; an asset that was drawn before is marked `(above)`.
     In DOT an input that may not trigger is dotted.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         found = reader.graph(asset)
         states = {} if form != "tree" or as_json else _states(reader.status())
     if as_json or form == "json":
@@ -50,7 +50,7 @@ def graph(app: App, *, asset: str | None, form: str, as_json: bool) -> None:
 
 
 def dot(found: Json) -> str:
-    """The graph in the DOT language: boxes are assets, arrows carry the workflow's slug."""
+    """Return the graph in the DOT language: boxes are assets, arrows have the workflow's slug."""
     lines = ["digraph freshline {", "  rankdir=LR;", "  node [shape=box];"]
     lines += [f"  {_quoted(a['assetId'])}{' [shape=oval]' if a['source'] else ''};" for a in found["assets"]]
     for edge in found["edges"]:

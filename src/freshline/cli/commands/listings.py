@@ -18,7 +18,7 @@ from freshline.model.json import Json
 
 STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
 
-after_option = click.option("--after", metavar="ID", help="Continue a listing: what comes after this entry in it.")
+after_option = click.option("--after", metavar="ID", help="Continue a listing after this entry.")
 follow_option = click.option(
     "--follow", "-f", is_flag=True, help="Keep printing what happens (JSON lines with --json)."
 )
@@ -53,7 +53,7 @@ def runs(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """List runs, newest first, or tell all about one.
+    """List runs, newest first, or show one in full.
 
     The short id in the table is the end of the full one; commands take either.
 
@@ -63,7 +63,7 @@ def runs(
 
     With --follow, a terminal shows a bar for every run that is running.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         if run is not None:
             _refuse_run_filters(after, status, workflow, follow=follow)
             _show_run(reader.run(run), as_json=as_json)
@@ -80,7 +80,7 @@ def runs(
         "freshline events --limit 50",
         "freshline events --type asset --subject flights.clean",
         "freshline events --follow --json",
-        "freshline events 4711             what became of one: an id or a position",
+        "freshline events 4711             the outcomes of one: an id or a position",
     ],
 )
 @click.argument("event", metavar="[EVENT]", required=False)
@@ -104,15 +104,15 @@ def events(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """List events, newest first, or tell what became of one. `--after` takes an id or a position.
+    """List events, newest first, or show the outcomes of one. `--after` takes an id or a position.
 
-    With an EVENT, an id or a position: its fate for each workflow that it concerns. It triggered a run, is included
-    in one, was superseded by a newer one, is held, was ignored, or is pending, and the reason.
+    With an EVENT, an id or a position: its outcome for each workflow that it concerns, with the reason. It triggered a
+    run, is included in one, was superseded by a newer one, is held, was ignored, or is pending.
 
-    With --follow, events come in the order of their positions, which a running materializer stamps; then --after
-    continues behind the given one, so that a program can go on where it stopped.
+    With --follow, events come in the order of their positions, which a running materializer assigns; then --after
+    continues after the given one, so that a program can resume where it stopped.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         if event is not None:
             _refuse_filters(after, kind, subject, follow=follow)
             _show_outcomes(reader.event(event, limit), as_json=as_json)
@@ -147,7 +147,7 @@ def decisions(
     """
     if workflow and asset:
         raise UsageError("--workflow and --asset exclude each other; give one of them")
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         if follow:
             _refuse_after(after)
             slug = reader.find(asset)["workflowSlug"] if asset else workflow
@@ -171,7 +171,7 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
 
     A process that did not announce itself for a while is `silent`: it was killed or cut off.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         _show(reader.workers(limit, stopped=stopped), listing.WORKERS, as_json=as_json)
 
 
@@ -189,12 +189,12 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
 @json_option
 @pass_app
 def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_json: bool) -> None:
-    """Who changed what, newest first, with how it stood before and after. SUBJECT is a workflow, an asset or a run.
+    """List who changed what, newest first, with the values before and after. SUBJECT is a workflow, an asset or a run.
 
-    Every change that somebody made is there, over HTTP, Redis or the command line; what the services do by themselves
-    is in `events` and `decisions`. On the command line you are FRESHLINE_ACTOR, else your user and host.
+    The audit has every change that was made over HTTP, Redis or the command line. Automatic changes are in `events` and
+    `decisions`. On the command line the actor is FRESHLINE_ACTOR, else your user and host.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         _show(reader.audit(limit, after, subject), listing.AUDIT, as_json=as_json)
 
 
@@ -227,7 +227,7 @@ def _show_outcomes(event: Json, *, as_json: bool) -> None:
     output.show(event_outcomes.headline(event))
     if event["fates"]:
         output.show(Table.of(event_outcomes.COLUMNS, [event_outcomes.cells(one) for one in event["fates"]]))
-    if note := event_outcomes.left_out(event) if event["fates"] else event_outcomes.nobody(event):
+    if note := event_outcomes.more_text(event) if event["fates"] else event_outcomes.no_outcome_text(event):
         output.say(note)
 
 
@@ -250,7 +250,7 @@ def _follow(follower: Follower, kind: listing.Listing, *, as_json: bool) -> None
 
 
 def _follow_runs(follower: RunFollower, *, as_json: bool) -> None:
-    """The same for runs; people also see how far those are that run."""
+    """Print runs until the user interrupts, and show the progress of those that are running."""
     if as_json:
         _follow(follower, listing.RUNS, as_json=True)
     with progress(sys.stdout) as shown:

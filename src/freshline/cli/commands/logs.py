@@ -1,4 +1,4 @@
-"""`freshline logs`: what a run printed and logged."""
+"""`freshline logs`: the output of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from freshline.cli.render.text import Text
 from freshline.model.json import Json
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Looking
+    from freshline.cli.backend.protocol import ReadOnlyBackend
 
 
 POLL_S = 0.5
@@ -37,8 +37,8 @@ POLL_S = 0.5
 @json_option
 @pass_app
 def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
-    """What a run printed and logged, step by step, and how it failed. RUN is its id or the end of it."""
-    with app.looking() as reader:
+    """Show what a run printed and logged, step by step, and its error. RUN is its id or the end of it."""
+    with app.read_backend() as reader:
         run_id = reader.find_run(run)
         if follow:
             for one in _follow(reader, run_id):
@@ -58,8 +58,8 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
         output.say(f"run {run_id} printed nothing")
 
 
-def _follow(reader: Looking, run_id: str) -> Iterator[Json]:
-    """Lines as they come. The end is looked at before the lines, so that the last ones are not missed."""
+def _follow(reader: ReadOnlyBackend, run_id: str) -> Iterator[Json]:
+    """Yield lines as they come. The status is read before the lines, so that the last ones are not missed."""
     last, ended = -1, False
     while not ended:
         ended = reader.run(run_id)["finishedAt"] is not None

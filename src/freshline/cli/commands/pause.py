@@ -1,4 +1,4 @@
-"""`freshline pause`, `resume` and `reset`: a hand on a workflow's automatic runs."""
+"""`freshline pause`, `resume` and `reset`: control of a workflow's automatic runs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 @json_option
 @pass_app
 def pause(app: App, *, slug: str, until: str | None, as_json: bool) -> None:
-    """Hold a workflow's automatic runs. Queued ones are canceled; what they were for stays pending.
+    """Hold a workflow's automatic runs. Queued ones are canceled; their causes stay pending.
 
     A running run finishes. Nothing is lost: after the pause one run catches up.
     """
-    with app.operating() as store:
+    with app.backend() as store:
         store.operations.pause(slug, parse_when(until, store.reader.now()) if until else None)
         _answer(store, slug, f"{slug} is paused" + (f" until {until}" if until else ""), as_json=as_json)
 
@@ -45,7 +45,7 @@ def pause(app: App, *, slug: str, until: str | None, as_json: bool) -> None:
 @pass_app
 def resume(app: App, *, slug: str, as_json: bool) -> None:
     """End a pause. If inputs changed in the meantime, one run catches up."""
-    with app.operating() as store:
+    with app.backend() as store:
         store.operations.resume(slug)
         _answer(store, slug, f"{slug} is not paused", as_json=as_json)
 
@@ -56,9 +56,9 @@ def resume(app: App, *, slug: str, as_json: bool) -> None:
 @pass_app
 def reset(app: App, *, slug: str, as_json: bool) -> None:
     """End a workflow's cooldown, close its breaker and forget a cancellation, so that it is tried again now."""
-    with app.operating() as store:
+    with app.backend() as store:
         store.operations.reset(slug)
-        _answer(store, slug, f"{slug} starts anew: no failures, breaker closed", as_json=as_json)
+        _answer(store, slug, f"{slug} is reset: no failures, breaker closed", as_json=as_json)
 
 
 def _answer(store: Backend, slug: str, sentence: str, *, as_json: bool) -> None:

@@ -30,12 +30,12 @@ LEFT_OUT: Columns = ["WORKFLOW", Column("ASSETS", wraps=20, drop=1), Column("WHY
 @json_option
 @pass_app
 def plan(app: App, *, asset: str, as_json: bool) -> None:
-    """What would run, in which order, if ASSET changed now; what would be held, until when; and where it would stop.
+    """Show what would run, in which order, if ASSET changed now, what would be held, and where it would stop.
 
-    It starts from the database as it is now and changes nothing. Runs are taken to succeed at once and to change
-    their output: a run whose output stays equal stops the wave there.
+    It starts from the current state of the database and changes nothing. It assumes that runs succeed at once and
+    change their output. A run whose output stays equal stops the wave there.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         made = reader.plan(asset, app.settings)
     read = bool(made["runs"] or made["held"] or made["cut"])
     if not read:
@@ -48,7 +48,7 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
 
 
 def show_wave(made: Json) -> None:
-    """What runs, what is held and where it stops, each list up to a length that can be read."""
+    """Print what runs, what is held and where it stops, each list up to a readable length."""
     if made["runs"]:
         _show(WAVE, map(_run, made["runs"]))
     else:
@@ -59,17 +59,17 @@ def show_wave(made: Json) -> None:
             _show(LEFT_OUT, map(_left, rows), title=title)
     if made["runs"]:
         output.say(
-            "every run is taken to succeed and to change its output; one whose output stays equal stops the wave"
+            "assumes that every run succeeds and changes its output; a run whose output stays equal stops the wave"
         )
     if made["active"]:
-        output.say(f"already queued or running, taken to be done: {_some(made['active'])}")
+        output.say(f"already queued or running, assumed to be done: {_some(made['active'])}")
 
 
 def _show(columns: Columns, rows: Iterable[list[str]], title: str | None = None) -> None:
     every = list(rows)
     output.show(Table.of(columns, every[:MOST_SHOWN], title=title))
     if len(every) > MOST_SHOWN:
-        output.show(Text((f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json tells every one", "dim")))
+        output.show(Text((f"and {len(every) - MOST_SHOWN} more, {len(every)} in all; --json has all", "dim")))
 
 
 def _some(names: Sequence[str]) -> str:

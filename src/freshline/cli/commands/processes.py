@@ -1,4 +1,4 @@
-"""`freshline materializer` and `worker`: the processes of a deployment; any number of each."""
+"""`freshline materializer` and `worker`: the processes of a deployment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def materializer(app: App, *, log_format: str | None) -> None:
     from freshline.services.materializer import Materializer  # noqa: PLC0415 - imported on demand
 
     settings = _with_format(app.settings, log_format)
-    with stop_signals() as asked, app.store(settings) as store, counted(settings):
+    with stop_signals() as asked, app.store(settings) as store, metrics_served(settings):
         service = Materializer(store, settings)
         service.start()
         output.say("materializer is running; Ctrl-C stops it")
@@ -68,7 +68,7 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
     from freshline.worker.worker import Worker  # noqa: PLC0415 - imported on demand
 
     settings = _with_format(app.settings, log_format)
-    with stop_signals() as asked, app.store(settings) as store, counted(settings):
+    with stop_signals() as asked, app.store(settings) as store, metrics_served(settings):
         service = Worker(store, settings, slots=slots)
         service.start()
         output.say(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
@@ -79,8 +79,8 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
 
 
 @contextmanager
-def counted(settings: Settings) -> Iterator[None]:
-    """What this process counts is served to Prometheus, where a port is set for that."""
+def metrics_served(settings: Settings) -> Iterator[None]:
+    """Serve the metrics of this process to Prometheus, if a port is set."""
     if settings.metrics_port == 0:
         yield
         return

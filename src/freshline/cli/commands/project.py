@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 directory_argument = click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 strict_option = click.option(
-    "--strict", is_flag=True, help="An input that nobody produces and no source declares is an error, not a warning."
+    "--strict",
+    is_flag=True,
+    help="An input that is neither produced nor declared as a source is an error, not a warning.",
 )
 
 
@@ -34,7 +36,7 @@ strict_option = click.option(
 @directory_argument
 @pass_app
 def init(app: App, *, directory: Path | None) -> None:
-    """Make a small working project: one source, two assets, a test of the policy.
+    """Create a small working project: one source, two assets, a test of the policy.
 
     DIR is created; it must not be a project already. Without it the project goes to the current directory.
     """
@@ -55,7 +57,7 @@ def init(app: App, *, directory: Path | None) -> None:
 @json_option
 @pass_app
 def validate(app: App, *, directory: Path | None, strict: bool, as_json: bool) -> None:
-    """Check the definitions of a project and tell all errors at once, each with its file and line.
+    """Check the definitions of a project and report all errors at once, each with its file and line.
 
     Needs no database and changes nothing. DIR defaults to the project.
     """
@@ -91,7 +93,7 @@ def validate(app: App, *, directory: Path | None, strict: bool, as_json: bool) -
 @click.option("--dry-run", is_flag=True, help="Show the plan and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @strict_option
-@click.option("--baseline", type=click.Choice(["now"]), help="Take what is there as made by the new definitions.")
+@click.option("--baseline", type=click.Choice(["now"]), help="Treat existing data as made by the new definitions.")
 @json_option
 @pass_app
 def apply(
@@ -99,7 +101,7 @@ def apply(
 ) -> None:
     """Validate a project, show what would change and what would run because of it, and store the definitions.
 
-    What would run is told as in `freshline plan`: the whole wave in order, what would be held, and where it stops.
+    What would run is shown as in `freshline plan`: the whole wave in order, what would be held, and where it stops.
     With --baseline now only what is missing runs.
 
     One transaction: all or nothing. Workflows whose files are gone are retired; their history stays. Only workflows of
@@ -123,14 +125,14 @@ def apply(
 
 
 def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -> Plan:
-    """What would run because of it; where nothing changes, nothing is rehearsed."""
+    """Return what would run because of the plan; nothing if the plan is empty."""
     from freshline.simulation.plan import Plan  # noqa: PLC0415 - `--help` must not pay for it
 
     return Plan() if plan.empty else store.apply.preview(project, baseline=baseline)
 
 
 def show_flood(plan: ApplyPlan, wave: Plan) -> None:
-    """What would run because of it, and what would not and why."""
+    """Print what would run because of the plan, and what would not and why."""
     if wave.runs or wave.held or wave.cut:
         output.show("", Text(("because of it:", "bold")))
         show_wave(wave.as_json())
@@ -156,7 +158,7 @@ def _on_a_terminal() -> bool:
 
 
 def show_plan(plan: ApplyPlan) -> None:
-    """The plan as a table: what changes."""
+    """Print the plan as a table."""
     _warn(plan.warnings)
     if plan.empty:
         output.say(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")

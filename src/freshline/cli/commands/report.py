@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     ],
 )
 @click.argument("asset")
-@click.option("--version", metavar="V", help="The new data version. The same as before: nothing changed.")
+@click.option("--version", metavar="V", help="The new data version. If it is the same as before, nothing changed.")
 @click.option("--key", metavar="K", help="A report with a known key is a duplicate and is ignored.")
-@click.option("--sequence", metavar="N", type=click.IntRange(0), help="A lower one than before is recorded only.")
-@click.option("--payload", metavar="JSON", help="What goes with it; `path` says where this version's data is.")
+@click.option(
+    "--sequence",
+    metavar="N",
+    type=click.IntRange(0),
+    help="A report out of order is stored but does not become current.",
+)
+@click.option("--payload", metavar="JSON", help="Data of the report; `path` is the location of this version's data.")
 @json_option
 @pass_app
 def report(
@@ -41,17 +46,17 @@ def report(
     payload: str | None,
     as_json: bool,
 ) -> None:
-    """Say that a source asset changed. Freshline does the rest.
+    """Report that a source asset changed. Freshline does the rest.
 
     Without --version every report counts as a change. Assets that a workflow produces cannot be reported.
     """
     data = _payload(payload)
-    with app.operating() as store:
+    with app.backend() as store:
         found = store.operations.report(asset, version=version, key=key, sequence=sequence, payload=data)
     if as_json:
         output.print_json(found)
     else:
-        output.say(_told(asset, found))
+        output.say(_result_text(asset, found))
 
 
 @command("expire", examples=["freshline expire flights.delay.hourly", "freshline expire flights.delay.hourly --json"])
@@ -59,13 +64,13 @@ def report(
 @json_option
 @pass_app
 def expire(app: App, *, asset: str, as_json: bool) -> None:
-    """Act as if an asset's freshness had run out: with an enabled autoMaterialize block it is made anew."""
-    with app.operating() as store:
+    """Expire an asset now: with an enabled autoMaterialize block it is refreshed."""
+    with app.backend() as store:
         found = store.operations.expire(asset)
     if as_json:
         output.print_json(found)
     else:
-        output.say(f"{asset} is expired; `freshline why {asset}` tells what follows")
+        output.say(f"{asset} is expired; `freshline why {asset}` shows what follows")
 
 
 def _payload(text: str | None) -> Any:
@@ -74,10 +79,10 @@ def _payload(text: str | None) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"--payload is no JSON: {error.msg} at character {error.pos + 1} of {text!r}") from None
+        raise UsageError(f"--payload is not JSON: {error.msg} at character {error.pos + 1} of {text!r}") from None
 
 
-def _told(asset: str, found: Reported) -> str:
+def _result_text(asset: str, found: Reported) -> str:
     what = f"{asset} version {found['sequence']} ({found['dataVersion']})"
     if found["duplicate"]:
         return f"{what} was reported before with this key; nothing was done"

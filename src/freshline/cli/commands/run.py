@@ -42,7 +42,7 @@ QUEUED_LONG_S = 5
 )
 @click.option("--key", help="Asking twice with the same key makes one run.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 unless it succeeded.")
-@click.option("--full-refresh", is_flag=True, help="Write tables anew that are otherwise appended to or merged.")
+@click.option("--full-refresh", is_flag=True, help="Rewrite tables that are otherwise appended to or merged.")
 @json_option
 @pass_app
 def run(
@@ -60,7 +60,7 @@ def run(
     Manual runs ignore holds, pauses and cooldowns and go before automatic ones; their success counts like any other.
     """
     values = dict(_parameter(one) for one in parameters)
-    with app.operating() as store:
+    with app.backend() as store:
         run_id = store.operations.request_run(slug, values, key=key, full_refresh=full_refresh)
         found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
@@ -87,7 +87,7 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
     ends that. A running run stops within seconds: its Spark jobs are canceled, its files removed, and a runner that
     does not come back in time is replaced.
     """
-    with app.operating() as store:
+    with app.backend() as store:
         run_id = store.reader.find_run(run)
         status = store.operations.cancel(run_id, reason)
     if as_json:
@@ -109,7 +109,7 @@ def _parameter(text: str) -> tuple[str, Any]:
 
 
 def _wait(store: Backend, run_id: str, *, quiet: bool) -> Json:
-    """The run when it has ended. Its course is shown on stderr; `quiet`: only on a terminal."""
+    """Wait for the end of the run and return it. Progress is shown on stderr; `quiet`: only on a terminal."""
     began = time.monotonic()
     noted = False
     with progress(sys.stderr) as shown:
@@ -138,4 +138,4 @@ def _print_end(run: Json) -> None:
         for line in check_lines(made["checks"] or ()):
             output.say(f"  {line.plain}")
     if run["status"] == "failed":
-        output.say(f"`freshline runs {short(run['id'])}` tells more")
+        output.say(f"`freshline runs {short(run['id'])}` shows more")

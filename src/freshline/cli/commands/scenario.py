@@ -12,6 +12,7 @@ from freshline.cli.app import App
 from freshline.cli.render.format import duration
 from freshline.definitions.loading.project import load_project
 from freshline.errors import DefinitionError, UsageError
+from freshline.model.json import Json
 from freshline.settings import Settings
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Jobs, Report
@@ -24,7 +25,7 @@ from freshline.simulation.workload import check_names, read_load
 
 @dataclass(frozen=True)
 class Scenario:
-    """A stretch of time with its reports and jobs; both are made anew for every policy, from the same seed."""
+    """A period with its reports and jobs; both are generated again for every policy, from the same seed."""
 
     current: Catalogue
     start: datetime
@@ -42,12 +43,12 @@ class Scenario:
 
 
 def project_catalogue(root: Path, settings: Settings) -> Catalogue:
-    """The definitions in a project's files."""
+    """Load the definitions of a project's files."""
     return Catalogue.of(load_project(root).workflows, settings)
 
 
 def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: int) -> Scenario:
-    """A load from a file through the project's files."""
+    """Make a scenario of a load file and the project's files."""
     settings = app.settings
     load = read_load(path)
     current = project_catalogue(settings.project, settings)
@@ -71,7 +72,7 @@ def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: in
 
 
 def recorded(app: App, length: timedelta, seed: int) -> Scenario:
-    """What the database recorded, through the definitions that are applied."""
+    """Make a scenario of the recorded history and the applied definitions."""
     settings = app.settings
     with app.reader(settings) as reader:
         end = reader.now()
@@ -91,7 +92,7 @@ def recorded(app: App, length: timedelta, seed: int) -> Scenario:
     )
 
 
-def _reports(rows: list[dict[str, Any]]) -> list[Report]:
+def _reports(rows: list[Json]) -> list[Report]:
     """As recorded; what did not move the head then, a late report or an equal one, does not move it now."""
     versions: dict[str, str] = {}
     found = []
@@ -103,14 +104,14 @@ def _reports(rows: list[dict[str, Any]]) -> list[Report]:
     return found
 
 
-def _applied(rows: list[dict[str, Any]]) -> Any:
+def _applied(rows: list[Json]) -> Any:
     if not rows:
         raise UsageError("nothing is applied yet", hint="`freshline apply` does that; --load plays the project's files")
     try:
         return load_workflows([row["definition"] for row in rows])
     except DefinitionError as error:
         raise UsageError(
-            f"a stored definition cannot be read: {error}", hint="`freshline apply` stores it anew"
+            f"a stored definition cannot be read: {error}", hint="`freshline apply` stores it again"
         ) from None
 
 

@@ -77,13 +77,13 @@ class Answer(NamedTuple):
 @json_option
 @pass_app
 def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: int, as_json: bool) -> None:
-    """Look at an asset's data. The query can only read this one version, nothing else on the machine.
+    """Show an asset's data. The query can only read this one version, nothing else on the machine.
 
-    An asset without a table (a report, or data kept elsewhere) shows its payload. Through an API, without
-    FRESHLINE_WAREHOUSE, there is no data at hand: then it tells what is known about that version.
+    For an asset without a table (a report, or data stored outside the warehouse) it shows the payload. Through an API,
+    without FRESHLINE_WAREHOUSE, the data is not available: then it shows the metadata of the version.
     """
     settings = app.settings
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         snapshot = reader.snapshot(asset, version)
     if snapshot["location"] is None:
         _show_payload(snapshot, sql=sql, as_json=as_json)
@@ -96,7 +96,7 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
         output.print_json(_document(snapshot, answer))
     else:
         _show_table(snapshot, answer)
-        _say_checks(snapshot["checks"])
+        _print_checks(snapshot["checks"])
 
 
 def query(warehouse: str, snapshot: Json, sql: str | None, limit: int) -> Answer:
@@ -115,7 +115,7 @@ def query(warehouse: str, snapshot: Json, sql: str | None, limit: int) -> Answer
 
 
 def _location(snapshot: Json) -> Json:
-    """Where the rows are: a table that was appended to has more directories than the last."""
+    """Return the location of the rows: a table that was appended to has several directories."""
     location: Json = snapshot["location"]
     parts = snapshot.get("parts")
     return {**location, "paths": [path for _, path in parts]} if parts else location
@@ -127,7 +127,7 @@ def _one_select(sql: str) -> str:
     try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise UsageError(f"--sql is no query: {error}") from None
+        raise UsageError(f"--sql is not a query: {error}") from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError("--sql takes one SELECT; it can only read")
     return sql
@@ -153,7 +153,7 @@ def _connect(storage: Storage, snapshot: Json, view: str) -> duckdb.DuckDBPyConn
         connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, paths)}')
     except (duckdb.Error, WarehouseError) as error:
         connection.close()
-        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {_said(error) or error}") from None
+        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {_store_error(error) or error}") from None
     return connection
 
 
@@ -161,8 +161,8 @@ def _is_file(path: str) -> bool:
     return "://" not in path and Path(path).is_file()
 
 
-def _said(error: Exception) -> str | None:
-    """What a store said while DuckDB read from it, without the traceback that DuckDB puts around it."""
+def _store_error(error: Exception) -> str | None:
+    """Return the error of a store that DuckDB read from, without the traceback that DuckDB adds."""
     if "Traceback (most recent call last)" not in str(error):
         return None
     lines = re.findall(r"^\w*Error: (.*)$", str(error), re.MULTILINE)
@@ -170,7 +170,7 @@ def _said(error: Exception) -> str | None:
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Json, paths: list[str]) -> str:
-    """The query behind the view."""
+    """Return the query of the view."""
     kind = snapshot["location"]["format"]
     split = {name.lower() for name in snapshot["location"].get("partitionBy", ())}
     if not split:
@@ -188,9 +188,9 @@ def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Jso
 
 
 def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, bool], rows: int) -> list[str]:
-    """The directories with files: Spark writes none for no rows if they are split, and DuckDB wants one in each.
+    """Return the directories with files: Spark writes none for an empty partitioned table, and DuckDB needs one.
 
-    If rows are missing then, files are lost, and DuckDB has to say so.
+    If rows are missing then, files are lost, and DuckDB has to report that.
     """
     filled = [path for path, has_files in paths.items() if has_files]
     query = f"SELECT count(*) FROM {_files(kind, filled)}" if filled else "SELECT 0"  # noqa: S608 - paths are quoted
@@ -204,15 +204,15 @@ def _files(kind: str, paths: list[str], *options: str) -> str:
 
 
 def _column(field: Json, split: set[str], there: set[str]) -> str:
-    """One column of a table whose files are split: from the files, or from the names of their directories."""
+    """Return one column of a partitioned table: from the files, or from the names of their directories."""
     name = _name(field["name"])
     if field["name"].lower() in split:
-        return f"CAST({_told(name, field['type'])} AS {_type(field['type'])}) AS {name}"
+        return f"CAST({_partition_value(name, field['type'])} AS {_type(field['type'])}) AS {name}"
     return name if field["name"].lower() in there else _nothing(field)
 
 
-def _told(name: str, kind: Any) -> str:
-    """What a directory's name tells, ready to be cast."""
+def _partition_value(name: str, kind: Any) -> str:
+    """Return the value in a directory's name as an expression that can be cast."""
     text = f"nullif({name}, '{NULL_DIRECTORY}')"
     match kind:
         case "timestamp":  # every run computes in UTC
@@ -231,7 +231,7 @@ def _name(text: str) -> str:
 
 
 def _type(kind: Any) -> str:
-    """DuckDB's word for a type in a schema of Spark; what is not known is text."""
+    """Return DuckDB's name of a type in a schema of Spark; unknown types are text."""
     match kind:
         case {"type": "array", "elementType": element}:
             return f"{_type(element)}[]"
@@ -249,9 +249,7 @@ def _paths(storage: Storage, location: Json) -> list[str]:
     if "paths" in location:
         return [storage.at(path) for path in location["paths"]]
     if "://" in location["path"]:
-        raise UsageError(
-            f"{location['path']} is not on this machine; `show` reads elsewhere only what is in the warehouse"
-        )
+        raise UsageError(f"{location['path']} is not on this machine; `show` reads remote data only from the warehouse")
     return [str(Path(location["path"]).resolve())]
 
 
@@ -266,15 +264,15 @@ def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Ans
         result = connection.execute(text)
         rows = result.fetchmany(limit + 1)
     except duckdb.Error as error:
-        if told := _said(error):
-            raise WarehouseError(f"the data cannot be read: {told}") from None
+        if found := _store_error(error):
+            raise WarehouseError(f"the data cannot be read: {found}") from None
         raise UsageError(f"the query failed: {error}") from None
     columns = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
     return Answer(columns, [[_plain(value) for value in row] for row in rows[:limit]], len(rows) > limit)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON data: what JSON has no word for becomes text, and not-a-number becomes null."""
+    """Return a value as JSON data: other types become text, and not-a-number becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -314,7 +312,7 @@ def _show_table(snapshot: Json, answer: Answer) -> None:
     )
 
 
-def _say_checks(checks: list[Json] | None) -> None:
+def _print_checks(checks: list[Json] | None) -> None:
     if checks:
         output.say(check_summary(checks))
         for line in check_lines(checks):
@@ -326,7 +324,7 @@ def _cell(value: Any) -> str:
 
 
 def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
-    """All that can be told about a version without its data."""
+    """Print the metadata of a version."""
     if sql is not None:
         raise UsageError("--sql reads the data: set FRESHLINE_WAREHOUSE to where the tables are")
     if as_json:
@@ -338,7 +336,7 @@ def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
     )
-    _say_checks(snapshot["checks"])
+    _print_checks(snapshot["checks"])
 
 
 def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:

@@ -57,7 +57,7 @@ def _length(_ctx: click.Context, _parameter: click.Parameter, value: str) -> tim
     "--load",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A made-up load instead of the recorded past; no database is needed.",
+    help="A synthetic load instead of the recorded history; needs no database.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same answer.")
 @click.option("--slots", type=click.IntRange(1, 100_000), default=4, show_default=True, help="How many runs at once.")
@@ -66,10 +66,10 @@ def _length(_ctx: click.Context, _parameter: click.Parameter, value: str) -> tim
 def simulate(
     app: App, *, since: timedelta, policy: Path | None, load: Path | None, seed: int, slots: int, as_json: bool
 ) -> None:
-    """Play days of changes through the policies in virtual time: runs, holds, lag behind the sources, slot hours.
+    """Simulate days of changes in virtual time: runs, holds, lag behind the sources, slot hours.
 
     Without `--load` the reports and runs of the database are replayed through the definitions that are applied; with
-    it, the load goes through the project's files. `--policy` plays the same through another project and shows the
+    it, the load is applied to the project's files. `--policy` simulates the same with another project and shows the
     difference.
 
     Everything is fresh at the beginning. docs/simulate.md says what is assumed and what is left out.
@@ -87,13 +87,13 @@ def simulate(
         output.print_json(document(chosen, results, seed=seed, slots=slots))
         return
     if not chosen.reports:
-        raise UsageError(f"nothing was reported {chosen.words}", hint="give a made-up load with --load")
+        raise UsageError(f"nothing was reported {chosen.words}", hint="give a synthetic load with --load")
     _show(chosen, results, slots)
 
 
 def document(chosen: Scenario, results: dict[str, Result], *, seed: int, slots: int) -> Json:
-    """The answer as data."""
-    told: Json = {
+    """Return the answer as data."""
+    answer: Json = {
         "start": chosen.start.isoformat(),
         "end": chosen.end.isoformat(),
         "seed": seed,
@@ -103,12 +103,12 @@ def document(chosen: Scenario, results: dict[str, Result], *, seed: int, slots: 
     }
     if "proposed" in results:
         rows = [row for row in summary(results) if None not in row]
-        told["difference"] = {name: round(after - before, 3) for name, before, after in rows}
-    return told
+        answer["difference"] = {name: round(after - before, 3) for name, before, after in rows}
+    return answer
 
 
 def summary(results: dict[str, Result]) -> list[tuple[str, Any, Any]]:
-    """The figures that are compared: name, current, proposed (None without)."""
+    """Return the figures that are compared: name, current, proposed (None without)."""
     both = (results["current"], results.get("proposed"))
     columns = [dict(_figures(one)) if one else {} for one in both]
     names = list(dict.fromkeys([*columns[0], *columns[1]]))

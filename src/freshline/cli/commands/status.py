@@ -50,14 +50,14 @@ WORKFLOWS: Columns = [
 @json_option
 @pass_app
 def status(app: App, *, name: str | None, as_json: bool) -> None:
-    """Freshness, last automatic run, next refresh, cooldown, breaker and holds.
+    """Show freshness, last automatic run, next refresh, cooldown, breaker and holds.
 
     Without a name: all assets and workflows. With an asset or a workflow's slug: that one in detail.
 
     States: source (made outside), running, missing (never produced), failing (its last runs failed),
     waiting (queued or held), stale (its inputs changed or it expired), fresh.
     """
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         found = reader.status(name)
     if as_json:
         output.print_json(found)
@@ -75,16 +75,16 @@ def _overview(found: Json) -> None:
         output.show(asset_table(found["assets"], now), "", workflow_table(found["workflows"], now))
     if found["pools"]:
         output.show("", _pool_table(found["pools"]))
-    _tell_notes(found)
+    _print_notes(found)
 
 
 def asset_table(assets: list[Json], now: datetime) -> Table:
-    """The assets, one line each."""
+    """Return the assets, one row each."""
     return Table.of(ASSETS, [_asset_row(one, now) for one in assets])
 
 
 def workflow_table(workflows: list[Json], now: datetime) -> Table:
-    """The workflows, one line each."""
+    """Return the workflows, one row each."""
     return Table.of(WORKFLOWS, [_workflow_row(one, now) for one in workflows])
 
 
@@ -149,8 +149,8 @@ def _detail(found: Json) -> None:
             "",
         )
     for one in found["assets"][:1]:
-        output.say(f"`freshline why {one['assetId']}` tells the last decisions")
-    _tell_notes(found)
+        output.say(f"`freshline why {one['assetId']}` shows the last decisions")
+    _print_notes(found)
 
 
 def _asset_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
@@ -189,6 +189,6 @@ def _workflow_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
     ]
 
 
-def _tell_notes(found: Json) -> None:
+def _print_notes(found: Json) -> None:
     for note in found["notes"]:
         output.say(f"note: {note}")

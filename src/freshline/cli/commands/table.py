@@ -55,7 +55,7 @@ def table() -> None:
 @json_option
 @pass_app
 def versions(app: App, *, asset: str, limit: int, as_json: bool) -> None:
-    """The versions of an asset, newest first: when, how many rows, and what differed from the one before."""
+    """List the versions of an asset, newest first: when, how many rows, and the difference from the one before."""
     with app.reader() as reader:
         found = [_version(row) for row in reader.snapshots(asset, limit)]
     if as_json:
@@ -94,8 +94,8 @@ def _changed(one: Json) -> str:
 def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
     """Make an earlier version current again, as a new version with the same rows. No data is copied or lost.
 
-    Consumers run as after any other change. The workflow that makes the asset goes on from there: mend or pause it
-    first, or its next run may bring back what you rolled back.
+    Consumers run as after any other change. The workflow that makes the asset goes on from there: repair or pause it
+    first, or its next run may undo the rollback.
     """
     with app.store() as store:
         made = store.tables.rollback(asset, version)
@@ -149,9 +149,9 @@ def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
 @json_option
 @pass_app
 def repair(app: App, *, asset: str, as_json: bool) -> None:
-    """Write the table's Delta log anew from what the database knows, so that other engines can read it again.
+    """Rewrite the table's Delta log from the database, so that other engines can read it again.
 
-    The data files are not touched. Commits that others wrote into the log are lost: a table has one writer.
+    The data files are not touched. Commits by other writers are lost: a table has one writer.
     """
     from freshline.delta.sync import DeltaSync  # noqa: PLC0415 - `--help` must not pay for it
 

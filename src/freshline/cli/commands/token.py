@@ -27,9 +27,9 @@ BYTES = 32
 )
 @project_option
 def token() -> None:
-    """Make, list and revoke the tokens of the HTTP API.
+    """Create, list and revoke the tokens of the HTTP API.
 
-    Scopes: `read` looks, `operate` also reports, runs, cancels and pauses, `admin` also sees the audit and changes
+    Scopes: `read` reads; `operate` also reports, runs, cancels and pauses; `admin` also reads the audit and changes
     webhooks.
     """
 
@@ -43,11 +43,11 @@ def token() -> None:
 )
 @click.argument("name")
 @click.option("--scope", type=click.Choice(SCOPES), default="read", show_default=True, help="What it may do.")
-@click.option("--expires", metavar="D", default="90d", show_default=True, help="How long it is good for.")
+@click.option("--expires", metavar="D", default="90d", show_default=True, help="How long it is valid.")
 @json_option
 @pass_app
 def create(app: App, *, name: str, scope: str, expires: str, as_json: bool) -> None:
-    """Make a token and show it, this once: only a digest of it is stored."""
+    """Create a token and print it once: only its digest is stored."""
     secret = PREFIX + secrets.token_urlsafe(BYTES)
     lifetime = _lifetime(expires)
     with app.store() as store:
@@ -73,7 +73,7 @@ def list_(app: App, *, as_json: bool) -> None:
         columns: Columns = ["NAME", "SCOPE", "STATE", Column("CREATED", drop=1), "EXPIRES", Column("LAST USED", drop=2)]
         output.show(Table.of(columns, [_cells(one) for one in found]))
     else:
-        output.say("there are none; `freshline token create NAME` makes one")
+        output.say("there are none; `freshline token create NAME` creates one")
 
 
 @command("revoke", examples=["freshline token revoke ci"])
@@ -81,7 +81,7 @@ def list_(app: App, *, as_json: bool) -> None:
 @json_option
 @pass_app
 def revoke(app: App, *, name: str, as_json: bool) -> None:
-    """Make a token worth nothing, from the next request on."""
+    """Revoke a token, from the next request on."""
     with app.store() as store:
         store.tokens.revoke(name)
     if as_json:
@@ -100,7 +100,7 @@ def _lifetime(text: str) -> int:
     except ValueError as error:
         raise UsageError(f"--expires: {error}") from None
     if found == 0:
-        raise UsageError("--expires is 0; a token is good for some time")
+        raise UsageError("--expires is 0; it must be longer")
     return found
 
 

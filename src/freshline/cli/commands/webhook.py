@@ -1,4 +1,4 @@
-"""`freshline webhook`: who is told about events over HTTP."""
+"""`freshline webhook`: subscriptions to events over HTTP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DELIVERIES: Columns = ["EVENT", "STATE", Column("ATTEMPTS", drop=1), "TRIED", Co
 )
 @project_option
 def webhook() -> None:
-    """Tell others about events over HTTP: signed, at least once, retried from the database."""
+    """Send events to other systems over HTTP: signed, at least once, retried from the database."""
 
 
 @command(
@@ -51,7 +51,7 @@ def webhook() -> None:
     ],
 )
 @click.argument("url")
-@click.option("--name", help="What it is called. Default: the host of the URL.")
+@click.option("--name", help="Its name. Default: the host of the URL.")
 @click.option(
     "--type", "types", multiple=True, metavar="PATTERN", help="Events of this type; * is anything. Repeatable."
 )
@@ -73,9 +73,9 @@ def add(
     after: int | None,
     as_json: bool,
 ) -> None:
-    """Send events to a URL, from now on. A new secret is shown this once.
+    """Send events to a URL, from now on. A new secret is printed once.
 
-    Deliveries are CloudEvents in JSON, signed in the manner of Standard Webhooks; a running materializer sends them.
+    Deliveries are CloudEvents in JSON, signed as Standard Webhooks defines; a running materializer sends them.
     """
     from freshline.webhooks.subscription import subscription  # noqa: PLC0415 - imported on demand
 
@@ -98,7 +98,7 @@ def add(
 @json_option
 @pass_app
 def list_(app: App, *, as_json: bool) -> None:
-    """List the webhooks and how their deliveries go."""
+    """List the webhooks and the state of their deliveries."""
     with app.reader() as reader:
         found = reader.webhooks()
     if as_json:
@@ -115,7 +115,7 @@ def list_(app: App, *, as_json: bool) -> None:
 @json_option
 @pass_app
 def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
-    """List what a webhook did not take: letters that wait to be tried again, and dead ones."""
+    """List failed deliveries of a webhook: those that will be retried, and dead letters."""
     with app.reader() as reader:
         found = reader.deliveries(name, limit)
     if as_json:
@@ -127,7 +127,7 @@ def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
         ]
         output.show(Table.of(DELIVERIES, rows))
     else:
-        output.say("it took everything")
+        output.say("all deliveries succeeded")
 
 
 @command("redeliver", examples=["freshline webhook redeliver hooks.example"])
@@ -136,7 +136,7 @@ def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
 @json_option
 @pass_app
 def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
-    """Send dead letters again, with a new budget."""
+    """Send dead letters again, with new attempts."""
     with app.store() as store:
         number = store.webhooks.redeliver(name, event)
     if as_json:
@@ -159,7 +159,7 @@ def pause(app: App, *, name: str) -> None:
 @click.argument("name")
 @pass_app
 def resume(app: App, *, name: str) -> None:
-    """End a pause, and the wait after failures; what waited is sent."""
+    """End a pause, and the wait after failures; waiting events are sent."""
     with app.store() as store:
         store.webhooks.resume(name)
     output.say(f"'{name}' is resumed")
@@ -169,7 +169,7 @@ def resume(app: App, *, name: str) -> None:
 @click.argument("name")
 @pass_app
 def remove(app: App, *, name: str) -> None:
-    """Send nothing any more, and forget what waited."""
+    """Remove a webhook and its waiting events."""
     with app.store() as store:
         store.webhooks.remove(name)
     output.say(f"'{name}' is removed")
@@ -180,7 +180,7 @@ def remove(app: App, *, name: str) -> None:
 @json_option
 @pass_app
 def test(app: App, *, name: str, as_json: bool) -> None:
-    """Send a signed event of the type `freshline.webhook.test`, from this machine, and tell the answer."""
+    """Send a signed event of the type `freshline.webhook.test` from this machine, and print the answer."""
     from freshline.services.webhook_sender import try_out  # noqa: PLC0415 - imported on demand
 
     with app.store() as store:

@@ -1,4 +1,4 @@
-"""`freshline why`: the last decisions about an asset, in words, with the versions that they were based on."""
+"""`freshline why`: the last decisions about an asset as sentences, with the versions that they were based on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freshline.cli.render.text import Text
 from freshline.model.json import Json
 
 if TYPE_CHECKING:
-    from freshline.cli.backend.protocol import Looking
+    from freshline.cli.backend.protocol import ReadOnlyBackend
 
 
 HANG = 10  # second lines begin below the sentence
@@ -38,7 +38,7 @@ def _examples(name: str) -> list[str]:
 
 
 def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
-    with app.looking() as reader:
+    with app.read_backend() as reader:
         decisions = reader.why(name, limit)
         if not decisions:
             _print_none(reader, name)
@@ -52,7 +52,7 @@ def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
 
 
 def print_decision(decision: Json) -> None:
-    """One decision: when, the sentence, and the vectors side by side."""
+    """Print one decision: the time, the sentence, and the versions of the inputs."""
     run = f"  (run {short(decision['runId'])})" if decision["runId"] else ""
     text = (sentence(decision), output.STATE_COLOURS[decision["outcome"]])
     output.show(Text((when(decision), "bold"), "  ", text, (run, "dim")), hang=HANG)
@@ -60,7 +60,7 @@ def print_decision(decision: Json) -> None:
         output.show(Table.of(EVIDENCE, rows, indent=4))
 
 
-def _print_state(reader: Looking, name: str) -> None:
+def _print_state(reader: ReadOnlyBackend, name: str) -> None:
     status = reader.status(name)
     for one in status["assets"]:
         output.show(Text((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
@@ -71,15 +71,15 @@ def _print_state(reader: Looking, name: str) -> None:
 
 
 def _print_version(snapshot: Json) -> None:
-    """What made the current version another one than that before it, and which of its checks did not pass."""
+    """Print how the current version differs from the one before, and its failed checks."""
     if snapshot["changed"] and snapshot["difference"]:
         output.show(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}")
     for line in check_lines(snapshot["checks"] or ()):
         output.show(line)
 
 
-def _print_failure(reader: Looking, slug: str) -> None:
-    """The checks that the last run failed by, if it did."""
+def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
+    """Print the checks that the last run failed."""
     for run in reader.runs(1, workflow=slug):
         if checks := (run["error"] or {}).get("checks"):
             output.show(f"the last run {short(run['id'])} published nothing:")
@@ -87,11 +87,11 @@ def _print_failure(reader: Looking, slug: str) -> None:
                 output.show(line)
 
 
-def _print_none(reader: Looking, name: str) -> None:
+def _print_none(reader: ReadOnlyBackend, name: str) -> None:
     found = reader.find(name)
     if found.get("assetId") and found["workflowSlug"] is None:
         output.say(
-            f"{name} is a source: the outside makes it and `freshline report {name}` says so; nothing is decided"
+            f"{name} is a source: `freshline report {name}` reports its changes, and nothing is decided about it"
         )
     else:
         output.say(f"nothing was decided about {name} yet; is `freshline materializer` (or `freshline dev`) running?")
@@ -99,7 +99,7 @@ def _print_none(reader: Looking, name: str) -> None:
 
 @command(
     "why",
-    help=ABOUT.format(question="Why an asset was, or was not, refreshed: the last decisions with evidence."),
+    help=ABOUT.format(question="Explain why an asset was, or was not, refreshed: the last decisions with evidence."),
     examples=_examples("why"),
 )
 @click.argument("name", metavar="ASSET|SLUG")
@@ -113,7 +113,7 @@ def why(app: App, *, name: str, limit: int, as_json: bool) -> None:
 
 @command(
     "why-not",
-    help=ABOUT.format(question="Why an asset was not refreshed: the same answer as `why`."),
+    help=ABOUT.format(question="Explain why an asset was not refreshed: the same as `why`."),
     examples=_examples("why-not"),
 )
 @click.argument("name", metavar="ASSET|SLUG")

@@ -1,4 +1,4 @@
-"""Decisions in words: what was decided, why, until when, and what ends it."""
+"""Decisions as sentences: the outcome, the reason, until when, and what ends it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOTIONS = {
 
 
 def sentence(decision: Json) -> str:
-    """One decision as one sentence, e.g. `held: waiting for upstream workflow 'b', which is running`."""
-    tell = _TELLERS.get(decision["reason"])
+    """Return one decision as one sentence, e.g. `held: waiting for upstream workflow 'b', which is running`."""
+    describe = _SENTENCES.get(decision["reason"])
     evidence: Json = decision["evidence"]
-    told = tell(decision, evidence) if tell else decision["reason"]
-    return f"{_VERBS.get(decision['outcome'], decision['outcome'])}: {told}{_also(evidence)}"
+    text = describe(decision, evidence) if describe else decision["reason"]
+    return f"{_VERBS.get(decision['outcome'], decision['outcome'])}: {text}{_also(evidence)}"
 
 
 def when(decision: Json) -> str:
@@ -38,7 +38,7 @@ def repetitions(decision: Json) -> str:
 
 
 def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
-    """The evidence side by side: asset, version that the last success read, version now, and what that means."""
+    """Return the evidence per input: asset, version that the last success read, current version, and the difference."""
     return [
         (one["assetId"], version(one.get("from")), version(one.get("to")), _meaning(one))
         for one in decision["evidence"].get("inputs", ())
@@ -46,7 +46,7 @@ def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
 
 
 def hold_text(hold: Json | None) -> str:
-    """A hold of `status` in a few words."""
+    """Return a hold of `status` in a few words."""
     if hold is None:
         return ""
     blocker = f" {hold['blocker']}" if hold.get("blocker") else ""
@@ -233,7 +233,7 @@ _HOLDS: dict[str, Callable[[Json, Json], str]] = {
     Reason.MIN_INTERVAL: _min_interval,
 }
 
-_TELLERS: dict[str, Callable[[Json, Json], str]] = {
+_SENTENCES: dict[str, Callable[[Json, Json], str]] = {
     **_CAUSES,
     **_HOLDS,
     Reason.RETRY: _retry,

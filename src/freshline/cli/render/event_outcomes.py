@@ -1,4 +1,4 @@
-"""What became of an event, in words: one line per workflow that it concerns."""
+"""Outcomes of an event: one line per workflow that it concerns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from freshline.cli.render.decisions import sentence
 from freshline.cli.render.format import moment, short
 from freshline.cli.render.listing import event_summary
 from freshline.cli.render.output import coloured
+from freshline.cli.render.table import Column, Columns
 from freshline.cli.render.text import Text
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason
 from freshline.model.json import Json
 
-COLUMNS = ["WORKFLOW", "FATE", ""]
+COLUMNS: Columns = ["WORKFLOW", "OUTCOME", Column("", wraps=30)]
 ABOUT_ASSETS = {EventType.ASSET_PRODUCED: "no workflow consumes it", EventType.ASSET_EXPIRED: "no workflow makes it"}
 
 _STARTED = {
@@ -29,41 +30,41 @@ _IGNORED = {
     EventReason.LATE: "it came late: a later one is the current version",
     EventReason.DOES_NOT_TRIGGER: "its policy lets this input, or the expiry of this output, cause no run",
     EventReason.BASELINE: "it was taken as read when the definition was applied",
-    EventReason.CLOCK_RESET: "its freshness clock was set anew",
+    EventReason.CLOCK_RESET: "its freshness clock was reset",
     Reason.UP_TO_DATE: "the last success had read the same data",
     Reason.POLICY_OFF: "its autoMaterialize is switched off",
     Reason.NOT_AUTO: "it has no autoMaterialize block, so it runs only when asked to",
 }
 
 _PENDING = {
-    EventReason.UNABSORBED: "nobody has taken it up yet; is `freshline materializer` (or `freshline dev`) running?",
+    EventReason.UNABSORBED: "it was not read yet; is `freshline materializer` (or `freshline dev`) running?",
     EventReason.DUE: "it is about to be considered",
 }
 
 
 def headline(event: Json) -> Text:
-    """The event itself."""
+    """Return the event in one line."""
     parts = [moment(event["time"]), event["type"], event["subject"], event_summary(event)]
     return Text.join("  ", [Text((part, "bold" if part == event["subject"] else "")) for part in parts if part])
 
 
 def cells(fate: Json) -> Sequence[str | Text]:
-    """One workflow: the fate, and what that means."""
+    """Return the cells of one workflow: its outcome, and a description."""
     return [fate["workflowSlug"], coloured(fate["fate"]), outcome_text(fate)]
 
 
 def outcome_text(fate: Json) -> str:
-    """A fate as half a sentence."""
-    return _TELLERS[EventOutcome(fate["fate"])](fate)
+    """Return an outcome as half a sentence."""
+    return _TEXTS[EventOutcome(fate["fate"])](fate)
 
 
-def nobody(event: Json) -> str:
-    """Why there is no fate to tell."""
+def no_outcome_text(event: Json) -> str:
+    """Return why the event has no outcomes."""
     return ABOUT_ASSETS.get(event["type"], "this kind of event concerns no workflow: nothing runs because of it")
 
 
-def left_out(event: Json) -> str | None:
-    """That there are more workflows than were asked for."""
+def more_text(event: Json) -> str | None:
+    """Return how many workflows are not listed; None if all are."""
     missing = event["consumers"] - len(event["fates"])
     return f"{missing:,} more workflows consume it; --limit shows more" if missing > 0 else None
 
@@ -89,9 +90,9 @@ def _superseded(fate: Json) -> str:
 
 def _held(fate: Json) -> str:
     outcome = Outcome.ERROR if fate["reason"] == Reason.EVALUATION_FAILED else Outcome.HOLD
-    told = sentence({**fate, "outcome": outcome}).partition(": ")[2]
+    text = sentence({**fate, "outcome": outcome}).partition(": ")[2]
     failed = fate["runStatus"] in {"failed", "canceled"}
-    return f"{told}; its run {short(fate['runId'])} {fate['runStatus']}" if failed else told
+    return f"{text}; its run {short(fate['runId'])} {fate['runStatus']}" if failed else text
 
 
 def _ignored(fate: Json) -> str:
@@ -104,7 +105,7 @@ def _pending(fate: Json) -> str:
 
 _STATUS = {"failed": "failed", "succeeded": "succeeded", "canceled": "was canceled"}
 
-_TELLERS: dict[EventOutcome, Callable[[Json], str]] = {
+_TEXTS: dict[EventOutcome, Callable[[Json], str]] = {
     EventOutcome.TRIGGERED: _triggered,
     EventOutcome.INCLUDED: _included,
     EventOutcome.SUPERSEDED: _superseded,

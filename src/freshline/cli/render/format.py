@@ -13,13 +13,13 @@ duration = in_words
 
 
 def parse_time(text: str) -> datetime:
-    """A time from JSON data."""
+    """Parse a time of JSON data."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def moment(text: str | None, *, today: datetime | None = None) -> str:
-    """A time of day here, with its date when that is not today; `-` for none."""
+    """Return a local time of day, with its date if that is not today; `-` for none."""
     if text is None:
         return "-"
     time = parse_time(text).astimezone()
@@ -28,7 +28,7 @@ def moment(text: str | None, *, today: datetime | None = None) -> str:
 
 
 def distance(text: str | None, now: datetime) -> str:
-    """How far a time lies ahead or back, e.g. `in 5 min` or `2.1 h ago`; `-` for none."""
+    """Return how far a time lies ahead or back, e.g. `in 5 min` or `2.1 h ago`; `-` for none."""
     if text is None:
         return "-"
     seconds = (parse_time(text) - now).total_seconds()
@@ -36,25 +36,25 @@ def distance(text: str | None, now: datetime) -> str:
 
 
 def between(start: str | None, end: str | None) -> str:
-    """How long something took; `-` while an end is missing."""
+    """Return how long something took; `-` while an end is missing."""
     if start is None or end is None:
         return "-"
     return duration((parse_time(end) - parse_time(start)).total_seconds())
 
 
 def short(run_id: str | None) -> str:
-    """The end of an id: ids of one moment begin alike."""
+    """Return the end of an id: ids of the same time have the same beginning."""
     return "-" if run_id is None else run_id[-SHORT_ID:]
 
 
 def version(text: str | None) -> str:
-    """A data version, cut to what tells two apart."""
+    """Return a data version, shortened."""
     most = 12
     return "-" if text is None else text if len(text) <= most + 2 else f"{text[:most]}…"
 
 
 def size(count: int | None) -> str:
-    """Bytes with a unit."""
+    """Return a number of bytes with a unit."""
     if count is None:
         return "-"
     value = float(count)
@@ -66,15 +66,17 @@ def size(count: int | None) -> str:
 
 
 def number(value: int | None) -> str:
-    """A whole number with thousands apart."""
+    """Return a whole number with thousands separators."""
     return "-" if value is None else f"{value:,}"
 
 
 def parse_when(text: str, now: datetime) -> datetime:
-    """A time that a user gave: ISO 8601, or a duration from now such as `2h` or `1h 30m`. It must lie ahead."""
+    """Parse a future time: ISO 8601, or a duration from now such as `2h` or `1h 30m`."""
     time = _from_duration(text, now) or _from_iso(text)
     if time is None:
-        raise UsageError(f"{text!r} is no time; allowed are ISO times (2026-01-31T18:00) and durations (30m, 2h, 1d)")
+        raise UsageError(
+            f"{text!r} is not a time; allowed are ISO times (2026-01-31T18:00) and durations (30m, 2h, 1d)"
+        )
     if time <= now:
         raise UsageError(f"{text!r} is {time.isoformat()}, which is not in the future")
     return time
@@ -98,7 +100,7 @@ def _from_iso(text: str) -> datetime | None:
 
 
 def differing(difference: Mapping[str, Sequence[str]]) -> str:
-    """What two versions of a table differ by, as `+ day date; values of n, delay`."""
+    """Return the difference of two versions of a table, as `+ day date; values of n, delay`."""
     words = {
         "added": "+ {}",
         "removed": "- {}",
