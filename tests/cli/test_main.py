@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -20,6 +21,22 @@ def test_every_command_has_help_with_examples(tmp_path: Path, name: str) -> None
     text = Freshline(tmp_path)(name, "--help").stdout
     assert "Examples:" in text
     assert f"freshline {name}" in text.split("Examples:")[1]
+
+
+def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    yield command.get_help(ctx)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            part = command.get_command(ctx, name)
+            assert part is not None
+            yield from _help_texts(part, click.Context(part, info_name=name, parent=ctx, terminal_width=80))
+
+
+def test_help_fits_on_a_terminal_of_80_columns() -> None:
+    """click wraps sentences but not examples: a longer one would be folded in the middle of a word."""
+    root = click.Context(cli, info_name="freshline", terminal_width=80)
+    lines = [line for text in _help_texts(cli, root) for line in text.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
 
 
 def test_help_imports_neither_spark_nor_driver_nor_rich() -> None:
