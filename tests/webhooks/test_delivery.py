@@ -17,7 +17,7 @@ from freshline.failpoints import FailpointError
 from freshline.services.event_sequencer import EventSequencer
 from freshline.services.materializer import Materializer
 from freshline.services.webhook_sender import LEASE_MS, WebhookSender
-from freshline.store.webhooks.delivery import BATCH, PATIENCE, Outcome
+from freshline.store.webhooks.delivery import BATCH, UNREACHABLE_AFTER, Outcome
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.store_harness import Lab
 from tests.waiting import wait_until
@@ -130,20 +130,20 @@ def test_a_receiver_that_fails_and_recovers_gets_everything(lab: Lab, receiver: 
     receiver.answer = 503
     made = report(lab, 40)
     deliver(lab)
-    assert len(receiver.asked) == PATIENCE, "then it is left alone"
+    assert len(receiver.asked) == UNREACHABLE_AFTER, "then it is left alone"
     found = hook(lab)
-    assert (found["failures"], found["trouble"]) == (PATIENCE, "the receiver answered 503")
+    assert (found["failures"], found["trouble"]) == (UNREACHABLE_AFTER, "the receiver answered 503")
     assert found["nextAttemptAt"] > lab.now.isoformat()
     lab.advance(seconds=7)
     deliver(lab)
-    assert len(receiver.asked) == PATIENCE + 1
+    assert len(receiver.asked) == UNREACHABLE_AFTER + 1
     lab.advance(seconds=7)
     deliver(lab)
-    assert len(receiver.asked) == PATIENCE + 1, "the second pause is longer than the first"
+    assert len(receiver.asked) == UNREACHABLE_AFTER + 1, "the second pause is longer than the first"
     receiver.answer = 204
     lab.advance(minutes=1)
     deliver(lab)
-    aside, probe, rest = made[: PATIENCE + 1], made[PATIENCE + 1], made[PATIENCE + 2 :]
+    aside, probe, rest = made[: UNREACHABLE_AFTER + 1], made[UNREACHABLE_AFTER + 1], made[UNREACHABLE_AFTER + 2 :]
     assert receiver.ids == [probe, *aside, *rest], "what was set aside meanwhile comes first, then the rest in order"
     assert (hook(lab)["failures"], hook(lab)["trouble"], hook(lab)["waiting"]) == (0, None, 0)
 
@@ -174,7 +174,7 @@ def test_an_event_that_is_not_taken_holds_up_no_other(lab: Lab, receiver: Receiv
 def test_many_events_that_are_not_taken_hold_up_no_other(lab: Lab, receiver: Receiver) -> None:
     """More of them in a row than make a receiver look away: it is judged by new events too, so these arrive."""
     add(lab, receiver)
-    bad = set(report(lab, 3 * PATIENCE))
+    bad = set(report(lab, 3 * UNREACHABLE_AFTER))
     receiver.answer = lambda _, event: 400 if event["id"] in bad else 204
     good = report(lab, 10)
     for _ in range(100):

@@ -22,7 +22,7 @@ from freshline.services.service import Service
 from freshline.store.db.ids import new_id
 from freshline.store.read.reader import Reader
 from freshline.store.store import Store
-from freshline.store.webhooks.delivery import PATIENCE, Batch, Letter, Outcome
+from freshline.store.webhooks.delivery import UNREACHABLE_AFTER, Batch, Letter, Outcome
 from freshline.webhooks import openlineage, signature
 from freshline.webhooks.egress_policy import AddressError
 from freshline.webhooks.http import InterruptedPostError, Post, PostError
@@ -88,7 +88,7 @@ class WebhookSender(Service):
             failures = 0 if outcome.trouble is None else failures + 1
             if outcome.trouble is not None:
                 log.warning("webhook_failed", webhook=batch.name, event_id=letter.event_id, trouble=outcome.trouble)
-            if failures >= PATIENCE:
+            if failures >= UNREACHABLE_AFTER:
                 break
         return outcomes
 

@@ -22,7 +22,7 @@ class Events:
         self._database = database
 
     def stamp_positions(self, batch: int) -> int:
-        """Number committed events and return how many. One process does this at a time; others return 0."""
+        """Give committed events their positions and return how many. One process at a time does; others return 0."""
         with self._database.transaction("stamp_positions") as connection:
             # A separate statement: the positions that the last holder stamped must be visible to the next one.
             mine = connection.execute(DB["try_lock"], {"key": locks.SEQUENCER}).fetchone()

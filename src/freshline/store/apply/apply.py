@@ -8,7 +8,8 @@ from freshline.definitions.loading.project import Project
 from freshline.settings import Settings
 from freshline.store.apply import write
 from freshline.store.apply.diff import ApplyPlan, make_plan, proposed_graph
-from freshline.store.apply.wait_warnings import Patience
+from freshline.store.apply.stored import read_durations, read_stored
+from freshline.store.apply.wait_warnings import WaitWarnings
 from freshline.store.db import locks
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.queries import load
@@ -32,10 +33,10 @@ class Apply:
     def diff(self, project: Project) -> ApplyPlan:
         """Return what `commit` would change, with warnings about ancestors that run longer than `maxWaitMs`."""
         with self._database.reading(unhurried=True) as connection:
-            stored = write.read_stored(connection, project.name)
+            stored = read_stored(connection, project.name)
             plan = make_plan(project, stored)
-            patience = Patience(project, proposed_graph(project, stored))
-            plan.warnings.extend(patience.warnings(write.read_durations(connection, patience)))
+            waits = WaitWarnings(project, proposed_graph(project, stored))
+            plan.warnings.extend(waits.warnings(read_durations(connection, waits)))
         return plan
 
     def commit(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
@@ -60,14 +61,14 @@ class Apply:
             plan = _apply(connection, project, baseline=baseline)
             touched = {*plan.added, *plan.changed}
             found = preview.around(connection, touched, plan.assets_removed)
-        return preview.flood(found, self._settings, touched, plan.assets_removed)
+        return preview.triggered(found, self._settings, touched, plan.assets_removed)
 
 
 def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
     connection.execute("SET LOCAL lock_timeout = '30s'")
     connection.execute(LONG_IDLE_TIMEOUT)
     connection.execute(DB["lock"], {"key": locks.APPLY})
-    stored = write.read_stored(connection, project.name)
+    stored = read_stored(connection, project.name)
     plan = make_plan(project, stored)
     write.write(connection, project, plan, stored, baseline=baseline)
     return plan

@@ -1,32 +1,56 @@
-"""What an apply would do: a project's definitions against what is stored. Pure; the facade reads and writes."""
+"""Compares a project's definitions with the stored catalogue. Pure: no IO."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from freshline.definitions.loading.project import LoadedWorkflow, Project
 from freshline.definitions.schema.workflow import workflow_json
 from freshline.definitions.steps import external_inputs, produced
 from freshline.errors import ConflictError, DefinitionError, DefinitionErrors, Place
 from freshline.graph import Graph, find_cycle
+from freshline.model.json import Json
+
+
+class StoredWorkflow(TypedDict):
+    """A row of `stored_workflows`."""
+
+    id: int
+    slug: str
+    project: str
+    version: int
+    retired: bool
+    fingerprint: str
+    job_fingerprint: str
+    code_hash: str | None
+    definition: Json
+
+
+class StoredAsset(TypedDict):
+    """A row of `stored_assets`."""
+
+    id: str
+    producer: str | None
+    project: str | None
+    source_project: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The catalogue as it is: workflows by slug, assets by id, and who consumes what."""
+    """The stored catalogue: workflows by slug, assets by id, and edges (asset, consumer)."""
 
-    workflows: Mapping[str, Mapping[str, Any]]
-    assets: Mapping[str, Mapping[str, Any]]
+    workflows: Mapping[str, StoredWorkflow]
+    assets: Mapping[str, StoredAsset]
     edges: Sequence[tuple[str, str]]
     pools: Mapping[str, int] = field(default_factory=dict)  # of the project
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlan:
-    """What apply does, for people to read before it happens. All lists hold slugs or asset ids, in order."""
+    """What apply changes. All lists hold slugs or asset ids, in order."""
 
     project: str
     added: list[str] = field(default_factory=list)
@@ -41,11 +65,11 @@ class ApplyPlan:
 
     @property
     def empty(self) -> bool:
-        """Nothing would change."""
+        """Return whether nothing would change."""
         return not (self.added or self.changed or self.retired or self.pools)
 
-    def as_json(self) -> dict[str, Any]:
-        """As `freshline apply --json` shows it."""
+    def as_json(self) -> Json:
+        """Return the plan as `freshline apply --json` shows it."""
         return {
             "project": self.project,
             "added": self.added,
@@ -61,7 +85,7 @@ class ApplyPlan:
 
 
 def make_plan(project: Project, stored: Stored) -> ApplyPlan:
-    """Compare; what clashes with other projects is refused with all clashes at once (R10.1)."""
+    """Compare. Raise one error with all clashes with other projects (docs/semantics.md#R10.1)."""
     _refuse_clashes(project, stored)
     plan = ApplyPlan(project.name, warnings=list(project.warnings))
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
@@ -91,7 +115,7 @@ def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored) -> None:
         plan.changes[slug] = _differences(loaded, row)
 
 
-def _differences(loaded: LoadedWorkflow, row: Mapping[str, Any]) -> list[str]:
+def _differences(loaded: LoadedWorkflow, row: StoredWorkflow) -> list[str]:
     found = sorted(_paths(row["definition"], workflow_json(loaded.definition), ""))
     if row["code_hash"] != loaded.code_hash:
         found.append("Python code")
@@ -99,7 +123,7 @@ def _differences(loaded: LoadedWorkflow, row: Mapping[str, Any]) -> list[str]:
 
 
 def _paths(old: Any, new: Any, path: str) -> set[str]:
-    """Where two JSON documents differ."""
+    """Return the paths at which two JSON documents differ."""
     if old == new:
         return set()
     if isinstance(old, dict) and isinstance(new, dict):
@@ -160,7 +184,7 @@ def _asset_clashes(project: Project, stored: Stored) -> list[DefinitionError]:
 
 
 def _places(project: Project) -> dict[str, tuple[Place, bool]]:
-    """Every asset of the project with where it is declared, or else only consumed."""
+    """Return for each asset where it is declared, or else where it is consumed, and whether only consumed."""
     found: dict[str, tuple[Place, bool]] = {}
     for loaded in project.workflows:
         for item in external_inputs(loaded.definition):
@@ -173,7 +197,7 @@ def _places(project: Project) -> dict[str, tuple[Place, bool]]:
 
 
 def proposed_graph(project: Project, stored: Stored) -> Graph:
-    """The topology over all projects as it would be. Its numbers are its own: added workflows have none yet."""
+    """Return the graph of all projects after the apply. It has its own numbers, as added workflows have no id yet."""
     own = {loaded.definition.slug for loaded in project.workflows}
     makers = {
         asset_id: row["producer"]

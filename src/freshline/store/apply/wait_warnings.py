@@ -1,4 +1,4 @@
-"""Who would not wait long enough: ancestors whose runs take longer than a workflow's `maxWaitMs` (R4.5). Pure."""
+"""Warns about ancestors whose runs take longer than a workflow's `maxWaitMs` (docs/semantics.md#R4.5). Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from freshline.model.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """How long 95 of 100 of the last `runs` successful runs of a workflow took at most."""
+    """The 95th percentile of the durations of a workflow's last `runs` successful runs."""
 
     slug: str
     p95_ms: int
     runs: int
 
 
-class Patience:
-    """The workflows of a project that may have to wait, and for whom, in the topology that is proposed."""
+class WaitWarnings:
+    """The workflows of a project that may have to wait for ancestors, in the proposed graph."""
 
     def __init__(self, project: Project, graph: Graph) -> None:
         self._graph = graph
@@ -30,7 +30,7 @@ class Patience:
 
     @property
     def awaited(self) -> list[str]:
-        """Everybody for whom one of them could wait, by slug."""
+        """Return the slugs of all workflows that one of them could wait for."""
         found: set[int] = set()
         frontier = [self._numbers[one.definition.slug] for one in self._waiting]
         while frontier:
@@ -41,11 +41,11 @@ class Patience:
 
     @property
     def shortest_ms(self) -> int:
-        """The least patience of all."""
+        """Return the shortest `maxWaitMs`."""
         return min((one.policy.max_wait_ms for one in self._waiting), default=0)
 
     def warnings(self, durations: Iterable[Duration]) -> list[str]:
-        """One for each workflow that would not wait long enough, about the slowest that it waits for."""
+        """Return a warning per workflow that waits too short, naming its slowest ancestor."""
         slow = {self._numbers[one.slug]: one for one in durations}
         walk = Walk(self._graph, dict.fromkeys(slow, Moving("running")))
         found = ((one, self._slowest(one, walk, slow)) for one in self._waiting)
@@ -53,7 +53,7 @@ class Patience:
 
     def _slowest(self, one: LoadedWorkflow, walk: Walk, slow: Mapping[int, Duration]) -> Duration | None:
         number = self._numbers[one.definition.slug]
-        # What runs because it expired waits for every ancestor, what runs because of a change only for a mix (R4.3).
+        # An expired workflow waits for every ancestor, a changed one only to avoid a mix (docs/semantics.md#R4.3).
         inputs = None if _expires(one.policy) else self._graph.inputs(number)
         blockers = (slow[blocker.workflow_id] for blocker in walk.blockers(number, inputs))
         longer = (duration for duration in blockers if duration.p95_ms > one.policy.max_wait_ms)

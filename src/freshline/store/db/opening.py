@@ -1,6 +1,6 @@
 """Opens a project's database: its embedded server, or the one that FRESHLINE_DATABASE_URL names.
 
-Readers are opened without the facade and so without the definitions' models: looking is quick.
+A reader is opened without the store, and so without the models of definitions, which start slowly.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_store(settings: Settings, *, name: str = "freshline") -> Iterator[Store]:
-    """Everything that changes the state of an installation."""
-    from freshline.store.store import Store  # noqa: PLC0415 - readers do without it
+    """Open the store."""
+    from freshline.store.store import Store  # noqa: PLC0415 - readers do not need it
 
     with open_database(settings, name=name) as database:
         yield Store(database, settings)
@@ -29,19 +29,19 @@ def open_store(settings: Settings, *, name: str = "freshline") -> Iterator[Store
 
 @contextmanager
 def open_reader(settings: Settings) -> Iterator[Reader]:
-    """The read-only side."""
+    """Open the reader."""
     with open_database(settings, name="freshline-reader", size=2) as database:
         yield Reader(database)
 
 
 @contextmanager
 def open_database(settings: Settings, *, name: str, size: int = 8) -> Iterator[Database]:
-    """Connections to a database whose schema fits. Only the embedded one is started and upgraded without asking."""
+    """Open connections to a database with the right schema. Only an embedded server is started and upgraded."""
     if settings.database_url is not None:
         with _connected(Database(settings.database_url, name=name, size=size)) as database:
             yield database
         return
-    from freshline.embedded_postgres.server import EmbeddedServer  # noqa: PLC0415 - only for those who have no server
+    from freshline.embedded_postgres.server import EmbeddedServer  # noqa: PLC0415 - not needed with a server
 
     settings.home.mkdir(parents=True, exist_ok=True)
     server = EmbeddedServer(settings.home)

@@ -16,7 +16,7 @@ from freshline.definitions.duration import in_words
 from freshline.errors import SchemaError
 from freshline.model.json import Json
 from freshline.settings import Settings
-from freshline.store.apply import write
+from freshline.store.apply.stored import read_graph
 from freshline.store.db import migrate
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
@@ -100,7 +100,7 @@ def _who_is_missing(materializers: int) -> str:
 
 
 def _processes(connection: Connection, bounds: Json, facts: Json, there: Sequence[Json]) -> Iterator[Finding]:
-    own = write.read_graph(connection).digest if there else ""
+    own = read_graph(connection).digest if there else ""
     odd = [sentence for row in there for sentence in _oddities(row, facts, own)]
     yield told(checks.MATERIALIZERS_DIFFER, odd, bounds["limit"])
     queue = connection.execute(load("read")["queue"], bounds).fetchone() or {}

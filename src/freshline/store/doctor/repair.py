@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freshline.store.apply import write
+from freshline.store.apply.timers import set_timers
 from freshline.store.db import locks
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.queries import load
@@ -50,7 +50,7 @@ def _set_timers(connection: Connection) -> int:
     locked = connection.execute(SQL["lock_assets"], {"assets": sorted(found)}).fetchall()
     wrong = found & _wrong_timers(connection)
     owners = sorted({row["producer_id"] for row in locked if row["id"] in wrong and row["producer_id"] is not None})
-    write.set_clocks(connection, owners, only=wrong)
+    set_timers(connection, owners, only=wrong)
     return len(wrong)
 
 

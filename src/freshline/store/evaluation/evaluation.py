@@ -16,7 +16,7 @@ from freshline.decide.decision import Decision
 from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
 from freshline.graph import Graph
 from freshline.model.enums import Outcome, Reason
-from freshline.store.apply import write
+from freshline.store.apply.stored import read_graph
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state, timers
@@ -120,7 +120,7 @@ class Evaluation:
     def _reload(self) -> Graph:
         """Read the graph in its own transaction: a large one takes longer than claimed rows may be idle."""
         with self._database.reading() as connection:
-            graph = self._graph = write.read_graph(connection)
+            graph = self._graph = read_graph(connection)
         return graph
 
     def summary(self) -> Summary:

@@ -1,4 +1,4 @@
-"""Reads the state of a batch: what is in motion anywhere, and all facts about the batch, in one statement (R6.2)."""
+"""Reads the state of a batch, and what is in motion, in one statement (docs/semantics.md#R6.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from freshline.decide.motion import Moving
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.policy import Policy
 from freshline.model.state import ActiveRun, Canceled, Expiry, Failures, Head, Input, Output, Pending, State, Version
-from freshline.store.db.database import Connection
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
 SQL = load("evaluation")
@@ -22,7 +22,7 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class LoadedWorkflow:
-    """One workflow partition as it is stored: what `decide` needs, and what a new run needs beside it."""
+    """One workflow partition as it is stored: the input of `decide`, and what a new run needs."""
 
     policy: Policy
     state: State
@@ -31,23 +31,23 @@ class LoadedWorkflow:
     needs_spark: bool
     retired: bool
     last_decision: tuple[str, str] | None  # id and digest
-    waiting_priority: int | None = None  # of the most urgent one that waits for this one
+    waiting_priority: int | None = None  # of the most urgent workflow that waits for this one
 
     @property
     def key(self) -> Key:
-        """Workflow and partition."""
+        """Return workflow and partition."""
         return self.state.workflow_id, self.state.partition_key
 
     @property
     def priority(self) -> int:
-        """Its own, or that of its most urgent waiter (R11.8)."""
+        """Return its own priority, or that of its most urgent waiter (docs/semantics.md#R11.8)."""
         own, waiting = self.policy.priority, self.waiting_priority
         return own if waiting is None else min(own, waiting)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """Everything that one look sees. `calm`: so little moves anywhere that to ask for all of it is the least work."""
+    """The result of one read. If `calm`, so little is in motion that reading all of it costs least."""
 
     epoch: int
     now: datetime
@@ -57,15 +57,16 @@ class BatchState:
 
 
 def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> BatchState:
-    """The state of these workflow partitions; the values are how often each was looked at.
+    """Return the state of these workflow partitions; the values of `keys` are their evaluation counts.
 
-    `above`: their ancestors, whose motion is all that a decision asks for (R4.2, R4.3). None: whatever moves.
+    `above` are their ancestors, whose motion is all that a decision needs (docs/semantics.md#R4.2). With None, all
+    motion is read.
     """
     return parse(fetch(connection, keys, above), keys)
 
 
-def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Mapping[str, Any]:
-    """The same as the database tells it, for `parse`: the transaction can end before that."""
+def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Row:
+    """Return the raw row for `parse`, which can run after the transaction."""
     arrays = {
         "workflows": [workflow for workflow, _ in keys],
         "partitions": [partition for _, partition in keys],
@@ -77,20 +78,20 @@ def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] 
     return row
 
 
-def parse(row: Mapping[str, Any], keys: Mapping[Key, int]) -> BatchState:
-    """What was fetched, as records."""
+def parse(row: Row, keys: Mapping[Key, int]) -> BatchState:
+    """Turn a fetched row into records."""
     loaded = [_loaded(data, keys) for data in row["states"] or ()]
     return BatchState(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded, row["calm"])
 
 
 def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[LoadedWorkflow]]:
-    """The time, and what a failed decision needs: nothing of it can be unreadable."""
+    """Return the time, and what a failed decision needs. It parses nothing that could be unreadable."""
     arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
     rows = connection.execute(SQL["load_bare"], arrays).fetchall()
     return rows[0]["now"], [_bare(row, keys) for row in rows]
 
 
-def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> LoadedWorkflow:
+def _bare(row: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
     state = State(
         workflow_id=row["workflow_id"],
         slug=row["slug"],
@@ -113,7 +114,7 @@ def _bare(row: Mapping[str, Any], keys: Mapping[Key, int]) -> LoadedWorkflow:
 
 
 def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
-    """The strongest motion of each workflow: one that has no end, then the latest end, then those that cannot run."""
+    """Return the strongest motion of each workflow: without an end, then with the latest end, then unable to run."""
     motion: dict[int, Moving] = {}
     for workflow_id, kind, until, cannot_run in rows:
         moving = Moving(kind, _time(until), cannot_run)
@@ -128,7 +129,7 @@ def _strength(moving: Moving) -> tuple[bool, bool, float]:
     return not moving.cannot_run, until is None, until.timestamp() if until else 0.0
 
 
-def _loaded(data: Mapping[str, Any], keys: Mapping[Key, int]) -> LoadedWorkflow:
+def _loaded(data: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
     decision = data["last_decision"]
     return LoadedWorkflow(
         policy=_policy(data["workflow_id"], data["version"], _Frozen(data["policy"])),
@@ -143,9 +144,9 @@ def _loaded(data: Mapping[str, Any], keys: Mapping[Key, int]) -> LoadedWorkflow:
 
 
 class _Frozen:
-    """Lets a policy be cached by workflow and version without hashing its JSON."""
+    """Makes a policy cacheable by workflow and version without hashing its JSON."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Row) -> None:
         self.data = data
 
     def __hash__(self) -> int:
@@ -160,7 +161,7 @@ def _policy(_workflow_id: int, _version: int, policy: _Frozen) -> Policy:
     return Policy.from_json(policy.data)
 
 
-def _state(data: Mapping[str, Any], evaluations: int) -> State:
+def _state(data: Row, evaluations: int) -> State:
     partition = data["partition"] or {}
     return State(
         workflow_id=data["workflow_id"],
@@ -186,7 +187,7 @@ def _state(data: Mapping[str, Any], evaluations: int) -> State:
     )
 
 
-def _input(data: Mapping[str, Any]) -> Input:
+def _input(data: Row) -> Input:
     consumed, pending = data["consumed"], data["pending"]
     return Input(
         asset_id=data["asset_id"],
@@ -196,29 +197,29 @@ def _input(data: Mapping[str, Any]) -> Input:
     )
 
 
-def _pending(pending: Mapping[str, Any], data: Mapping[str, Any], consumed: Mapping[str, Any] | None) -> Pending:
+def _pending(pending: Row, data: Row, consumed: Row | None) -> Pending:
     behind = (data["sequence"] or 0) - (consumed["sequence"] if consumed else 0)
     return Pending(_at(pending["first_at"]), _at(pending["last_at"]), behind, tuple(pending["event_ids"]))
 
 
-def _output(data: Mapping[str, Any]) -> Output:
+def _output(data: Row) -> Output:
     expired = data["expired_at"]
     expiry = Expiry(_at(expired), ExpiryReason(data["expired_reason"]), data["event_id"]) if expired else None
     return Output(data["asset_id"], _head(data), expiry)
 
 
-def _head(data: Mapping[str, Any]) -> Head | None:
+def _head(data: Row) -> Head | None:
     if data["sequence"] is None:
         return None
     return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"))
 
 
-def version(data: Mapping[str, Any]) -> Version:
-    """One entry of a vector or of a run's pins."""
+def version(data: Row) -> Version:
+    """Parse one entry of consumed versions or pins."""
     return Version(data["sequence"], data["dataVersion"])
 
 
-def _active(data: Mapping[str, Any] | None) -> ActiveRun | None:
+def _active(data: Row | None) -> ActiveRun | None:
     if data is None:
         return None
     pins = {asset_id: version(pin) for asset_id, pin in data["pins"].items()}
@@ -226,7 +227,7 @@ def _active(data: Mapping[str, Any] | None) -> ActiveRun | None:
     return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins)
 
 
-def _failures(data: Mapping[str, Any]) -> Failures:
+def _failures(data: Row) -> Failures:
     return Failures(
         count=data.get("failures", 0),
         last_at=_time(data.get("failed_at")),
@@ -236,7 +237,7 @@ def _failures(data: Mapping[str, Any]) -> Failures:
     )
 
 
-def _canceled(data: Mapping[str, Any] | None) -> Canceled | None:
+def _canceled(data: Row | None) -> Canceled | None:
     return Canceled(data["version"], data["pins"], _time(data["expiredAt"])) if data else None
 
 

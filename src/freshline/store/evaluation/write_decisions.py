@@ -1,6 +1,6 @@
-"""Writes the decisions of a batch: runs, renewals, next looks, decisions, wake-ups; each kind in one statement.
+"""Writes the decisions of a batch: runs, renewals, next evaluations, decisions and wake-ups, one statement each.
 
-Tables are written in the order of R11.2 and rows in key order, so that two batches cannot deadlock.
+Tables are written in the order of docs/semantics.md#R11.2 and rows in key order, so that two batches cannot deadlock.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from freshline.counters import count, observe
 from freshline.decide import Decision, Renewal
 from freshline.decide.causes import first_change
 from freshline.model.enums import Reason
+from freshline.model.json import Json
 from freshline.store.db.database import Connection
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -26,20 +27,20 @@ SQL = load("evaluation")
 
 @dataclass(slots=True)
 class DecisionWriter:
-    """The decisions of one batch, collected and then written at once."""
+    """Collects the decisions of one batch and writes them at once."""
 
     now: datetime
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    renewals: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[Json] = field(default_factory=list)
+    renewals: list[Json] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     done: list[tuple[int, str]] = field(default_factory=list)
-    holds: list[dict[str, Any]] = field(default_factory=list)
-    decisions: list[dict[str, Any]] = field(default_factory=list)
+    holds: list[Json] = field(default_factory=list)
+    decisions: list[Json] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
 
     def add(self, loaded: LoadedWorkflow, decision: Decision) -> tuple[str, str | None]:
-        """Take one decision in; returns its id, and that of the run that it queues."""
+        """Add a decision. Return its id, and the id of the run that it queues."""
         count("decisions", outcome=decision.outcome, reason=decision.reason)
         decision_id = new_id()
         run_id = self._queue(loaded, decision, decision_id) if decision.run else None
@@ -47,7 +48,7 @@ class DecisionWriter:
             self.renewals.append(_renewal(decision.renewal, decision_id))
         if decision.superseded:
             self.superseded.append(decision.superseded)
-        self._look_again(loaded, decision)
+        self._next_evaluation(loaded, decision)
         decision_id = self._record(loaded, decision, decision_id, run_id)
         if decision.rests:
             self.settled.append(loaded.state.workflow_id)
@@ -55,7 +56,7 @@ class DecisionWriter:
 
     def _queue(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str) -> str:
         run, state, run_id = decision.run, loaded.state, new_id()
-        assert run is not None  # noqa: S101 - the caller looked
+        assert run is not None  # noqa: S101 - the caller checked
         changed = first_change(state)
         if decision.reason == Reason.UPSTREAM_UPDATE and changed is not None:
             observe("event_to_queued_seconds", max(0.0, (self.now - changed).total_seconds()))
@@ -89,7 +90,7 @@ class DecisionWriter:
         )
         return run_id
 
-    def _look_again(self, loaded: LoadedWorkflow, decision: Decision) -> None:
+    def _next_evaluation(self, loaded: LoadedWorkflow, decision: Decision) -> None:
         if decision.next_evaluation is None:
             self.done.append(loaded.key)
             return
@@ -108,7 +109,7 @@ class DecisionWriter:
     def _record(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str, run_id: str | None) -> str:
         digest = decision.digest
         last = loaded.last_decision
-        # A decision that a run refers to has a row of its own.
+        # A decision that a run refers to is always stored as a new row.
         if last and last[1] == digest and run_id is None and decision.renewal is None:
             self.repeated.append(last[0])
             return last[0]
@@ -128,7 +129,7 @@ class DecisionWriter:
         return decision_id
 
     def write(self, connection: Connection) -> None:
-        """Everything, in one pipeline of a few statements."""
+        """Write everything in one pipeline."""
         with connection.pipeline():
             self._each(connection, "queue_runs", self.runs, runs=Jsonb(self.runs))
             self._each(connection, "renew_runs", self.renewals, renewals=Jsonb(self.renewals))
@@ -148,7 +149,7 @@ class DecisionWriter:
             connection.execute(SQL[name], parameters)
 
 
-def _renewal(renewal: Renewal, decision_id: str) -> dict[str, Any]:
+def _renewal(renewal: Renewal, decision_id: str) -> Json:
     return {
         "id": renewal.run_id,
         "trigger": {**renewal.trigger, "decisionId": decision_id},

@@ -1,4 +1,4 @@
-"""Who changed what: noted in the transaction of the change, so that neither is there without the other."""
+"""The audit: who changed what, written in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from freshline.model.json import Json
 from freshline.store.db.database import Connection
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.read.look import plain
 
 SQL = load("operations")
-Facts = dict[str, Any]
 MOST_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody who changes something: `token:NAME` with the token's id, `loopback`, `redis` or `cli:USER@HOST`."""
+    """Who makes a change: `token:NAME` with the token's id, `loopback`, `redis` or `cli:USER@HOST`."""
 
     name: str
     token_id: str | None = None
@@ -33,7 +33,7 @@ _actor: ContextVar[Actor | None] = ContextVar("freshline_actor", default=None)
 
 @contextmanager
 def acting(actor: Actor) -> Iterator[None]:
-    """Changes inside are made by `actor` and are noted. Outside nobody is named, and nothing is."""
+    """Attribute the changes of the block to `actor`. Without an actor nothing is audited."""
     token = _actor.set(actor)
     try:
         yield
@@ -42,41 +42,41 @@ def acting(actor: Actor) -> Iterator[None]:
 
 
 @contextmanager
-def changing(connection: Connection, what: str, subject: str, state: str, key: Any) -> Iterator[Facts]:
-    """Note the change that happens inside. `state`: the query that tells how `key` is, before and after.
+def changing(connection: Connection, what: str, subject: str, state: str, key: Any) -> Iterator[Json]:
+    """Audit the change of the block, with the state of `key` before and after, as the query `state` returns it.
 
-    What is put into the facts that it yields is told with what is there afterwards.
+    Json that the block adds to the yielded mapping are stored with the state after.
     """
-    facts: Facts = {}
+    facts: Json = {}
     actor = _actor.get()
     if actor is None:
         yield facts
         return
-    before = _look(connection, state, key)
+    before = _state(connection, state, key)
     yield facts
-    after = _look(connection, state, key)
+    after = _state(connection, state, key)
     known = {**(after or {}), **facts} if after or facts else None
     _write(connection, actor, {"what": what, "subject": subject}, before=before, after=known)
 
 
 def note(connection: Connection, what: str, subject: str, **facts: Any) -> None:
-    """Note a change of many things at once by what it did; nothing if that is nothing."""
+    """Audit a change of many rows by its counts. Counts of zero are not audited."""
     actor = _actor.get()
     if actor is not None and any(facts.values()):
         _write(connection, actor, {"what": what, "subject": subject}, before=None, after=facts)
 
 
-def some(names: Sequence[str]) -> Facts:
-    """How many there are, and the first of them."""
+def some(names: Sequence[str]) -> Json:
+    """Return the number of names, and the first of them."""
     return {"count": len(names), "first": list(names[:MOST_NAMES])}
 
 
-def _write(connection: Connection, actor: Actor, change: Facts, **states: Facts | None) -> None:
-    told = {name: None if state is None else Jsonb(state) for name, state in states.items()}
+def _write(connection: Connection, actor: Actor, change: Json, **states: Json | None) -> None:
+    stored = {name: None if state is None else Jsonb(state) for name, state in states.items()}
     who = {"id": new_id(), "who": actor.name, "token": actor.token_id}
-    connection.execute(SQL["audit"], {**who, **change, **told})
+    connection.execute(SQL["audit"], {**who, **change, **stored})
 
 
-def _look(connection: Connection, state: str, key: Any) -> Facts | None:
+def _state(connection: Connection, state: str, key: Any) -> Json | None:
     row = connection.execute(SQL[state], {"id": key}).fetchone()
     return {name: plain(value) for name, value in row.items()} if row else None

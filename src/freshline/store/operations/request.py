@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from psycopg.types.json import Jsonb
 
 from freshline.errors import ConflictError
 from freshline.model.enums import EventType, RunStatus, TriggerType
-from freshline.store.db.database import Connection
+from freshline.model.json import Json
+from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
 from freshline.store.runs.events import append_event
@@ -21,12 +19,12 @@ MANUAL_PRIORITY = 0
 
 def queue(
     connection: Connection,
-    workflow: Mapping[str, Any],
+    workflow: Row,
     run_id: str,
-    parameters: Mapping[str, Any],
+    parameters: Row,
     *,
     key: str | None,
-    asked: Mapping[str, Any],
+    asked: Row,
 ) -> str:
     """Queue a manual run and return its id, or the id of the run that was requested with the same key."""
     slug = workflow["slug"]
@@ -54,7 +52,7 @@ def queue(
     return run_id
 
 
-def _pins(connection: Connection, workflow: Mapping[str, Any], partition_key: str) -> dict[str, Any]:
+def _pins(connection: Connection, workflow: Row, partition_key: str) -> Json:
     where = {"workflow": workflow["id"], "partition": partition_key}
     heads = connection.execute(SQL["input_heads"], where).fetchall()
     missing = [head["asset_id"] for head in heads if head["sequence"] is None]
@@ -66,7 +64,7 @@ def _pins(connection: Connection, workflow: Mapping[str, Any], partition_key: st
     return {head["asset_id"]: {"sequence": head["sequence"], "dataVersion": head["data_version"]} for head in heads}
 
 
-def cancel(connection: Connection, run: Mapping[str, Any], reason: str) -> RunStatus:
+def cancel(connection: Connection, run: Row, reason: str) -> RunStatus:
     """End a queued run, or ask the worker of a running one to stop. Return the status."""
     status = RunStatus(run["status"])
     if status is RunStatus.QUEUED:

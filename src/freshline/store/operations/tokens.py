@@ -1,4 +1,4 @@
-"""Tokens of the HTTP API: made, revoked and used. The store never sees a token, only its SHA-256."""
+"""Tokens of the HTTP API. The store never sees a token, only its SHA-256."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from freshline.store.operations import audit
 from freshline.suggest import did_you_mean
 
 SQL = load("operations")
-# A busy client writes its last use once in this time, and not with every request.
+# The last use is written at most once in this time.
 EVERY_MS = 60_000
 
 
 class Tokens:
-    """Who may use the API."""
+    """Creates and revokes tokens, and records their use."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, name: str, scope: str, digest: bytes, *, lifetime_ms: int) -> None:
-        """A token that whoever knows the text behind `digest` holds. The same one again changes nothing."""
+        """Store a token by its digest. A repetition changes nothing."""
         values = {"id": new_id(), "name": name, "scope": scope, "digest": digest, "lifetime_ms": lifetime_ms}
         try:
             with (
@@ -36,7 +36,7 @@ class Tokens:
             raise ConflictError(f"there is a token '{name}' already", hint=hint) from None
 
     def revoke(self, name: str) -> None:
-        """The token is worth nothing from now on; one that was revoked before stays as it is."""
+        """Revoke a token. A repetition changes nothing."""
         with self._database.transaction("revoke_token") as connection:
             row = connection.execute(SQL["lock_token"], {"name": name}).fetchone()
             if row is None:
@@ -47,13 +47,13 @@ class Tokens:
                 connection.execute(SQL["revoke_token"], {"id": row["id"]})
 
     def use(self, token_id: str) -> None:
-        """Remember that the token was used, to the minute."""
+        """Record the use of a token, to the minute."""
         with self._database.transaction("use_token") as connection:
             connection.execute(SQL["use_token"], {"id": token_id, "every_ms": EVERY_MS})
 
 
 def prune(connection: Connection, days: int, batch: int) -> None:
-    """Forget old changes, and tokens that have long been worth nothing."""
+    """Delete old audit rows, and tokens that ended long ago."""
     connection.execute(SQL["prune_audit"], {"days": days, "batch": batch})
     connection.execute(SQL["prune_tokens"], {"days": days})
 

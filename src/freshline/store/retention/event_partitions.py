@@ -1,6 +1,6 @@
-"""The event log's partitions, one per week: made ahead of time, dropped whole when they are old.
+"""Weekly partitions of the event log, created ahead of time and dropped when they are old.
 
-A partition cannot be made for a time that already has rows in the default partition, so it is made weeks before.
+A partition cannot be created for a time that has rows in the default partition, so it is created weeks before.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ VACUUM = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor
 
 
 def lock(connection: Connection) -> bool:
-    """Whether this process is the one that tidies up now."""
+    """Return whether this process holds the lock of the pruner."""
     row = connection.execute(DB["try_lock"], {"key": locks.PRUNER}).fetchone()
     return bool(row and row["locked"])
 
 
 def make_partitions(connection: Connection) -> None:
-    """The weeks to come."""
+    """Create the partitions of the coming weeks."""
     known = set(_names(connection))
     for ahead in range(1, AHEAD + 1):
         begins = _monday(_now(connection)) + ahead * WEEK
@@ -42,7 +42,7 @@ def make_partitions(connection: Connection) -> None:
 
 
 def drop_partitions(connection: Connection, days: int) -> None:
-    """Weeks that ended before the retention, if all their events have positions."""
+    """Drop weeks that ended before the retention, if all their events have positions."""
     before = (_now(connection) - timedelta(days=days)).date()
     for name in _names(connection):
         if name.startswith(PREFIX) and _begins(name) + WEEK <= before and not _unstamped(connection, name):

@@ -1,19 +1,21 @@
-"""What changed from one version of a table to the next, for people: columns, their types, and whose values differ."""
+"""Describes the difference between two versions of a table: columns, types, row counts, changed values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from freshline.model.json import Json
 from freshline.model.run import StagedOutput
+from freshline.store.db.database import Row
 
 MOST = 100
 
 
-def difference(before: Mapping[str, Any], now: StagedOutput) -> dict[str, Any] | None:
-    """`{added, removed, retyped, order, rows, columns}`, each only if there is one; None: nothing is known.
+def difference(before: Row, now: StagedOutput) -> Json | None:
+    """Return `{added, removed, retyped, order, rows, columns}` without empty entries, or None if nothing is known.
 
-    `columns` are those that both have and whose values are not the same: by their fingerprints, where both have them.
+    `columns` are the common columns whose fingerprints differ.
     """
     found = {
         **columns_changed(before["schema"], now.schema),
@@ -26,7 +28,7 @@ def difference(before: Mapping[str, Any], now: StagedOutput) -> dict[str, Any] |
 
 
 def columns_changed(before: Any, now: Any) -> dict[str, list[str]]:
-    """How a schema differs from the one before; the order of columns is no difference."""
+    """Return the added, removed and retyped columns. The order of columns does not count."""
     old, new = _columns(before), _columns(now)
     if not old or not new:
         return {}
@@ -38,7 +40,7 @@ def columns_changed(before: Any, now: Any) -> dict[str, list[str]]:
 
 
 def _order(before: Any, now: Any) -> list[str]:
-    """The columns as they are now, if those that both have stood in another order."""
+    """Return the new columns if the common ones have another order, else nothing."""
     old, new = list(_columns(before)), list(_columns(now))
     stayed = [name for name in new if name in old]
     return [] if stayed == [name for name in old if name in new] else new
@@ -68,6 +70,6 @@ def _kind(kind: Any) -> str:
     return str(kind)
 
 
-def _values(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+def _values(before: Row | None, now: Row | None) -> list[str]:
     old, new = (((one or {}).get("fingerprint") or {}).get("columns") or {} for one in (before, now))
     return [name for name, seen in new.items() if name in old and old[name] != seen]

@@ -1,37 +1,35 @@
-"""How events leave for webhooks: a webhook is claimed with the next events for it, and what became of them is recorded.
+"""Webhook deliveries: claim a webhook with its next events, record the results.
 
-Nothing is sent inside a transaction. The cursor of a webhook moves only when it is recorded that everything before was
-delivered or is in `deliveries`: a crash in between sends again and leaves nothing out. The claim is a fencing token.
+Nothing is sent inside a transaction. The cursor of a webhook moves only when everything before it is recorded as
+delivered or as a pending delivery: a crash sends again and omits nothing. The claim number is a fencing token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
 from freshline.errors import FencedError
 from freshline.settings import Settings
-from freshline.store.db.database import Connection, Database
+from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
 
 SQL = load("webhooks")
 BATCH = 50
 WINDOW = 1_000
-# After so many failures in a row the receiver is taken for away: one letter at a time is tried, ever less often.
-PATIENCE = 3
+# After this many consecutive failures the receiver counts as unreachable: one event at a time, with backoff.
+UNREACHABLE_AFTER = 3
 BASE_MS = 5_000
 LONGEST_MS = 3_600_000
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One event for one webhook. `event` is None if it is kept no more."""
+    """One event for one webhook. `event` is None if it is no longer kept."""
 
     position: int
     event_id: str
@@ -41,7 +39,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A claimed webhook, and what is to be sent to it. `end`: up to where it is all that there is for it."""
+    """A claimed webhook and the events to send. The batch covers all positions up to `end`."""
 
     webhook_id: str
     name: str
@@ -58,7 +56,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a letter: `trouble` is None if it arrived; `final`: it cannot be tried again."""
+    """The result of a delivery: `trouble` is None on success; `final` failures are not retried."""
 
     letter: Letter
     trouble: str | None = None
@@ -66,16 +64,16 @@ class Outcome:
 
 
 class Deliveries:
-    """What the deliverer does to the store."""
+    """Transactions of the webhook sender."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
 
     def claim(self, *, lease_ms: int) -> Batch | None:
-        """The next webhook that has something to send, for this process alone while the lease lasts; None if none has.
+        """Claim the next webhook with something to send, for the time of a lease. Return None if there is none.
 
-        Events that it did not ask for are passed over at once; then its batch may be empty.
+        Events that do not match its filters are skipped at once, so the batch may be empty.
         """
         with self._database.transaction("claim_webhook") as connection:
             row = connection.execute(SQL["claim"], {"lease_ms": lease_ms}).fetchone()
@@ -87,7 +85,7 @@ class Deliveries:
             return batch
 
     def record(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
-        """What was sent, in its order; letters without an outcome were not. Whoever claimed it later knows better."""
+        """Record results in sending order; events without a result were not sent. A later claim fences this one."""
         failed = [_failure(one) for one in outcomes if one.trouble is not None]
         taken = [one.letter.position for one in outcomes if one.trouble is None]
         failures, worst = _in_a_row(batch.failures, outcomes)
@@ -97,9 +95,9 @@ class Deliveries:
                 raise FencedError(f"webhook '{batch.name}' was claimed by another process meanwhile")
             connection.execute(SQL["taken"], {"id": batch.webhook_id, "positions": taken})
             dead = self._refused(connection, batch, failed)
-            if failures >= PATIENCE:
+            if failures >= UNREACHABLE_AFTER:
                 dead += connection.execute(SQL["outlived"], {"id": batch.webhook_id, "age": self._age}).rowcount
-            if taken and worst >= PATIENCE:
+            if taken and worst >= UNREACHABLE_AFTER:
                 connection.execute(SQL["recovered"], {"id": batch.webhook_id})
             state = {"failures": failures, "trouble": trouble, "delivered": len(taken)}
             _release(connection, batch, _reached(batch, outcomes), state)
@@ -112,7 +110,7 @@ class Deliveries:
         return timedelta(milliseconds=self._settings.webhook_max_age_ms)
 
     def _refused(self, connection: Connection, batch: Batch, failed: Sequence[Row]) -> int:
-        """How many of them have no budget left."""
+        """Store failed deliveries. Return how many have no retries left."""
         if not failed:
             return 0
         budget = {"attempts": self._settings.webhook_attempts, "age": self._age}
@@ -121,21 +119,21 @@ class Deliveries:
 
 
 def prune(connection: Connection, days: int) -> None:
-    """Forget dead letters of long ago."""
+    """Delete old dead letters."""
     connection.execute(SQL["prune_deliveries"], {"days": days})
 
 
 def _batch(connection: Connection, row: Row) -> Batch:
-    """First what waits, then what follows. A receiver that seems to be away gets one letter, new if possible.
+    """Return pending deliveries first, then new events. An unreachable receiver gets one event, new if possible.
 
-    Or letters that it will never take would be all that it is judged by.
+    Otherwise only events that it rejects for ever would be tried, and it would stay unreachable.
     """
     waiting = connection.execute(SQL["waiting"], {"id": row["id"], "batch": BATCH}).fetchall()
     asked = {"types": _like(row["types"]), "assets": _like(row["assets"])}
     next_ = connection.execute(SQL["following"], {"after": row["position"], "window": WINDOW, **asked}).fetchall()
     wanted = [one for one in next_ if one["wanted"]]
     taken = wanted[: BATCH - len(waiting)]
-    if row["failures"] >= PATIENCE:
+    if row["failures"] >= UNREACHABLE_AFTER:
         taken = wanted[:1]
         waiting = [] if taken else waiting[:1]
     end = row["position"] if not next_ else next_[-1]["position"]
@@ -157,7 +155,7 @@ def _like(patterns: Sequence[str]) -> list[str]:
     return [pattern.replace("_", r"\_").replace("*", "%") for pattern in patterns]
 
 
-def _failure(one: Outcome) -> dict[str, Any]:
+def _failure(one: Outcome) -> Row:
     letter = one.letter
     return {
         "position": letter.position,
@@ -169,7 +167,7 @@ def _failure(one: Outcome) -> dict[str, Any]:
 
 
 def _in_a_row(before: int, outcomes: Sequence[Outcome]) -> tuple[int, int]:
-    """Failures in a row at the end, and the most that there were."""
+    """Return the consecutive failures at the end, and the longest series."""
     now = worst = before
     for one in outcomes:
         now = 0 if one.trouble is None else now + 1
@@ -178,17 +176,17 @@ def _in_a_row(before: int, outcomes: Sequence[Outcome]) -> tuple[int, int]:
 
 
 def _reached(batch: Batch, outcomes: Sequence[Outcome]) -> int:
-    """Up to where every event was tried: letters are in the order of events, but for those that wait from before."""
+    """Return the position up to which every event was tried."""
     if len(outcomes) == len(batch.letters):
         return batch.end
     return max((one.letter.position for one in outcomes), default=batch.position)
 
 
 def _pass(connection: Connection, batch: Batch) -> None:
-    """Nothing was tried, so a pause that failures have caused stays as it is."""
+    """Move the cursor. Nothing was tried, so a backoff stays."""
     connection.execute(SQL["pass"], {"id": batch.webhook_id, "position": batch.end})
 
 
 def _release(connection: Connection, batch: Batch, position: int, state: Row) -> None:
-    pace = {"patience": PATIENCE, "base_ms": BASE_MS, "longest_ms": LONGEST_MS}
+    pace = {"patience": UNREACHABLE_AFTER, "base_ms": BASE_MS, "longest_ms": LONGEST_MS}
     connection.execute(SQL["release"], {"id": batch.webhook_id, "position": position, **state, **pace})

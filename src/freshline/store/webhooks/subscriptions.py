@@ -1,19 +1,18 @@
-"""Webhooks: who is told about events over HTTP. They are added, paused, resumed and removed here.
+"""Webhook subscriptions: receivers of events over HTTP.
 
-A secret goes in and comes out only for whoever signs with it: no listing, audit, log or error has it.
+A secret is readable only by the sender that signs with it. No listing, audit, log or error contains it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import psycopg
 
 from freshline.errors import ConflictError, NotFoundError, UsageError
-from freshline.store.db.database import Connection, Database
+from freshline.model.json import Json
+from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
@@ -31,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Who wants to be told about what. Patterns are whole names in which `*` stands for anything."""
+    """A receiver and its filters. Patterns match whole names; `*` matches anything."""
 
     name: str
     url: str
@@ -43,15 +42,15 @@ class Webhook:
 
 
 class Webhooks:
-    """What is done to webhooks by hand."""
+    """Adds, pauses, resumes and removes webhooks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, webhook: Webhook, *, key: str | None = None, after: int | None = None) -> bool:
-        """Whether it was added; False: it was before, by the same key, as the same.
+        """Add a webhook. Return False if the same webhook was added before with the same key.
 
-        It is told about events from now on, or about those after a position that are still kept.
+        It receives events from now on, or the kept events after a position.
         """
         _check(webhook)
         try:
@@ -64,7 +63,7 @@ class Webhooks:
                 with audit.changing(connection, "add_webhook", webhook.name, "webhook_state", webhook.id):
                     connection.execute(SQL["add_webhook"], _values(webhook, key, after))
         except psycopg.errors.UniqueViolation:
-            if self._was_added(key):  # somebody else was first with this key
+            if self._was_added(key):  # a concurrent call with this key was faster
                 return self.add(webhook, key=key, after=after)
             hint = f"choose another name, or remove that one with `freshline webhook remove {webhook.name}`"
             raise ConflictError(f"there is a webhook '{webhook.name}' already", hint=hint) from None
@@ -77,22 +76,22 @@ class Webhooks:
             return connection.execute(SQL["added"], {"key": key}).fetchone() is not None
 
     def remove(self, name: str) -> None:
-        """Nobody is told any more; what waited to be sent is forgotten."""
+        """Remove a webhook and its pending deliveries."""
         with self._database.transaction("remove_webhook") as connection:
             _change(connection, "remove_webhook", name)
 
     def pause(self, name: str) -> None:
-        """Nothing is sent until it is resumed. Events wait, as long as they are kept."""
+        """Pause a webhook. Its events wait as long as they are kept."""
         with self._database.transaction("pause_webhook") as connection:
             _change(connection, "pause_webhook", name)
 
     def resume(self, name: str) -> None:
-        """What waited is sent, from now on; a backoff ends too."""
+        """Resume a webhook, and end its backoff."""
         with self._database.transaction("resume_webhook") as connection:
             _change(connection, "resume_webhook", name)
 
     def redeliver(self, name: str, event: str | None = None) -> int:
-        """Dead letters of a webhook, or the one of an event, get a new budget. Returns how many."""
+        """Give dead letters of a webhook, or that of one event, a new retry budget. Return how many."""
         wanted = uuid(event, "an event's id") if event else None
         with self._database.transaction("redeliver_webhook") as connection:
             webhook = _locked(connection, name)
@@ -100,8 +99,8 @@ class Webhooks:
                 found = connection.execute(SQL["redeliver"], {"id": webhook["id"], "event": wanted}).fetchall()
         return len(found)
 
-    def target(self, name: str) -> Mapping[str, Any]:
-        """`{name, kind, url, secret}`, to send something by hand."""
+    def target(self, name: str) -> Row:
+        """Return `{name, kind, url, secret}`, to send a test event."""
         with self._database.reading() as connection:
             row = connection.execute(SQL["target"], {"name": name}).fetchone()
             if row is None:
@@ -128,7 +127,7 @@ def _check(webhook: Webhook) -> None:
                 raise UsageError(f"{what} pattern {pattern[:220]!r} is not allowed; allowed are {allowed}")
 
 
-def _refuse_other(known: Mapping[str, Any], webhook: Webhook, key: str | None) -> None:
+def _refuse_other(known: Row, webhook: Webhook, key: str | None) -> None:
     asked = (webhook.name, webhook.url, webhook.kind, list(webhook.types), list(webhook.assets))
     if asked != (known["name"], known["url"], known["kind"], known["types"], known["assets"]):
         raise ConflictError(f"the key {key!r} was used for another webhook, '{known['name']}'; choose another")
@@ -139,7 +138,7 @@ def _refuse_many(connection: Connection) -> None:
         raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks already; remove one first")
 
 
-def _values(webhook: Webhook, key: str | None, after: int | None) -> dict[str, Any]:
+def _values(webhook: Webhook, key: str | None, after: int | None) -> Json:
     return {
         "id": webhook.id,
         "name": webhook.name,
@@ -153,7 +152,7 @@ def _values(webhook: Webhook, key: str | None, after: int | None) -> dict[str, A
     }
 
 
-def _locked(connection: Connection, name: str) -> Mapping[str, Any]:
+def _locked(connection: Connection, name: str) -> Row:
     row = connection.execute(SQL["lock_webhook"], {"name": name}).fetchone()
     if row is None:
         raise _unknown(connection, name)

@@ -1,0 +1,45 @@
+"""Reads the stored catalogue: workflows, assets, edges, and how long runs took."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from freshline.graph import Graph
+from freshline.store.apply.diff import Stored, StoredAsset, StoredWorkflow
+from freshline.store.apply.wait_warnings import Duration, WaitWarnings
+from freshline.store.db.database import Connection
+from freshline.store.db.queries import load
+
+SQL = load("apply")
+# Runs per workflow for its duration. Older runs had other jobs and other data.
+MOST_RUNS = 200
+
+
+def read_graph(connection: Connection) -> Graph:
+    """Return the graph of all workflows."""
+    row = connection.execute(SQL["graph"]).fetchone()
+    assert row is not None  # noqa: S101 - an aggregate always returns a row
+    return Graph(
+        epoch=row["epoch"],
+        slugs=dict(zip(row["workflows"] or (), row["slugs"] or (), strict=True)),
+        producers=dict(zip(row["made"] or (), row["makers"] or (), strict=True)),
+        edges=zip(row["read"] or (), row["readers"] or (), strict=True),
+    )
+
+
+def read_stored(connection: Connection, project: str) -> Stored:
+    """Return the catalogue that a project is compared with."""
+    return Stored(
+        workflows={row["slug"]: cast("StoredWorkflow", row) for row in connection.execute(SQL["stored_workflows"])},
+        assets={row["id"]: cast("StoredAsset", row) for row in connection.execute(SQL["stored_assets"])},
+        edges=[(row["asset_id"], row["slug"]) for row in connection.execute(SQL["stored_edges"])],
+        pools={row["name"]: row["slots"] for row in connection.execute(SQL["stored_pools"], {"project": project})},
+    )
+
+
+def read_durations(connection: Connection, waits: WaitWarnings) -> list[Duration]:
+    """Return the run durations of awaited workflows, where they exceed the shortest wait."""
+    if not waits.awaited:
+        return []
+    values = {"slugs": waits.awaited, "longer_ms": waits.shortest_ms, "most": MOST_RUNS}
+    return [Duration(**row) for row in connection.execute(SQL["durations"], values)]

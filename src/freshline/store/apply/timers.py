@@ -1,0 +1,84 @@
+"""Sets the timers of assets to their declared freshness."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import TypedDict
+
+from psycopg.types.json import Jsonb
+
+from freshline.decide.times import expires_at, milliseconds, next_point
+from freshline.model.enums import ExpiryReason
+from freshline.model.policy import Freshness, Policy
+from freshline.store.db.database import Connection, Row
+from freshline.store.db.queries import load
+
+SQL = load("apply")
+DB = load("db")
+
+
+class DueTimer(TypedDict):
+    """When a timer is due next. With `forget`, a past expiry is cleared too."""
+
+    asset_id: str
+    partition_key: str
+    kind: str
+    due_at: str | None
+    reason: str | None
+    forget: bool
+
+
+def set_timers(
+    connection: Connection, ids: list[int], *, baseline: bool = False, only: Collection[str] | None = None
+) -> None:
+    """Set the timers of these workflows' assets, or of `only` some (docs/semantics.md#R8.1).
+
+    Cron and cadence timers exist from apply on, also for assets that were never produced.
+    """
+    now = connection.execute(DB["now"]).fetchone()
+    assert now is not None  # noqa: S101 - it is one value
+    due: list[DueTimer] = []
+    gone: list[DueTimer] = []
+    for row in connection.execute(SQL["asset_clocks"], {"workflows": ids}).fetchall():
+        if only is not None and row["asset_id"] not in only:
+            continue
+        policy = Policy.from_json(row["policy"])
+        freshness = next((o.freshness for o in policy.outputs if o.asset_id == row["asset_id"]), Freshness())
+        for timer in (_expiry(row, freshness, now["now"], baseline=baseline), _overdue(row, freshness)):
+            if timer is not None:
+                (due if timer["due_at"] else gone).append(timer)
+    connection.execute(SQL["set_due"], {"timers": Jsonb(due)})
+    connection.execute(SQL["unset_due"], {"timers": Jsonb(gone)})
+    connection.execute(SQL["drop_timers"])
+
+
+def _expiry(row: Row, freshness: Freshness, now: datetime, *, baseline: bool) -> DueTimer | None:
+    """Return the next expiry. A pending `expire` of a user stays."""
+    if row["reason"] == ExpiryReason.MANUAL:
+        return None
+    produced_at = now if baseline and row["produced_at"] else row["produced_at"]
+    fresh = produced_at is not None and row["expired_at"] is None
+    expiry = expires_at(freshness, produced_at) if fresh else next_point(freshness, now)
+    # Without declared freshness nothing is late, except an asset that a user expired.
+    forget = freshness == Freshness() and row["expired_reason"] != ExpiryReason.MANUAL
+    return _timer(row, "expiry", *(expiry or (None, None)), forget=forget)
+
+
+def _overdue(row: Row, freshness: Freshness) -> DueTimer | None:
+    if freshness.max_age_ms is None or row["produced_at"] is None:
+        return _timer(row, "overdue", None, None, forget=True)
+    if row["overdue_at"] is not None:
+        return None  # reported already, once per incident (docs/semantics.md#R8.4)
+    return _timer(row, "overdue", row["produced_at"] + milliseconds(freshness.max_age_ms), "max-age")
+
+
+def _timer(row: Row, kind: str, due: datetime | None, reason: str | None, *, forget: bool = False) -> DueTimer:
+    return {
+        "asset_id": row["asset_id"],
+        "partition_key": row["partition_key"],
+        "kind": kind,
+        "due_at": due.isoformat() if due else None,
+        "reason": reason,
+        "forget": forget,
+    }
