@@ -16,13 +16,8 @@ INTERRUPTED = 130
 deliveries = itertools.count(2)
 
 
-def another(size: Size) -> Size:
-    """The size to which a terminal is changed."""
-    return LARGE if size == SMALL else SMALL
-
-
 def larger(size: Size) -> Size:
-    """A size for displays that are drawn again and again: one that is on its way never gets too wide for it."""
+    """The size to which a terminal is changed: lines that were printed for the old one still fit."""
     return Size(size.columns + 40, size.rows + 10)
 
 
@@ -30,13 +25,13 @@ def larger(size: Size) -> Size:
 @pytest.mark.parametrize("colour", COLOURS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize(
-    ("listing", "entry"), [("events", "asset.produced"), ("decisions", "run: "), ("runs", "succeeded")]
+    ("listing", "entry"), [("events", "asset.produced"), ("decisions", "upstream-update"), ("runs", "succeeded")]
 )
 def test_followers(deployment: Deployment, listing: str, entry: str, size: Size, colour: bool) -> None:
     """What happens is printed as it happens, also after a resize, and Ctrl-C ends it with 130 and no more words."""
     terminal = deployment.terminal(listing, "--follow", "--limit", "3", size=size, colour=colour)
     terminal.wait_for(lambda: entry in terminal.text or "refresh" in terminal.text)
-    terminal.resize(larger(size) if listing == "runs" else another(size))
+    terminal.resize(larger(size))
     seen = terminal.text.count(entry)
     deployment.report(f"delivery-{next(deliveries)}")
     terminal.wait_for(lambda: terminal.text.count(entry) > seen)
@@ -59,6 +54,21 @@ def test_waiting_for_a_run(deployment: Deployment, size: Size, colour: bool) -> 
     (deployment.project / "go").touch()
     assert terminal.end() == 0
     assert f"of {SLUGS[SLOW]} succeeded after" in terminal.text
+    assert_readable(terminal, NAMES)
+
+
+@pytest.mark.process
+@pytest.mark.full
+def test_a_follower_in_a_terminal_that_shrinks(deployment: Deployment) -> None:
+    """Entries are wrapped for the size that the terminal has when they are printed."""
+    terminal = deployment.terminal("decisions", "--follow", "--limit", "1", size=LARGE)
+    terminal.wait_for(lambda: "refresh" in terminal.text and terminal.screen.cursor.x == 0)
+    terminal.resize(SMALL)
+    before = terminal.text.count("upstream-update")
+    deployment.report(f"delivery-{next(deliveries)}")
+    terminal.wait_for(lambda: terminal.text.count("upstream-update") > before)
+    terminal.send(CTRL_C)
+    assert terminal.end() == INTERRUPTED
     assert_readable(terminal, NAMES)
 
 
@@ -88,7 +98,7 @@ def test_no_longer_waiting_for_a_run(deployment: Deployment, size: Size, slow_ru
     assert_readable(waiting, NAMES)
     logs = deployment.terminal("logs", run_id, "-f", size=size)
     logs.wait_for("waiting for the file")
-    logs.resize(another(size))
+    logs.resize(larger(size))
     logs.send(CTRL_C)
     assert logs.end() == INTERRUPTED
     assert_readable(logs, NAMES)
@@ -114,7 +124,7 @@ def test_dev(deployment: Deployment, size: Size, colour: bool) -> None:
     """It prints what happens, also after a resize; Ctrl-C stops everything, says so, and is no failure."""
     terminal = deployment.terminal("dev", "--grace", "0", size=size, colour=colour)
     terminal.wait_for("freshline is running; Ctrl-C stops it")
-    terminal.resize(another(size))
+    terminal.resize(larger(size))
     deployment.report(f"delivery-{next(deliveries)}")
     terminal.wait_for(lambda: RAW in terminal.text and DAILY in terminal.text)
     terminal.send(CTRL_C)

@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Suggest similar commands for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no command {args[0]!r}{_did_you_mean(args[0])}", ctx)
+            raise click.UsageError(f"there is no command {args[0]!r}; {_similar(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -83,11 +83,10 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
-def _did_you_mean(name: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a mistake
+def _similar(name: str) -> str:
+    from freshline.suggest import did_you_mean  # noqa: PLC0415 - only needed for a mistake
 
-    near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else "; `freshline --help` lists them"
+    return did_you_mean(name, COMMANDS, most=3, cutoff=0.5) or "`freshline --help` lists them"
 
 
 @click.group(
