@@ -77,3 +77,11 @@ def test_services_are_all_named() -> None:
     services = {path.stem for path in (ROOT / "src" / "freshline" / "services").glob("*.py")}
     links = set(re.findall(r"src/freshline/services/(\w+)\.py", ARCHITECTURE.text))
     assert services - {"__init__", "service", "materializer"} == links
+
+
+def test_the_walk_of_an_update_opens_few_files() -> None:
+    """From a report to a published table: at most 40 files, all of which exist."""
+    links = re.findall(r"\((\.\./src/[^)]+)\)", ARCHITECTURE.section("The same flow, file by file"))
+    files = {link.removeprefix("../") for link in links}
+    assert len(files) <= 40
+    assert [file for file in sorted(files) if not (ROOT / file).is_file()] == []
