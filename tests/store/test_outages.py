@@ -216,7 +216,7 @@ def test_connections_are_limited_and_who_waits_too_long_hears_why(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pool has a size; the message says that all are taken."""
-    monkeypatch.setattr("freshline.store.db.database.PATIENCE_S", 0.1)
+    monkeypatch.setattr("freshline.store.db.database.POOL_TIMEOUT_S", 0.1)
     database = Database(database_url, size=2)
     database.open()
     with database.connection(), database.connection(), pytest.raises(DatabaseError, match="all 2 connections"):
