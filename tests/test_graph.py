@@ -68,7 +68,7 @@ def test_a_level_is_the_longest_way_from_the_sources(topology: Topology) -> None
 
 @given(topologies())
 def test_consumers_and_inputs_are_two_views_of_one_thing(topology: Topology) -> None:
-    """Whoever reads an asset is among its consumers, and nobody else."""
+    """The consumers of an asset are exactly the workflows that read it."""
     graph = topology.graph
     for one in _assets(topology):
         readers = sorted(f.id for f in topology.flows if one in f.inputs)

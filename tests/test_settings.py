@@ -218,7 +218,7 @@ def test_an_address_of_spark_connect_that_is_wrong_is_refused_unshown(address: s
     ],
 )
 def test_a_warehouse_that_cannot_be_one_is_refused_unshown(value: str) -> None:
-    """What else looks like an address is not silently a directory of that name; only its kind is repeated."""
+    """An unknown address is an error and not a directory of that name. The error shows only its scheme."""
     with pytest.raises(UsageError, match=r"^FRESHLINE_WAREHOUSE is an address") as caught:
         settings.load({"FRESHLINE_WAREHOUSE": value})
     scheme = value.split(":", 1)[0]

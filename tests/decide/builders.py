@@ -133,7 +133,7 @@ class Scenario:
         return replace(self, state=replace(self.state, **fields))
 
     def at(self, moment: str | datetime) -> Scenario:
-        """Look at this time."""
+        """Set the time of the evaluation."""
         return replace(self, now=clock(moment))
 
     def all_of_them(self) -> Scenario:

@@ -21,7 +21,7 @@ def test_nothing_to_do() -> None:
 
 
 def test_versions_are_compared_and_times_are_not() -> None:
-    """A later snapshot with the same data version is no cause; an earlier one with another version is."""
+    """A later snapshot with the same data version is not a cause. An earlier one with another version is."""
     fresh().input("late", head="1", read="1", sequence=9, at="08:59").decides("skip", "up-to-date")
     given().input("early", head="2", read="1", at="06:00").output("b").decides("run", "upstream-update")
 
@@ -97,7 +97,7 @@ def test_an_expiry_does_not_care_about_other_flags(flags: dict[str, int]) -> Non
 
 
 def test_an_expiry_is_not_lost_behind_an_update_that_waits_for_all() -> None:
-    """An update of one of two inputs is no cause under `when: all`, so the expiry is the cause and runs.
+    """An update of one of two inputs is not a cause under `when: all`, so the expiry is the cause.
 
     See docs/semantics.md#R1.4.
     """
@@ -116,7 +116,7 @@ def test_an_expiry_is_not_lost_behind_a_debounce() -> None:
 
 
 def test_missing_can_be_switched_off() -> None:
-    """`onMissing: false`: an output that was never produced is no cause."""
+    """With `onMissing: false`, an output that was never produced is not a cause."""
     given(on_missing=False).output("b", head=None).never_ran().decides("skip", "up-to-date")
 
 
@@ -126,7 +126,7 @@ def test_no_inputs_means_that_all_inputs_exist() -> None:
 
 
 def test_an_optional_output_is_missing_until_the_first_success() -> None:
-    """After a success, an optional output that was not returned is no cause (docs/semantics.md#R7.4)."""
+    """After a success, an optional output that was not returned is not a cause (docs/semantics.md#R7.4)."""
     optional = given().output("b").output("c", head=None, optional=True)
     optional.never_ran().decides("run", "missing")
     optional.decides("skip", "up-to-date")
@@ -165,7 +165,7 @@ def test_all_says_nothing_about_other_causes() -> None:
 
 
 def test_a_success_that_leaves_its_cause_twice_is_an_error() -> None:
-    """After two successes that left the same cause with the same versions there is no third run.
+    """Two successes that left the same cause with the same versions are not followed by a third run.
 
     See docs/semantics.md#R1.5.
     """

@@ -65,7 +65,7 @@ def test_an_ancestor_that_is_held_blocks_as_its_hold_says() -> None:
 
 
 def test_an_ancestor_with_a_run_stays_in_motion() -> None:
-    """It was looked at, and its run goes on."""
+    """The workflow was evaluated, and its run continues."""
     running = SOURCE_MOVED.output("c").active("running", {"s": "1"})
     assert decided(loaded(1, JOIN), loaded(8, running)) == {8: "in-flight", 1: "waiting-for-upstream"}
     satisfied = given().input("s", "1", "1").output("c").active("running", {"s": "1"})
@@ -85,7 +85,7 @@ def test_an_ancestor_that_waits_is_in_motion() -> None:
 
 
 def test_a_retired_workflow_is_only_put_away() -> None:
-    """No decision, and nothing to look at any more."""
+    """There is no decision and no further evaluation."""
     decisions = evaluate(diamond(), BatchState(1, clock("09:00"), {}, [loaded(1, stale(), retired=True)]), SETTINGS)
     assert (decisions.done, decisions.decisions) == ([(1, "")], [])
 

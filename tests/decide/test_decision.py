@@ -109,7 +109,7 @@ def test_blockers_are_bounded() -> None:
 
 
 def test_equal_decisions_have_equal_digests() -> None:
-    """The same outcome, reason and evidence, whenever it is said and however often it was looked at.
+    """Decisions with the same outcome, reason and evidence are equal, whatever the time and the number of evaluations.
 
     See docs/semantics.md#R5.5.
     """
@@ -208,7 +208,7 @@ def held(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @examples(scenarios())
 def test_every_hold_has_a_next_evaluation(scenario: Scenario) -> None:
-    """In the future, within reason, and a wait never looks past its deadline; a skip and a run have none.
+    """The next evaluation is in the future, and that of a wait is not after its deadline. Skips and runs have none.
 
     See docs/semantics.md#R11.4.
     """
@@ -229,7 +229,7 @@ def test_every_hold_has_a_next_evaluation(scenario: Scenario) -> None:
 
 @examples(st.integers(1, 10**5), st.integers(0, 100), st.integers(0, 10**5))
 def test_a_wait_never_looks_past_its_deadline(wait: int, evaluations: int, age: int) -> None:
-    """Before the deadline it waits and looks again by then; from the deadline on it runs.
+    """Before the deadline the workflow waits and is evaluated again by then. From the deadline on it runs.
 
     See docs/semantics.md#R4.5, docs/semantics.md#R11.4.
     """

@@ -44,7 +44,7 @@ class Patient:
 
 
 def runs(patient: Patient, days: int, every: timedelta | None) -> Iterator[datetime]:
-    """When it runs: it is looked at whenever its hold says, and whenever new data comes."""
+    """Return the times of runs. The workflow is evaluated when its hold says, and on new data."""
     now, version, end = START, 1, START + timedelta(days=days)
     arrival = START + every if every else end
     while now < end:

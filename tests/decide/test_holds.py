@@ -117,7 +117,7 @@ def test_a_run_that_is_not_superseded(scenario: Scenario) -> None:
 
 
 def test_a_pause_with_an_end_ends() -> None:
-    """The next look of a pause with an end is its end."""
+    """A pause with an end is evaluated at its end."""
     assert until(stale().paused(until="12:00"), "paused") == clock("12:00")
 
 
@@ -127,7 +127,7 @@ def test_a_pause_that_is_over_holds_nothing() -> None:
 
 
 def test_quiet_hours_end() -> None:
-    """The next look is the end of the quiet time, over windows that touch."""
+    """The next evaluation is the end of the quiet hours. Adjacent windows count as one."""
     assert until(stale().quiet("08:00", "10:00"), "quiet-hours") == clock("10:00")
     assert until(stale().quiet("08:00", "10:00").quiet("10:00", "11:30"), "quiet-hours") == clock("11:30")
 
@@ -167,7 +167,7 @@ def test_a_probe_time_shorter_than_the_longest_cooldown_does_not_count() -> None
 
 
 def test_a_breaker_without_a_failure_time_holds_nothing() -> None:
-    """Half a record is no reason to stand still."""
+    """An incomplete record of failures does not hold a workflow."""
     scenario = stale().failed(5, breaker="08:59")
     failures = scenario.state.failures
     scenario.facts(failures=failures.__class__(5, None, None, failures.breaker_at)).decides("run", "retry")
@@ -179,7 +179,7 @@ CANCELED = stale().canceled({"a": "2"})
 
 
 def test_a_canceled_run_is_not_asked_for_again() -> None:
-    """With the same versions there is no second run."""
+    """A second run with the same versions is not queued."""
     CANCELED.decides("hold", "canceled")
     CANCELED.at(clock("09:00") + timedelta(days=30)).decides("hold", "canceled")
 
@@ -393,7 +393,7 @@ def test_a_new_workflow_waits_from_the_day_that_it_was_added() -> None:
 
 
 def test_waits_double_and_never_pass_the_deadline() -> None:
-    """1 s, 2 s, 4 s … 30 s, and no look after the deadline (docs/semantics.md#R11.4)."""
+    """A wait is evaluated after 1 s, 2 s, 4 s … 30 s, and not after its deadline (docs/semantics.md#R11.4)."""
     scenario = stale(max_wait_ms=31 * MINUTE).blocked()
     delays = []
     for count in range(8):
@@ -406,7 +406,7 @@ def test_waits_double_and_never_pass_the_deadline() -> None:
 
 
 def test_patience_is_bounded() -> None:
-    """A hold without a known end looks again after 30 s, doubling to 10 minutes, however often it looked."""
+    """A hold without a known end is evaluated after 30 s, then twice as long, at most 10 minutes."""
     delays = []
     for count in (0, 1, 2, 3, 4, 5, 10_000):
         decision = CANCELED.facts(evaluations=count).decide()

@@ -60,7 +60,7 @@ def test_the_walk_finds_who_the_rule_means(topology: Topology, data: st.DataObje
 
 @given(topologies(), st.data())
 def test_what_was_decided_in_the_batch_counts(topology: Topology, data: st.DataObject) -> None:
-    """Ancestors first: who was settled as resting blocks nobody below, who moves in another way does."""
+    """Ancestors are decided first: one at rest blocks no descendant, one in motion does."""
     numbers = [f.id for f in topology.flows]
     moving = data.draw(st.sets(st.sampled_from(numbers)))
     walk = Walk(topology.graph, dict.fromkeys(moving, Moving("due")))
@@ -86,7 +86,7 @@ def test_a_workflow_with_one_input_never_waits(topology: Topology) -> None:
 
 @given(topologies())
 def test_nobody_blocks_when_nothing_moves(topology: Topology) -> None:
-    """And nobody is blocked by itself or by those below it."""
+    """A workflow is not blocked by itself or by its descendants."""
     still = Walk(topology.graph, {})
     for flow in topology.flows:
         assert still.blockers(flow.id, None) == ()

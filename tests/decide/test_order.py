@@ -69,7 +69,7 @@ def test_the_table_knows_every_hold() -> None:
 
 @pytest.mark.parametrize("reason", ORDER)
 def test_each_hold(reason: str) -> None:
-    """Each hold alone is the answer; it says nothing about others and it has a next look in the future."""
+    """A single hold is the reason. It names no other holds, and its next evaluation is in the future."""
     scenario = held_by(reason)
     decision = scenario.decides("hold", reason)
     assert "alsoHeldBy" not in decision.evidence

@@ -74,7 +74,7 @@ def test_json_may_use_what_yaml_allows() -> None:
 
 
 def test_json_that_is_neither_is_told_as_json() -> None:
-    """A mistake in a JSON file is told in the words of JSON, at its line."""
+    """A mistake in a JSON file is reported as a JSON error with its line."""
     with pytest.raises(DefinitionError, match=r"x.json:2: cannot be read as JSON: Expecting ',' delimiter"):
         document.parse('{"a": 1\n "b": 2}', "x.json")
 

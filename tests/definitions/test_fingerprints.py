@@ -105,13 +105,13 @@ def test_code_counts_only_for_python_jobs() -> None:
 
 
 def test_raw_strings_are_left_alone() -> None:
-    """Where quotes cannot be told apart simply, every space counts."""
+    """In SQL with raw strings every space counts."""
     one, other = (edited(SQL, "steps/0/job/sql", f"SELECT r'\\', '{gap}' FROM i") for gap in (" ", "  "))
     assert job_fingerprint(one, "") != job_fingerprint(other, "")
 
 
 def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path: Path) -> None:
-    """Every edit, rename, addition and removal changes it; what is no code of the project does not."""
+    """Every edit, rename, addition and removal of code changes the hash. Other files do not."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "a.py").write_text("x = 1\n")
     seen = [code_hash(tmp_path)]
@@ -130,7 +130,7 @@ def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path: Path) -
 
 
 def test_too_much_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project that holds somebody's whole disk is told so."""
+    """A project with too much code is an error."""
     monkeypatch.setattr(fingerprint, "MAX_CODE_FILES", 2)
     for name in "abc":
         (tmp_path / f"{name}.py").touch()

@@ -106,7 +106,7 @@ def test_names_and_fields_in_python_are_snake_case() -> None:
 
 
 def test_steps_come_after_what_they_need() -> None:
-    """DependsOn and consumed assets order the steps, otherwise they stay as declared; own output is no need."""
+    """DependsOn and consumed assets order the steps, otherwise the declared order stays. Own output does not count."""
     job = {"kind": "python", "entrypoint": "m:f"}
     steps = [
         {"id": "d", "job": job, "consumes": [{"assetId": "c"}], "produces": [{"assetId": "d"}]},
@@ -170,7 +170,7 @@ def test_mistakes_in_sources_are_refused(tmp_path: Path, text: str, message: str
 
 
 def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path: Path) -> None:
-    """A missing directory and one without freshline.toml are told apart, with the command that helps."""
+    """A missing directory and one without freshline.toml have different errors, with the command to use."""
     for directory, what in ((tmp_path / "absent", "does not exist"), (tmp_path, "has no freshline.toml")):
         with pytest.raises(DefinitionErrors, match=f"{what}.*freshline init {directory}"):
             load_project(directory)
@@ -214,7 +214,7 @@ def test_files_that_are_no_definitions_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 are told with their position."""
+    """The error names the position of bytes that are not UTF-8."""
     write(tmp_path, {"workflows/a.yaml": ""})
     (tmp_path / "workflows" / "a.yaml").write_bytes(b"slug: \xff\n")
     assert mistakes(tmp_path, {}) == ["workflows/a.yaml: is not UTF-8 text: byte 6 is wrong"]

@@ -38,7 +38,7 @@ def test_every_cycle_is_told(tmp_path: Path) -> None:
 
 
 def test_a_workflow_may_read_its_own_previous_output(tmp_path: Path) -> None:
-    """Consuming what the same workflow produces is no cycle (docs/semantics.md#R1.3)."""
+    """A workflow that consumes its own output is not a cycle (docs/semantics.md#R1.3)."""
     project = loaded(tmp_path, flows(a=minimal("a", consumes="a")))
     assert project.workflows[0].policy.inputs == ()
 
@@ -108,7 +108,7 @@ def test_step_ids_are_unique_and_steps_do_not_wait_for_each_other(tmp_path: Path
 
 
 def test_an_undeclared_input_is_a_warning_and_strictly_an_error(tmp_path: Path) -> None:
-    """What nobody produces and no source declares is told with the nearest known asset (docs/semantics.md#R3.2)."""
+    """The error of an undeclared input names the most similar asset (docs/semantics.md#R3.2)."""
     files = flows(a=minimal("a", produces="flights.clean"), b=minimal("b", consumes="flights.claen other"))
     sentences = (
         (

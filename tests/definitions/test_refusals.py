@@ -215,7 +215,7 @@ WHOLE = {
 
 @pytest.mark.parametrize(("text", "message"), WHOLE.items())
 def test_files_that_cannot_be_read_are_refused_at_their_line(tmp_path: Path, text: str, message: str) -> None:
-    """What is no workflow at all is refused with the line of the mistake."""
+    """A document that is not a workflow is an error with its line."""
     steps = "" if text.startswith(("-", "just", "slug: [", "slug: a\n\t")) else f"\n{HEAD[12:]}"
     found = mistakes(tmp_path, {"workflows/sales.yaml": text + steps})
     assert found[0] == f"workflows/sales.yaml:{message}"

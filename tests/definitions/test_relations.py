@@ -154,7 +154,7 @@ def test_a_qualified_name_is_left_to_spark(tmp_path: Path) -> None:
 
 
 def test_an_input_that_no_query_reads_is_warned_about(tmp_path: Path) -> None:
-    """Each of its changes causes a run for nothing; a query that nobody could read may read it."""
+    """Each change of the input causes an unnecessary run. A query that cannot be parsed may read it."""
     assert loaded(tmp_path, project({"one": "SELECT * FROM s", "two": "SELECT 1 AS a"}, "s", "t")).warnings == (
         (
             "workflows/a.json:1: asset 't': is consumed, but no query of the step reads it; "

@@ -306,7 +306,7 @@ def mixed_before(*, mixes_linger: bool) -> TrackedSimulation:
 
 
 def test_a_mix_lingers() -> None:
-    """After a mixed run what was read is no measure: all inputs count as changed, until a run that is no mix."""
+    """After a mixed run all inputs count as changed, until a run that is not mixed."""
     simulation = mixed_before(mixes_linger=True)
     check(simulation, 0)
     assert [run.mixed for run in simulation.runs if run.workflow_id == 2] == [False, True, True, True, False]

@@ -106,7 +106,7 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 def test_waiting_costs_no_looks() -> None:
-    """A join that waits for an hour is not looked at every 30 seconds: nothing but events could end its wait."""
+    """A join that waits for an hour is not evaluated every 30 seconds: only events can end its wait."""
     counting = Counting()
     simulator = Simulator(catalogue(workflow("b", "a"), workflow("c", "a b")), MONDAY, observer=counting)
     simulator.start(fresh=True)

@@ -25,7 +25,7 @@ def test_the_end_of_a_blocker_wakes_who_waits_for_it() -> None:
 
 
 def test_a_blocker_that_is_held_too_long_is_noticed_at_the_next_evaluation() -> None:
-    """b waited for r and is then held for hours: that wakes nobody, and d finds out within half a minute."""
+    """b waited for r and is then held for hours. This wakes no workflow, and d is evaluated within 30 s."""
     flows = [
         workflow("r", "s"),
         workflow("b", "s r", auto={**ON_UPDATE, "minIntervalMs": 36_000_000}),
@@ -45,7 +45,7 @@ def test_an_equal_production_completes_a_round() -> None:
 
 
 def test_a_queued_run_takes_new_heads_once_nothing_blocks() -> None:
-    """r makes the same again, which wakes no queued run: it is renewed at its next look (docs/semantics.md#R6.3)."""
+    """r makes the same again, which wakes no queued run: it is renewed at its next evaluation."""
     queued = given([workflow("r", "s"), workflow("d", "s r")]).report("s", version="2").succeed("r").expect_runs("d")
     blocked = queued.report("s", version="3").expect_runs("d", "r").succeed("r", changed=False)
     assert reads(blocked) == "2"

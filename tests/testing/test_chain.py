@@ -94,7 +94,7 @@ def test_a_started_run_keeps_what_it_reads() -> None:
 
 
 def test_pause_cancel_and_policies_that_are_off() -> None:
-    """Users' own interventions, and workflows that nobody runs automatically."""
+    """Interventions of users, and workflows that do not run automatically."""
     flows = [workflow("b", "a"), workflow("off", "a", auto={"enabled": False}), workflow("none", "a", auto=None)]
     start = given(flows).pause("b").report("a").expect_held("b", "paused")
     start.expect_skipped("off", "policy-off").expect_skipped("none", "not-auto")
