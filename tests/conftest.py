@@ -43,7 +43,7 @@ def _own_logs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of the session's server; its database `freshline` is empty. Unsynced: tests outlive no crash."""
+    """Yield the URL of the session's server, without fsync; its database `freshline` is empty."""
     quick = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
     with (
         tempfile.TemporaryDirectory(prefix="freshline-") as home,
@@ -54,7 +54,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template_database(postgres: str) -> str:
-    """The name of a migrated database that is only copied."""
+    """Return the name of a migrated database that is only copied."""
     _administer(postgres, "CREATE DATABASE {}", TEMPLATE)
     migrate.upgrade(make_conninfo(postgres, dbname=TEMPLATE))
     return TEMPLATE
@@ -62,25 +62,25 @@ def template_database(postgres: str) -> str:
 
 @pytest.fixture
 def empty_database_url(postgres: str) -> Iterator[str]:
-    """The URL of a database without any schema."""
+    """Yield the URL of a database without any schema."""
     yield from _temporary(postgres, "CREATE DATABASE {}")
 
 
 @pytest.fixture
 def database_url(postgres: str, template_database: str) -> Iterator[str]:
-    """The URL of a migrated database of this test alone."""
+    """Yield the URL of a migrated database for one test."""
     yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
 
 
 @pytest.fixture(scope="module")
 def module_database_url(postgres: str, template_database: str) -> Iterator[str]:
-    """The URL of a migrated database that the tests of one module share."""
+    """Yield the URL of a migrated database that the tests of one module share."""
     yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
 
 
 @pytest.fixture
 def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """An object store of the test's own, and the environment by which clients find it."""
+    """Yield an object store for one test, and set the environment that clients read."""
     for store in serving(tmp_path / "objects"):
         for name, value in store.environ.items():
             monkeypatch.setenv(name, value)

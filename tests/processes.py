@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process, of all of its threads: the kernel lists them by the one that started each."""
+    """Return the children of a process. The kernel lists them by the thread that started each."""
     with suppress(OSError):
         lists = Path(f"/proc/{pid}/task").glob("*/children")
         return [int(child) for found in lists for child in found.read_text().split()]

@@ -16,12 +16,12 @@ _began = [datetime.now(UTC)]
 
 
 def ago(seconds: float) -> datetime:
-    """A time before the world of this test was made; negative for one after it."""
+    """Return a time before the start of the test's data; negative seconds give a time after it."""
     return _began[0] - timedelta(seconds=seconds)
 
 
 def auto(reason: str = "upstream-update", **fields: Any) -> dict[str, Any]:
-    """The trigger of an automatic run."""
+    """Return the trigger of an automatic run."""
     return {"type": "auto-materialize", "reason": reason, "upstream": [], "eventIds": [], **fields}
 
 
@@ -63,7 +63,7 @@ class Rows:
         automatic: bool = True,
         **columns: Any,
     ) -> int:
-        """A workflow with its outputs and inputs; a mapping says which inputs trigger."""
+        """Insert a workflow with its outputs and inputs; a mapping says which inputs trigger."""
         times = {"applied_at": ago(3600)}
         made: int = self.insert(
             "workflows",
@@ -91,7 +91,7 @@ class Rows:
         return made
 
     def run(self, slug: str, status: str = "succeeded", *, queued: float = 60, **columns: Any) -> str:
-        """A run in a state, with the columns that the state demands."""
+        """Insert a run in a state, with the columns that the state requires."""
         trigger = columns.pop("trigger", auto())
         run_id: str = columns.pop("id", new_id())
         began = {} if status == "queued" else {"attempt": 1, "worker_id": new_id(), "started_at": ago(queued - 1)}
@@ -118,7 +118,7 @@ class Rows:
         return run_id
 
     def snapshot(self, asset: str, data_version: str, sequence: int = 1, *, at: float = 30, **columns: Any) -> None:
-        """A snapshot that is the asset's head."""
+        """Insert a snapshot as the asset's head."""
         if columns.get("run_id"):
             columns.setdefault("attempt", 1)
         self.insert(
@@ -141,7 +141,7 @@ class Rows:
         )
 
     def partition(self, slug: str, vector: Mapping[str, str] | None = None, **columns: Any) -> None:
-        """What the last success of a workflow read, and how its failures stand."""
+        """Insert the versions that the last success of a workflow read, and its failure state."""
         read = {asset: {"sequence": 1, "dataVersion": version} for asset, version in (vector or {}).items()}
         success = (
             {} if vector is None else {"consumed_versions": read, "job_fingerprint": "j1", "succeeded_at": ago(30)}
@@ -150,7 +150,7 @@ class Rows:
         self.insert("workflow_partitions", **values)
 
     def decision(self, slug: str, outcome: str, reason: str, *, at: float = 20, **columns: Any) -> str:
-        """A decision; `at` in seconds before now."""
+        """Insert a decision; `at` is in seconds before now."""
         made: str = columns.pop("id", new_id())
         self.insert(
             "decisions",
@@ -164,19 +164,19 @@ class Rows:
         return made
 
     def consideration(self, slug: str, *, due: float = 0, **columns: Any) -> None:
-        """A note to look at a workflow, `due` seconds from now."""
+        """Insert a consideration of a workflow, `due` seconds from now."""
         values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": "event"}
         waiting = {"priority": 100} if "blocker_id" in columns else {}
         self.insert("considerations", **{**values, "noted_at": ago(0), **waiting, **columns})
 
     def event(self, type_: str, subject: str, *, at: float = 10, **columns: Any) -> str:
-        """An event."""
+        """Insert an event."""
         made: str = columns.pop("id", new_id())
         self.insert("events", **{"id": made, "time": ago(at), "type": type_, "subject": subject, "data": {}, **columns})
         return made
 
     def worker(self, kind: str = "worker", *, seen: float = 1, **columns: Any) -> str:
-        """A process that announced itself `seen` seconds ago."""
+        """Insert a process that sent its last heartbeat `seen` seconds ago."""
         made = new_id()
         now = datetime.now(UTC)  # silence is measured from now, not from the session's beginning
         times = {"started_at": now - timedelta(hours=2), "seen_at": now - timedelta(seconds=seen)}

@@ -44,7 +44,7 @@ def workflow(
     outputs: list[str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A workflow `slug` that makes the asset `slug`: `workflow("d", "b c")` consumes b and c."""
+    """Return a workflow `slug` that produces the asset `slug`: `workflow("d", "b c")` consumes b and c."""
     inputs = consumes.split() if isinstance(consumes, str) else consumes
     declared = [
         {
@@ -70,7 +70,7 @@ def project(
     code: str = CODE,
     pools: Mapping[str, int] | None = None,
 ) -> Project:
-    """A project of definitions that are in no file."""
+    """Return a project of definitions that are in no file."""
     loaded = []
     for data in workflows:
         definition = Workflow.model_validate(data)
@@ -143,13 +143,13 @@ class Lab:
         return self.now + timedelta(**delta)
 
     def start(self) -> ClaimedRun:
-        """The next run, which must be there."""
+        """Claim the next run, which must exist."""
         run = self.claim()
         assert run is not None, "no run is queued"
         return run
 
     def start_of(self, slug: str) -> ClaimedRun:
-        """The queued run of `slug`, which must be there, before all others."""
+        """Claim the queued run of `slug`, which must exist, before all others."""
         self.rows(
             "UPDATE runs SET urgency = 0 WHERE status = 'queued' AND workflow_id = (SELECT id FROM workflows"
             " WHERE slug = %s) RETURNING id",
@@ -160,7 +160,7 @@ class Lab:
         return run
 
     def finish(self, run: ClaimedRun, *, without: Collection[str] = (), **versions: str) -> None:
-        """The run succeeds; an output's version is a function of what it read, unless given."""
+        """Finish the run; an output's version is a function of the inputs, unless given."""
         read = {asset_id: pin.data_version for asset_id, pin in sorted(run.inputs.items()) if asset_id != run.slug}
         digest = hashlib.sha256(repr((run.slug, read)).encode()).hexdigest()[:8]
         definition = Workflow.model_validate(run.definition)
@@ -201,7 +201,7 @@ class Lab:
             return connection.execute(query, parameters).fetchall()
 
     def one(self, query: str, *parameters: Any) -> Any:
-        """The first column of the first row."""
+        """Return the first column of the first row."""
         rows = self.rows(query, *parameters)
         return next(iter(rows[0].values())) if rows else None
 
@@ -211,7 +211,7 @@ class Lab:
         return [run for run in found if slug in {None, run["slug"]}]
 
     def active(self, slug: str | None = None) -> list[str]:
-        """The slugs of queued and running runs, in order."""
+        """Return the slugs of queued and running runs, sorted."""
         return sorted(run["slug"] for run in self.runs(slug) if run["status"] in {"queued", "running"})
 
     def reads(self, slug: str) -> list[dict[str, str]]:
@@ -219,13 +219,13 @@ class Lab:
         return [{one: pin["dataVersion"] for one, pin in run["pins"].items()} for run in self.runs(slug)]
 
     def state(self, slug: str) -> dict[str, Any]:
-        """What is stored about the workflow: its vector, failures, cooldown, breaker."""
+        """Return the stored state of the workflow: its consumed versions, failures, cooldown, breaker."""
         return self.rows(
             "SELECT p.* FROM workflow_partitions p JOIN workflows w ON w.id = p.workflow_id WHERE w.slug = %s", slug
         )[0]
 
     def decision(self, slug: str) -> dict[str, Any]:
-        """The last one."""
+        """Return the last decision."""
         return self.rows(
             "SELECT d.* FROM decisions d JOIN workflows w ON w.id = d.workflow_id WHERE w.slug = %s"
             " ORDER BY d.last_at DESC, d.id DESC LIMIT 1",
@@ -259,7 +259,7 @@ class Lab:
 
 @contextmanager
 def laboratory(url: str, **options: Any) -> Iterator[Lab]:
-    """A lab that is closed again."""
+    """Yield a lab, and close it at the end."""
     lab = Lab(url, **options)
     try:
         yield lab

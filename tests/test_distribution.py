@@ -38,7 +38,7 @@ def build(source: Path, into: Path, *targets: str) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the sdist and the wheel of this tree."""
+    """Build the sdist and the wheel of this tree, and return their directory."""
     into = tmp_path_factory.mktemp("dist")
     build(ROOT, into, "sdist", "wheel")
     return into
@@ -154,7 +154,7 @@ def _uv(*arguments: str, check: bool = True) -> int:
 
 @pytest.fixture
 def installation(dist: Path, tmp_path: Path) -> Iterator[Installation]:
-    """The wheel installed, with a new project; its database is stopped at the end."""
+    """Install the wheel and create a project; its database is stopped at the end."""
     installed = Installation(tmp_path, wheel(dist))
     installed.run("init", str(installed.project), cwd=tmp_path)
     yield installed

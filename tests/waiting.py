@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], timeout: float = 30, *, every: float = 0.02, what: str = "") -> T:
-    """The first true value of `condition`; fails, saying what it waited for and the last value, after `timeout` s."""
+    """Return the first true value of `condition`; after `timeout` s fail with the last value and the name `what`."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
         if time.monotonic() > deadline:

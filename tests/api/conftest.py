@@ -30,20 +30,20 @@ class Api:
         self.client = httpx.Client(base_url=f"{server.url}/api/v1", timeout=30, trust_env=False)
 
     def get(self, path: str, *, expect: int = 200, headers: dict[str, str] | None = None, **params: Any) -> Any:
-        """What is there."""
+        """Return the JSON body of a GET request, after checking the status."""
         answer = self.client.get(path, params=params, headers=headers)
         assert answer.status_code == expect, f"{path}: {answer.status_code} {answer.text}"
         return answer.json()
 
     def post(self, path: str, body: Any = None, *, expect: int = 200, **headers: str) -> Any:
-        """What a change leads to."""
+        """Return the JSON body of a POST request, after checking the status."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         answer = self.client.post(path, json={} if body is None else body, headers=sent)
         assert answer.status_code == expect, f"{path}: {answer.status_code} {answer.text}"
         return answer.json()
 
     def token(self, scope: str) -> dict[str, str]:
-        """The header of a new token."""
+        """Create a token with this scope and return its header."""
         secret = f"freshline_{scope}"
         digest = hashlib.sha256(secret.encode()).digest()
         self.lab.store.tokens.create(scope, scope, digest, lifetime_ms=HOUR)
@@ -52,7 +52,7 @@ class Api:
 
 @contextmanager
 def serving(lab: Lab, **options: Any) -> Iterator[Api]:
-    """The API of a laboratory."""
+    """Serve the API of a lab."""
     server = Server(lab.store, **{"host": "127.0.0.1", "port": 0, **options})
     server.start()
     api = Api(lab, server)
@@ -75,7 +75,7 @@ def lab(database_url: str) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def shared(module_database_url: str) -> Iterator[Api]:
-    """The same for all tests of a module that change nothing."""
+    """Yield an API shared by the tests of a module; they must not change anything."""
     with laboratory(module_database_url) as lab:
         lab.apply(*WORLD)
         lab.report("a", "1")
@@ -86,13 +86,13 @@ def shared(module_database_url: str) -> Iterator[Api]:
 
 @pytest.fixture
 def api(lab: Lab) -> Iterator[Api]:
-    """The API on loopback, without tokens."""
+    """Yield the API on loopback, without tokens."""
     with serving(lab) as api:
         yield api
 
 
 @pytest.fixture
 def closed(lab: Lab) -> Iterator[Api]:
-    """The API where everybody needs a token."""
+    """Yield an API where every request needs a token."""
     with serving(lab, auth="token") as api:
         yield api

@@ -44,7 +44,7 @@ def operations(document: dict[str, Any]) -> list[Operation]:
 
 
 def undocumented(value: Any, schema: dict[str, Any], document: dict[str, Any], at: str = "$") -> Iterator[str]:
-    """The places of fields that the schema does not name, in what it describes by names at all."""
+    """Yield the paths of fields that the schema does not name, in objects whose properties it lists."""
     for one in schema.get("anyOf", (schema,)):
         named = document["components"]["schemas"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
         if isinstance(value, dict) and "properties" in named:

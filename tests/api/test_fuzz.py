@@ -31,7 +31,7 @@ KNOWN = {"name": ["hook"], "slug": ["b", "c"], "assetId": ["a", "b"], "runId": [
 
 
 def texts(name: str, schema: dict[str, Any]) -> st.SearchStrategy[str]:
-    """What may stand in a path, a query or a header: often something right, so that more than the checks is met."""
+    """Return values for a path, a query or a header; many are valid, so that calls get past validation."""
     right = [*KNOWN.get(name, ())]
     for one in schema.get("anyOf", [schema]):
         right += one.get("enum", [])
@@ -40,7 +40,7 @@ def texts(name: str, schema: dict[str, Any]) -> st.SearchStrategy[str]:
 
 
 def bodies(operation: Operation) -> st.SearchStrategy[Any]:
-    """A JSON value; often an object with the right names."""
+    """Return JSON values; many are objects with the documented names."""
     described = operation.described.get("requestBody", {}).get("content", {}).get("application/json", {})
     refs = [one["$ref"] for one in described.get("schema", {}).get("anyOf", []) if "$ref" in one]
     names = {name for ref in refs for name in DOCUMENT["components"]["schemas"][ref.rpartition("/")[2]]["properties"]}

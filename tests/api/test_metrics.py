@@ -190,7 +190,7 @@ def test_the_page_lists_what_processes_count() -> None:
 
 
 def names_of(call: ast.Call) -> list[str]:
-    """What Prometheus calls it: counters end with `_total`, durations with their unit."""
+    """Return the names that Prometheus shows: counters end with `_total`, durations with their unit."""
     text = ast.unparse(call.args[0])
     if text.startswith("f"):
         return [f"freshline_step_{what}_total" for what in ("rows", "bytes")]

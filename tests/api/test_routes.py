@@ -162,7 +162,7 @@ KEY = {"Idempotency-Key": "once"}
 
 
 def at_once(api: Api, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers to 200 equal requests with one key: two clients at two processes, all at the same time."""
+    """Return the answers to 200 equal requests with one key, sent concurrently by two clients to two processes."""
     begin = threading.Barrier(40)
 
     def ask(client: httpx.Client) -> list[dict[str, Any]]:

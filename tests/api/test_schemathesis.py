@@ -30,7 +30,7 @@ UNHURRIED: dict[str, Any] = {"deadline": None, "database": None, "suppress_healt
 
 @pytest.fixture(scope="module")
 def closed(module_database_url: str) -> Iterator[Api]:
-    """The API where everybody needs a token, with one that may do everything."""
+    """Yield an API where every request needs a token, and a client with an admin token."""
     with laboratory(module_database_url) as lab, pytest.MonkeyPatch.context() as environment:
         environment.setenv("NO_PROXY", "127.0.0.1")
         lab.apply(*WORLD)

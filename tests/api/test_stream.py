@@ -20,7 +20,7 @@ STREAM = {"Accept": stream.MEDIA}
 
 @pytest.fixture
 def quick(database_url: str) -> Iterator[Api]:
-    """The API of a laboratory that looks for news often."""
+    """Yield the API of a lab that polls for new events often."""
     with laboratory(database_url, poll_ms=20) as lab, serving(lab) as api:
         lab.apply(sources=tuple("ab"))
         yield api
@@ -35,7 +35,7 @@ def tell(lab: Lab, count: int) -> None:
 
 
 def messages(answer: httpx.Response) -> Iterator[dict[str, Any]]:
-    """The events of a stream, each checked for its form."""
+    """Yield the events of a stream; check the form of each."""
     fields: dict[str, str] = {}
     for line in answer.iter_lines():
         name, _, value = line.partition(": ")

@@ -22,7 +22,7 @@ URL = "https://hooks.example/x?token=canary-4711"
 
 @pytest.fixture
 def admin(api: Api) -> dict[str, str]:
-    """The header that changes need."""
+    """Return the header that changes need."""
     return {"Authorization": api.token("admin")["Authorization"]}
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_work_is_refused(api: Api, admin: dict[str, str], asked: dic
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """A real one."""
+    """Start a real HTTP receiver."""
     receiver = Receiver()
     yield receiver
     receiver.close()

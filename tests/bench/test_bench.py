@@ -27,7 +27,7 @@ GATE = {"throughput"}  # the others repeat their parts, and are longer
 
 
 def measure(name: str) -> dict[str, Any]:
-    """The last line of a quick run."""
+    """Run a benchmark with --quick and return the JSON of its last line."""
     command = [sys.executable, "-m", "bench", name, "--quick", "--json"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
@@ -37,7 +37,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def whole(name: str, found: dict[str, Any]) -> None:
-    """It has what a reader needs, and both sides were really measured."""
+    """Check that the result is complete and that both sides were measured."""
     assert {"name", "ratio", "goal", "met", "measured", "baseline", "claims", "quick"} <= set(found)
     assert found["name"] == name
     assert found["quick"] is True
@@ -132,7 +132,7 @@ def test_a_stored_graph_is_what_apply_would_store(database_url: str) -> None:
 
 
 def rows_of(url: str) -> dict[str, list[dict[str, Any]]]:
-    """The definitions as they are stored, without ids, times and hashes."""
+    """Return the stored definitions without ids, times and hashes."""
     queries = {
         "workflows": "SELECT slug, project, version, automatic, policy, pool FROM workflows ORDER BY 1",
         "versions": "SELECT version, code_hash, needs_spark, definition FROM workflow_versions ORDER BY definition",

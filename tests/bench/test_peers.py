@@ -255,7 +255,7 @@ def test_what_one_part_cannot_measure_the_others_still_do(monkeypatch: pytest.Mo
 
 
 def _alive(pid: int) -> bool:
-    """A process that ended and was not yet reaped counts as ended."""
+    """Return whether the process runs; a zombie counts as ended."""
     shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return bool(shown.stdout.strip()) and not shown.stdout.startswith("Z")
 

@@ -113,7 +113,7 @@ def _calm(fleet: Fleet, clients: Clients, root: Path, url: str) -> tuple[float, 
 
 
 def show(verdict: Verdict, seed: int) -> None:
-    """What was done, what came of it, and the verdict."""
+    """Print the faults, the results and the verdict."""
     for name, count in sorted(verdict.faults.items()):
         print(f"{count:6}  {name}")
     print(f"{verdict.kills:6}  processes killed")
@@ -129,7 +129,7 @@ def show(verdict: Verdict, seed: int) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)

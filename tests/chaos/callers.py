@@ -59,7 +59,7 @@ class Callers:
         return self._insist(f"/workflows/{slug}/run", {}, key) not in REFUSED
 
     def _insist(self, path: str, body: dict[str, Any], key: str) -> int:
-        """The status of the first answer; always with the same key, so that a lost answer does not double anything."""
+        """Retry with the same key until there is an answer, and return its status. A lost answer doubles nothing."""
         status: int | None = None
 
         def answered() -> bool:

@@ -54,7 +54,7 @@ def work(ctx):
 
 
 def write_project(root: Path) -> None:
-    """The definitions and the jobs."""
+    """Write the definitions and the jobs."""
     (root / "workflows").mkdir(parents=True)
     (root / "freshline.toml").write_text('name = "chaos"\n[pools]\none = 1\n')
     (root / "jobs.py").write_text(JOBS)
@@ -75,7 +75,7 @@ def _definition(asset: str, inputs: tuple[str, ...]) -> str:
 
 
 def final_versions(sources: dict[str, str]) -> dict[str, str]:
-    """What every asset must be, given what the sources are."""
+    """Return the version that every asset must end with, given the versions of the sources."""
     versions = dict(sources)
     for asset, inputs in CONSUMES.items():
         read = sorted((one, versions[one]) for one in inputs)

@@ -64,7 +64,7 @@ class Fleet:
     # --- beginning and end ------------------------------------------------------------------------------------------
 
     def start_servers(self) -> str:
-        """The database's URL."""
+        """Start PostgreSQL and Redis, and return the database's URL."""
         self.cluster.ensure_accepting(30)
         self.redis.start()
         return self.cluster.ensure_database("freshline")

@@ -50,7 +50,7 @@ class History:
         return {row[0]: row[1] for row in rows}
 
     def unsettled(self, clients: Clients) -> str | None:
-        """What is still to be done; None: all queues are empty and every asset is what it must be."""
+        """Return the work that is left, or None if all queues are empty and every asset has its final version."""
         waiting = [f"{count} {what}" for what, count in self.left.items() if count]
         return ", ".join([*waiting, *self.wrong_versions(clients)]) or None
 
@@ -120,7 +120,7 @@ class History:
                 yield f"{one['asset_id']} #{one['sequence']} was published by {what}"
 
     def _ends(self) -> Iterator[str]:
-        """A run ends once, and says so once."""
+        """Yield runs that did not end exactly once, with exactly one event."""
         told: dict[str, list[str]] = defaultdict(list)
         for event in self.ended:
             told[event["run"]].append(event["type"].rpartition(".")[2])

@@ -30,7 +30,7 @@ Bouncer = Callable[..., str]
 
 @contextmanager
 def bouncer(url: str, **settings: str) -> Iterator[str]:
-    """The address of a pgbouncer in transaction mode before the database."""
+    """Start a pgbouncer in transaction mode in front of the database, and yield its address."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/sbin")
     assert program, "pgbouncer is not installed: `apt-get install pgbouncer`, or put it on the PATH"
     parts = conninfo_to_dict(url)
@@ -76,7 +76,7 @@ def _answers(address: str) -> bool:
 
 @pytest.fixture(params=["refuses", "ignores"])
 def pooled(request: pytest.FixtureRequest, database_url: str) -> Iterator[str]:
-    """A pgbouncer that refuses the settings of a session, as it does by itself, or that is told to ignore them."""
+    """Yield a pgbouncer that rejects session settings, which is its default, or one configured to ignore them."""
     settings = {"ignore_startup_parameters": "options"} if request.param == "ignores" else {}
     with bouncer(database_url, **settings) as address:
         yield address
@@ -84,7 +84,7 @@ def pooled(request: pytest.FixtureRequest, database_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def lab(pooled: str) -> Iterator[Lab]:
-    """A laboratory behind it."""
+    """Yield a lab that connects through pgbouncer."""
     with laboratory(pooled) as lab:
         yield lab
 

@@ -54,13 +54,13 @@ class Freshline:
         self._runner = CliRunner()
 
     def __call__(self, *words: str, code: int = 0, stdin: str | None = None) -> Result:
-        """The result of a call that ends with `code`."""
+        """Return the result of a call; check that it exits with `code`."""
         result = self._runner.invoke(cli, list(words), input=stdin, catch_exceptions=True)
         assert result.exit_code == code, f"{words} {result.exit_code}: {result.output} {result.exception!r}"
         return result
 
     def json(self, *words: str, code: int = 0) -> Any:
-        """The one document on stdout."""
+        """Return the one JSON document on stdout."""
         return json.loads(self(*words, "--json", code=code).stdout)
 
 
@@ -78,13 +78,13 @@ def write_project(root: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The directory of a project that is not applied."""
+    """Return the directory of a project that is not applied."""
     return write_project(tmp_path / "shop")
 
 
 @pytest.fixture
 def freshline(project: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Freshline:
-    """The command line, in the project, on the test's database."""
+    """Return the command line, in the project, on the test's database."""
     monkeypatch.setenv("FRESHLINE_DATABASE_URL", database_url)
     monkeypatch.setenv("FRESHLINE_PROJECT", str(project))
     return Freshline(project)
@@ -92,20 +92,20 @@ def freshline(project: Path, database_url: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def rows(database_url: str) -> Iterator[Rows]:
-    """Stored rows, written with plain SQL."""
+    """Return a writer of stored rows in plain SQL."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         yield Rows(connection)
 
 
 @pytest.fixture
 def store(freshline: Freshline) -> Iterator[Store]:
-    """The store that the commands use."""
+    """Open the store that the commands use."""
     with open_store(load()) as opened:
         yield opened
 
 
 @pytest.fixture
 def applied(freshline: Freshline) -> Callable[..., Any]:
-    """The command line after `freshline apply`."""
+    """Return the command line after `freshline apply`."""
     freshline("apply", "--yes")
     return freshline

@@ -88,7 +88,7 @@ NEED_NOTHING = ("init", "validate")
 
 @contextmanager
 def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate") -> Iterator[Server]:
-    """The API of a store, which wants a token, and an environment that knows nothing else."""
+    """Serve the API of a store, with tokens, and point the environment at nothing else."""
     digest = hashlib.sha256(SECRET.encode()).digest()
     store.tokens.create("ci", scope, digest, lifetime_ms=MINUTE_MS)
     server = Server(store, host="127.0.0.1", port=0, auth="token")
@@ -113,7 +113,7 @@ def settle(store: Store) -> None:
 
 
 def work(store: Store, project: Path) -> None:
-    """Runs as a worker would end them, until there are none."""
+    """Finish runs as a worker would, until there are none."""
     claimant = Claimant(new_id(), "shop", load_project(project).code_hash, spark=False)
     while run := store.runs.claim(claimant):
         asset = "shop.clean" if run.slug == "make-clean" else "shop.daily"
@@ -122,7 +122,7 @@ def work(store: Store, project: Path) -> None:
 
 
 def play(freshline: Freshline, store: Store) -> Iterator[tuple[str, Any]]:
-    """What each line of the script prints; names of moments are taken away, names of things numbered."""
+    """Yield the output of each line of the script; times are removed and ids are numbered."""
     run = ""
     for line in SCRIPT:
         if line == "!settle":
@@ -150,7 +150,7 @@ def masked(told: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 @pytest.fixture
 def other(module_database_url: str, applied: Freshline, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A second installation of the same project."""
+    """Yield the store of a second installation of the same project."""
     with monkeypatch.context() as environment:
         environment.setenv("FRESHLINE_DATABASE_URL", module_database_url)
         applied("apply", "--yes")
@@ -284,7 +284,7 @@ class Strange(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def strange(freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """What `freshline status` says when something else than our API answers."""
+    """Return a function that returns the output of `freshline status` when a server other than our API answers."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Strange)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -17,7 +17,7 @@ EVENT = "0198c000-0000-7000-8000-0000000000ee"
 
 
 def answer(fate: str, reason: str | None, **more: Any) -> dict[str, Any]:
-    """A fate as the reader gives it."""
+    """Return an event outcome as the reader returns it."""
     fields: dict[str, Any] = {
         "workflowSlug": "w",
         "until": None,

@@ -10,7 +10,7 @@ from tests.rows import Rows
 
 @pytest.fixture
 def diamond(rows: Rows) -> Rows:
-    """A source, two branches, a join that one branch may not trigger, and something beside it."""
+    """Insert a source, two branches, a join that only one branch triggers, and an unrelated workflow."""
     rows.source("raw")
     rows.workflow("left", ["l"], ["raw"])
     rows.workflow("right", ["r"], ["raw"])

@@ -15,7 +15,7 @@ from tests.rows import Rows, auto
 
 
 def ids(found: list[dict[str, str]]) -> list[str]:
-    """The ids in their order."""
+    """Return the ids in their order."""
     return [one["id"] for one in found]
 
 

@@ -85,7 +85,7 @@ class Readers:
 
 @contextmanager
 def program(tmp_path: Path, name: str, *words: str) -> Iterator[Path]:
-    """The real program; yields the file with what it says."""
+    """Run the real program, and yield the file with its output."""
     said = tmp_path / f"{name}.txt"
     with said.open("w") as told:
         process = subprocess.Popen(
@@ -107,7 +107,7 @@ def port_of(said: Path) -> int:
 
 @contextmanager
 def wave(store: Store) -> Iterator[None]:
-    """A source changes again and again."""
+    """Report changes of a source again and again while the block lasts."""
     done = threading.Event()
 
     def report() -> None:

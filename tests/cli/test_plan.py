@@ -15,7 +15,7 @@ AUTO = {"onUpstreamUpdate": True}
 
 @pytest.fixture
 def graph(database_url: str, freshline: Freshline) -> Iterator[Lab]:
-    """A diamond a -> b, c -> d, with what hangs below d, all of it fresh. The project's own files play no part."""
+    """Yield a fresh diamond a -> b, c -> d, with workflows below d. The project's own files are not used."""
     assert freshline.project
     with laboratory(database_url) as lab:
         lab.apply(

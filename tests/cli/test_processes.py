@@ -25,7 +25,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(freshline: Freshline, tmp_path: Path) -> Iterator[Start]:
-    """Starts the real program; what is left at the end is killed."""
+    """Return a function that starts the real program; processes that are left at the end are killed."""
     running: list[subprocess.Popen[str]] = []
 
     def begin(*words: str) -> subprocess.Popen[str]:
@@ -43,7 +43,7 @@ def start(freshline: Freshline, tmp_path: Path) -> Iterator[Start]:
 
 
 def told(tmp_path: Path, number: int = 0) -> str:
-    """What a process has printed so far."""
+    """Return the output of a process so far."""
     return (tmp_path / f"process-{number}.txt").read_text()
 
 

@@ -73,7 +73,7 @@ class Terminal:
 
 
 def left_over(sent: str) -> list[str]:
-    """The lines that a person sees at the end. Only what the bars use is known: any other control is an error."""
+    """Return the lines that remain on the screen. Control sequences that the bars do not use are errors."""
     lines, row = [""], 0
     for arguments, control, to_start, newline, words in CONTROL.findall(sent):
         if newline:
@@ -92,7 +92,7 @@ def left_over(sent: str) -> list[str]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """A terminal that can do what terminals can, whatever the tests run in."""
+    """Yield a fully capable terminal, whatever the tests run in."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -103,7 +103,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def expect_bar(sent: str, *parts: str) -> None:
-    """A bar with these words was drawn, and the cursor was hidden and is back."""
+    """Check that a bar with these words was drawn, and that the cursor was hidden and shown again."""
     drawn = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", sent)
     assert re.search(f"[━╸╺]{{{BAR_WIDTH}}}", drawn)
     for part in parts:
@@ -113,7 +113,7 @@ def expect_bar(sent: str, *parts: str) -> None:
 
 
 def under_way(progress: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """A run as the reader gives it."""
+    """Return a running run as the reader returns it."""
     began = (datetime.now(UTC) - timedelta(seconds=90)).isoformat()
     told = {"id": "0000-5f0c11aa", "workflowSlug": "flights", "status": "running", "attempt": 1, "queuedAt": began}
     return {**told, "startedAt": began, "progress": progress, **fields}

@@ -31,14 +31,14 @@ FAILURE = "  error unique(id): column 'id': 1 values occur more than once, such 
 
 
 def failed(rows: Rows, **error: Any) -> str:
-    """A run of make that failed."""
+    """Insert a failed run of make."""
     told = {"code": "job", "message": "jobs.py:3: ValueError: no", "step": "one", "traceback": None, **error}
     return rows.run("make", "failed", error=told)
 
 
 @pytest.fixture
 def asset(rows: Rows, project: Path) -> Rows:
-    """The asset out, made by a run, with a violated warning."""
+    """Insert the asset out, made by a run, with a violated warning."""
     data = project / ".freshline" / "warehouse" / "out" / "data" / "x"
     data.mkdir(parents=True)
     duckdb.sql(f"COPY (SELECT 1 AS id) TO '{data}/part-0.parquet'")

@@ -23,7 +23,7 @@ SELECT * FROM (VALUES
 
 @pytest.fixture
 def table(rows: Rows, project: Path) -> Rows:
-    """The asset flights.clean with two versions, the first one in two directories."""
+    """Insert the asset flights.clean with two versions, the first one in two directories."""
     base = project / ".freshline" / "warehouse" / "flights.clean" / "data"
     for name in ("run-1-1", "run-2-1"):
         (base / name).mkdir(parents=True)
@@ -64,7 +64,7 @@ NULLS = "year=__HIVE_DEFAULT_PARTITION__/day=__HIVE_DEFAULT_PARTITION__/at=__HIV
 
 
 def split_table(rows: Rows, project: Path, *parts: list[str], lost: int = 0) -> None:
-    """The asset flights.split, a directory for each of `parts`, in it one row in each named one, as Spark writes it."""
+    """Insert the asset flights.split: a run directory for each of `parts`, with a row per partition, as Spark does."""
     base = project / ".freshline" / "warehouse" / "flights.split" / "data"
     for number, directories in enumerate(parts, 1):
         (base / f"run-{number}").mkdir(parents=True)
@@ -79,7 +79,7 @@ def split_table(rows: Rows, project: Path, *parts: list[str], lost: int = 0) -> 
 
 
 def source(rows: Rows, location: Any, **columns: Any) -> None:
-    """A source with this location."""
+    """Insert a source with this location."""
     rows.source("raw")
     rows.snapshot("raw", "r1", location=location, **columns)
 

@@ -28,7 +28,7 @@ workflows:
 
 @pytest.fixture
 def load(freshline: Freshline) -> Path:
-    """A load of one report every ten minutes."""
+    """Write a load of one report every ten minutes."""
     path = freshline.project / "load.yaml"
     path.write_text(LOAD)
     return path
@@ -36,7 +36,7 @@ def load(freshline: Freshline) -> Path:
 
 @pytest.fixture
 def proposed(freshline: Freshline, tmp_path: Path) -> Path:
-    """The same project, whose first workflow runs at most every half hour."""
+    """Copy the project, with a first workflow that runs at most every half hour."""
     root = tmp_path / "proposed"
     shutil.copytree(freshline.project, root)
     file = root / "workflows" / "w0.yaml"

@@ -21,7 +21,7 @@ SENTENCE = "it was computed from exactly the current inputs, so there is nothing
 
 
 def lines(table: Table, width: int | None = None) -> list[str]:
-    """The lines of a table without colours."""
+    """Return the lines of a table without colours."""
     return list(table_lines(table, width, colours=False))
 
 
@@ -94,7 +94,7 @@ def test_tables_fit_on_the_terminal_and_lose_nothing(rows: list[list[str]], widt
 
 
 def _labels(table: Table, width: int) -> list[str]:
-    """The heads: once if the columns are side by side, without empty ones if these had to go, else per record."""
+    """Return the expected labels: once if the columns are side by side, without dropped empty ones, else per record."""
     kept = _kept(table, width)
     if kept is not None:
         return [table.columns[index].name for index in kept]

@@ -92,7 +92,7 @@ SENTENCES: dict[Reason, tuple[str, dict[str, Any], str]] = {
 
 
 def decided(reason: str, outcome: str, evidence: dict[str, Any]) -> dict[str, Any]:
-    """A decision as the reader gives it."""
+    """Return a decision as the reader returns it."""
     return {"workflowSlug": "w", "outcome": outcome, "reason": reason, "evidence": evidence, "at": LATER, "runId": None}
 
 

@@ -30,17 +30,17 @@ class Page:
         return _FENCE.sub("", self.text)
 
     def blocks(self, *languages: str) -> list[str]:
-        """The code blocks of these languages, in order."""
+        """Return the code blocks of these languages, in order."""
         return [code for language, code in _FENCE.findall(self.text) if language in languages]
 
     def section(self, title: str) -> str:
-        """What stands under a heading, up to the next one."""
+        """Return the text under a heading, up to the next heading."""
         _, found, rest = self.prose.partition(f"# {title}\n")
         assert found, f"{self.name} has no heading {title!r}"
         return rest[: following.start()] if (following := _SECTION.search(rest)) else rest
 
     def table(self, title: str) -> list[list[str]]:
-        """The rows of the first table under a heading, cell by cell, without its head."""
+        """Return the rows of the first table under a heading, cell by cell, without its head."""
         lines = [line for line in self.section(title).splitlines() if line.startswith("|")]
         return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
@@ -58,7 +58,7 @@ class Page:
 
 
 def session(block: str) -> list[tuple[str, list[str]]]:
-    """A console block: each command with the lines that it prints."""
+    """Parse a console block: each command with the lines that it prints."""
     found: list[tuple[str, list[str]]] = []
     for line in block.splitlines():
         if line.startswith("$ "):
@@ -69,12 +69,12 @@ def session(block: str) -> list[tuple[str, list[str]]]:
 
 
 def codes(text: str) -> list[str]:
-    """What stands in backquotes."""
+    """Return the texts in backquotes."""
     return _CODE.findall(text)
 
 
 def code(cell: str) -> str:
-    """The only word of a cell, with or without backquotes."""
+    """Return the text of a cell, with or without backquotes."""
     return cell.strip("`")
 
 

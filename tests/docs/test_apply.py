@@ -15,7 +15,7 @@ SHOWN = [session(block)[0] for block in Page("docs/policies.md").blocks("console
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The page's diamond, with `mail` below it: `report` was off while `orders` changed."""
+    """Yield the page's diamond, with `mail` below it: `report` was off while `orders` changed."""
     with laboratory(database_url) as lab:
         definitions = workflow("clean", "orders"), workflow("report", "orders clean"), workflow("mail", "report")
         lab.apply(*definitions, name="shop")

@@ -25,7 +25,7 @@ RUNS = {Reason.MISSING, Reason.RETRY, Reason.DEFINITION_CHANGED, Reason.UPSTREAM
 
 
 def defaults(block: type[Model]) -> dict[str, str]:
-    """The fields of a block with their defaults, as the page writes them."""
+    """Return the fields of a block with their defaults, as the page writes them."""
     found = {field.alias or name: str(field.default) for name, field in block.model_fields.items()}
     return {name: "none" if value in NONE else value.lower() for name, value in found.items()}
 
@@ -77,7 +77,7 @@ def test_every_reason_is_told() -> None:
 
 
 def expected(reason: Reason) -> Outcome:
-    """What a decision with this reason says."""
+    """Return the outcome of a decision with this reason."""
     if reason is Reason.EVALUATION_FAILED:
         return Outcome.ERROR
     return Outcome.RUN if reason in RUNS else Outcome.SKIP if reason in SKIPS else Outcome.HOLD
@@ -91,7 +91,7 @@ def test_every_event_is_told() -> None:
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The real store under a clock of its own."""
+    """Yield a real store with a controlled clock."""
     with laboratory(database_url) as lab:
         yield lab
 
@@ -108,7 +108,7 @@ def test_events_carry_what_the_page_says(lab: Lab) -> None:
 
 
 def everything_happens(lab: Lab) -> None:
-    """A success, an expiry, an overdue asset that recovers, a failure, a breaker, a reset, a cancellation."""
+    """Cause a success, an expiry, an overdue asset that recovers, a failure, a breaker, a reset, a cancellation."""
     backoff = {"baseMs": 1000, "maxMs": 1000, "budget": 1}
     fresh = {"ttlMs": 60_000, "maxAgeMs": 120_000}
     lab.apply(workflow("b", "a", freshness=fresh, backoff=backoff, publishParameters=True))
@@ -126,7 +126,7 @@ def everything_happens(lab: Lab) -> None:
 
 
 def documented(name: str) -> set[str]:
-    """The fields of a row: its own, and those of the row that it refers to."""
+    """Return the fields of a row: its own, and those of the row that it refers to."""
     cell = EVENTS[name][2]
     values, without = re.compile(r": `.*"), re.compile(r"as produced but for `(\w+)`,")
     own = set(codes(values.sub("", without.sub("", cell)))) - {"publishParameters"}

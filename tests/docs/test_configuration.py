@@ -18,7 +18,7 @@ TREE = ast.parse((ROOT / "src" / "freshline" / "settings.py").read_text(encoding
 
 
 def fields() -> dict[str, str]:
-    """The field of `Settings` that each variable sets, as `load` says."""
+    """Return the field of `Settings` that each variable sets, read from the source of `load`."""
     (call,) = [node for node in ast.walk(TREE) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Settings"]
     found: dict[str, str] = {}
     for keyword in call.keywords:

@@ -203,7 +203,7 @@ def test_what_others_wait_for_is_told() -> None:
 
 
 def report() -> Scenario:
-    """The wait that the page shows."""
+    """Return the wait that the page shows."""
     orders = Input(
         "orders", Head(2, "seq:2", clock("09:00")), Version(1, "seq:1"), Pending(clock("09:00"), clock("09:00"), 1)
     )
@@ -216,7 +216,7 @@ def report() -> Scenario:
 
 
 def shown() -> dict[str, Any]:
-    """The decision that the page shows as JSON."""
+    """Return the decision that the page shows as JSON."""
     (text,) = PAGE.blocks("json")
     found: dict[str, Any] = json.loads(text)
     return found

@@ -18,7 +18,7 @@ PAGE = Page("docs/decisions.md")
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The page's diamond: orders, clean from orders, report from both; orders changed and clean is queued."""
+    """Yield the page's diamond: orders, clean from orders, report from both; orders changed and clean is queued."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("clean", "orders"), workflow("report", "orders clean"))
         lab.report("orders")
@@ -60,6 +60,6 @@ def test_the_example_is_real(lab: Lab) -> None:
 
 
 def plain(line: str) -> list[str]:
-    """The words of a line."""
+    """Return the words of a line, with placeholders for times and ids."""
     line = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d", "TIME", line)
     return re.sub(r"run [0-9a-f]{8}", "run ID", line).split()

@@ -19,7 +19,7 @@ SHELL = [(page.name, arguments) for page in PAGES for arguments in page.commands
 
 
 def write(root: Path, page: Page) -> Path:
-    """A project of all the definitions on a page."""
+    """Write a project of all the definitions on a page."""
     (root / "workflows").mkdir()
     (root / "sources").mkdir()
     (root / "freshline.toml").touch()

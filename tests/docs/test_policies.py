@@ -67,7 +67,7 @@ HAPPENS = {
 
 
 def compare(chain: Chain, name: str, word: str) -> None:
-    """What is must be so."""
+    """Check that the workflow is in the state that the cell names."""
     runs = {run.slug: run for run in chain.simulator.active.values()}
     if word == "fresh":
         chain.expect_fresh(name)
@@ -87,7 +87,7 @@ def compare(chain: Chain, name: str, word: str) -> None:
 
 
 def read(definition: str, text: str) -> Timeline:
-    """A timeline from its picture: the heads of the columns say where the cells begin."""
+    """Parse a timeline; the column heads determine where the cells begin."""
     head, *lines = text.splitlines()
     starts = [match.start() for match in re.finditer(r"(?<!\S)\S+(?: \S+)*", head)]
     beginning, *moments = cut(head, starts)
@@ -96,7 +96,7 @@ def read(definition: str, text: str) -> Timeline:
 
 
 def cut(line: str, starts: list[int]) -> list[str]:
-    """The cells of a line; a word that stands across two columns is a mistake in the picture."""
+    """Cut a line into cells; a word across two columns is a mistake in the timeline."""
     assert [line for start in starts[1:] if line[start - 1 : start].strip()] == []
     ends = [*starts[1:], None]
     return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
@@ -188,7 +188,7 @@ def test_the_fields_that_must_agree_are_named() -> None:
 
 
 def nightly() -> Freshness:
-    """The freshness of the example with cron."""
+    """Return the freshness of the example with cron."""
     freshness = load_workflows(example("nightly"))[0].definition.steps[0].produces[0].freshness
     assert freshness is not None
     return freshness
@@ -277,7 +277,7 @@ def test_partitions_are_refused() -> None:
 
 
 def example(slug: str) -> str:
-    """The first definition on the page that begins with this workflow."""
+    """Return the first definition on the page that begins with this workflow."""
     return next(text for text in PAGE.blocks("yaml") if text.startswith(f"slug: {slug}\n"))
 
 

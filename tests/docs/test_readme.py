@@ -19,7 +19,7 @@ TIMES = re.compile(r"\d\d:\d\d:\d\d|\b\d+(?:\.\d)? (?:s|min|h)\b(?: ago)?|run [0
 
 @pytest.fixture
 def deployment(tmp_path: Path, database_url: str) -> Iterator[Deployment]:
-    """The project of the README with a materializer and a worker, as processes of their own."""
+    """Yield the project of the README with a materializer and a worker, each in its own process."""
     deployment = Deployment(tmp_path / "shop", database_url)
     (deployment.root / "sources").mkdir()
     (deployment.root / "sources" / "orders.yaml").write_text(README.blocks("yaml")[0], encoding="utf-8")
@@ -44,7 +44,7 @@ def test_the_example_prints_what_it_shows(deployment: Deployment) -> None:
 
 
 def typed(deployment: Deployment, command: str) -> str:
-    """What a terminal shows after the command."""
+    """Return the terminal output of the command."""
     program, *arguments = shlex.split(command)
     assert program == "freshline"
     return subprocess.run(
@@ -64,7 +64,7 @@ def plain(lines: list[str]) -> list[str]:
 
 
 def assert_prints(printed: list[str], shown: list[str]) -> None:
-    """The lines that are shown are the lines that are printed; `...` stands for all that follow."""
+    """Check that the printed lines are the lines shown; `...` stands for all that follow."""
     if shown[-1:] == ["..."]:
         shown = shown[:-1]
         printed = printed[: len(shown)]

@@ -89,14 +89,14 @@ def test_the_readme_shows_what_happens(deployment: Deployment, name: str, block:
 
 
 def _automatic(name: str) -> list[str]:
-    """What follows by itself, together with what the same run makes."""
+    """Return the assets that are updated automatically, and those that the same runs produce."""
     workflows = [one.definition for one in load_project(EXAMPLES / name, strict=True).workflows]
     outputs = [[output for step in one.steps for output in step.produces] for one in workflows]
     return [one.asset_id for made in outputs if any(one.auto_materialize for one in made) for one in made]
 
 
 def _files(name: str) -> list[Path]:
-    """What belongs to an example, without what a run may have left in its directory."""
+    """Return the files of an example, without files left by a run."""
     files = (file for file in (EXAMPLES / name).rglob("*") if file.is_file())
     left = {"__pycache__", ".freshline", "arrived"}
     return [file for file in files if file.name not in OWN and not left & set(file.parts)]

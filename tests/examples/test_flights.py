@@ -33,13 +33,13 @@ TABLES = 9  # of the eleven assets; two keep their data elsewhere
 
 @pytest.fixture(scope="module")
 def project() -> Project:
-    """The example, as `validate --strict` reads it."""
+    """Load the example as `validate --strict` does."""
     return load_project(EXAMPLE, strict=True)
 
 
 @pytest.fixture(scope="module")
 def parents(project: Project) -> Parents:
-    """What each produced asset is made from."""
+    """Return the inputs of each produced asset."""
     return {
         produced.asset_id: {consumed.asset_id for consumed in step.consumes}
         for workflow in project.workflows
@@ -50,7 +50,7 @@ def parents(project: Project) -> Parents:
 
 @pytest.fixture(scope="module")
 def deliveries() -> ModuleType:
-    """The module that plays the outside world."""
+    """Import the module that simulates the external systems."""
     spec = importlib.util.spec_from_file_location("flights_deliveries", EXAMPLE / "deliveries.py")
     assert spec
     assert spec.loader
@@ -229,6 +229,6 @@ def _rows(file: Path) -> list[tuple[str, ...]]:
 
 
 def _leftovers(directory: Path) -> list[str]:
-    """Processes that still have to do with the directory."""
+    """Return the commands of processes that still refer to the directory."""
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     return [command.decode(errors="replace") for command in commands if str(directory).encode() in command]

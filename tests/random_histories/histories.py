@@ -53,15 +53,15 @@ class Shape:
         lab.apply(*kept, sources=tuple(self.sources), pools=POOLS)
 
     def copy(self) -> Shape:
-        """What is defined now, to come back to."""
+        """Return a copy to restore later."""
         return copy.deepcopy(self)
 
     def restore(self, before: Shape) -> None:
-        """What was defined then."""
+        """Restore the definitions of a copy."""
         self.definitions, self.retired = before.definitions, before.retired
 
     def active(self, rng: random.Random) -> str:
-        """Some workflow that is not retired."""
+        """Return a random workflow that is not retired."""
         return rng.choice([slug for slug in self.definitions if slug not in self.retired])
 
     def upwards(self) -> Iterator[str]:
@@ -71,7 +71,7 @@ class Shape:
         yield from self.sources
 
     def above(self, slug: str | None = None) -> list[str]:
-        """The assets that a workflow may read."""
+        """Return the assets that a workflow may read."""
         found = list(self.sources)
         for other, definition in self.definitions.items():
             if other == slug:
@@ -95,7 +95,7 @@ def random_shape(rng: random.Random) -> Shape:
 
 
 def random_workflow(rng: random.Random, slug: str, above: list[str], *, dense: bool) -> dict[str, Any]:
-    """What it reads, when it runs, and when it does not."""
+    """Return a workflow with random inputs and a random policy."""
     count = min(len(above), rng.choice([1, 2, 2, 3] if dense else [1, 1, 1, 2, 2, 2, 2, 3, 3, 0]))
     edges = () if dense else EDGES
     read = [{"assetId": one, **_chosen(rng, edges)} for one in sorted(rng.sample(above, count))]
@@ -152,12 +152,12 @@ def _edited(rng: random.Random, shape: Shape, slug: str, *, same_inputs: bool) -
 
 
 def outputs(definition: dict[str, Any]) -> list[str]:
-    """The assets that a definition produces."""
+    """Return the assets that a definition produces."""
     return [one["assetId"] for one in definition["steps"][0]["produces"]]
 
 
 def reads(definition: dict[str, Any]) -> dict[str, bool]:
-    """The assets that a definition consumes, and whether a change of each may cause a run (docs/semantics.md#R2.3)."""
+    """Return the consumed assets, and whether a change of each may cause a run (docs/semantics.md#R2.3)."""
     auto = definition["steps"][0]["produces"][0]["autoMaterialize"]
     usual = auto.get("enabled", True) and auto["onUpstreamUpdate"]
     return {
@@ -167,7 +167,7 @@ def reads(definition: dict[str, Any]) -> dict[str, bool]:
 
 
 def policy(definition: dict[str, Any]) -> dict[str, Any]:
-    """What its outputs say about running by themselves."""
+    """Return the automation policy of the outputs."""
     auto: dict[str, Any] = definition["steps"][0]["produces"][0]["autoMaterialize"]
     return auto
 

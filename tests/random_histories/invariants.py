@@ -135,7 +135,7 @@ class Invariants:
                 self._judged[run["id"]] = (run["pins"], run["mixed"])
 
     def at_the_end(self) -> None:
-        """What the whole history must have kept to."""
+        """Check the invariants of the whole history."""
         broken = self.broken(AT_THE_END)
         assert not broken, broken
         started = self.lab.rows(
@@ -145,7 +145,7 @@ class Invariants:
         assert not moved, f"read other versions than it was queued for (docs/semantics.md#R6.1): {moved}"
 
     def unsettled(self) -> list[str]:
-        """What is still to be done before everything comes from current data."""
+        """Return the work that is left before every asset is computed from current data."""
         return self.broken(WHEN_SETTLED)
 
     def broken(self, queries: Mapping[str, str]) -> list[str]:
@@ -156,7 +156,7 @@ class Invariants:
         return [f"{row['what']}: {row['found']}" for row in rows]
 
     def _judge(self, run: Mapping[str, Any], *, new: bool) -> None:
-        """A run was queued or renewed in the step before: it had a reason, no hold, and one generation to read."""
+        """Check a run that the last step queued or renewed: it had a cause, no hold, and inputs of one generation."""
         name = f"{run['slug']} ({run['reason']}, {run['id']})"
         assert run["pins"] == (run["heads"] or {}), f"{name} is not pinned to the heads (docs/semantics.md#R6.2)"
         assert run["needed"], f"{name} has no cause (minimal)"

@@ -37,7 +37,7 @@ class Lineage:
         return not _explained(read, list(self.shape.upwards()), self._readings())
 
     def _readings(self) -> dict[tuple[str, str], set[Reading]]:
-        """What each version may have been computed from: early cutoff makes one of several histories."""
+        """Return the inputs from which each version may have been computed; early cutoff merges several histories."""
         found: dict[tuple[str, str], set[Reading]] = defaultdict(set)
         bound = self._bound()
         for row in self.lab.rows(SNAPSHOTS):
@@ -51,7 +51,7 @@ class Lineage:
         return frozenset((one, pin["dataVersion"]) for one, pin in row["inputs"].items() if triggers[one])
 
     def _bound(self) -> dict[str, Mapping[str, bool]]:
-        """The inputs of every asset that follows them by itself, and which of them it follows."""
+        """Return the inputs of every automatic asset, and which of them trigger it."""
         return {
             asset_id: reads(definition)
             for slug, definition in self.shape.definitions.items()

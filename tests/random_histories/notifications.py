@@ -54,7 +54,7 @@ class Process:
         self.start(self.lab.now)
 
     def start(self, when: datetime) -> None:
-        """A new process: nothing of the one before is left, and every service looks once."""
+        """Start a new process: it keeps nothing of the previous one, and runs every service once."""
         store = Store(self.lab.database, replace(self.lab.settings, batch=self.batch))
         services = (InboxConsumer(store), Reconciler(store), Expiry(store), Rescuer(store), EventSequencer(store))
         self.loops[:] = [Sleeper(one.name, one.run_once, self.poll, when) for one in services]

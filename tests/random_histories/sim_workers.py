@@ -131,7 +131,7 @@ class Crew:
         return row["attempt"], row["status"]
 
     def _outputs(self, run: ClaimedRun) -> list[StagedOutput]:
-        """The content is a function of what was read, so that mixes show; who reads nothing makes something new."""
+        """Return outputs whose content depends on the inputs, so that mixes show; without inputs it is new."""
         made = produced(Workflow.model_validate(run.definition))
         read = sorted((pin.asset_id, pin.data_version) for pin in run.inputs.values() if pin.asset_id not in made)
         news = next(self._made) if not read and self.faults else "old"

@@ -61,7 +61,7 @@ class Simulation:
         self.invariants = Invariants(self.lab, self.shape)
 
     def run(self) -> None:
-        """The whole history; an AssertionError names the seed and the last steps."""
+        """Run the whole history; an AssertionError names the seed and the last steps."""
         try:
             with self.bells.hung():
                 self._live()
@@ -93,7 +93,7 @@ class Simulation:
             self._check()
 
     def _outside(self) -> dict[str, tuple[int, Callable[[], object]]]:
-        """What happens beside the services, and how often."""
+        """Return the actions that are not rounds of a service, with their weights."""
         store = self.lab.store
         return {
             "report": (10, self._report),
@@ -112,7 +112,7 @@ class Simulation:
         self.story.append(f"{self.lab.now:%H:%M:%S} {name}")
 
     def _look(self, sleeper: Sleeper) -> None:
-        """A round of one service or worker; a crash is the end of its process, and another one starts."""
+        """Run one round of a service or worker; a crash ends its process, and a new one starts."""
         process = next((one for one in self.processes if sleeper in one.loops), None)
         self._begin(f"{sleeper.name}{f' of {process.number}' if process else ''}")
         if self._crashing(lambda: sleeper.round(self.lab.now)) and process:
@@ -153,7 +153,7 @@ class Simulation:
         self.lab.advance(seconds=self.rng.choice([0.1, 1, 3, 10, 25]))
 
     def _apply(self) -> None:
-        """What a crash kept from being stored was never defined."""
+        """Change and apply the definitions; if a crash kept them from being stored, restore the previous ones."""
         before, epoch = self.shape.copy(), self._epoch()
         try:
             self._tell(change(self.rng, self.shape))
@@ -202,7 +202,7 @@ class Simulation:
         raise AssertionError(f"after {MOST_ROUNDS * ROUND} of polls: {unsettled}")
 
     def _undo(self) -> None:
-        """What users did not want to run stays as it is until they say otherwise."""
+        """Undo pauses and cancellations, which hold workflows back until a user acts."""
         for row in self.lab.rows(f"{UNRETIRED} AND paused_at IS NOT NULL AND paused_until IS NULL"):
             self.lab.store.operations.resume(row["slug"])
         canceled = "SELECT workflow_id FROM workflow_partitions WHERE canceled IS NOT NULL"
@@ -213,7 +213,7 @@ class Simulation:
                 self.lab.report(source)
 
     def _poll(self) -> None:
-        """The services of one process and then all workers look once; safety holds here too."""
+        """Run the services of one process and then all workers once; check safety after each."""
         for sleepers in (self.rng.choice(self.processes).loops, [one.loop for one in self.crew.workers]):
             for sleeper in sleepers:
                 while sleeper.look():
@@ -226,7 +226,7 @@ def _crash() -> None:
 
 
 def reset(lab: Lab) -> None:
-    """An empty installation again."""
+    """Empty the installation."""
     with lab.database.connection() as connection:
         connection.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
         connection.execute("UPDATE installation SET epoch = epoch + 1")

@@ -45,7 +45,7 @@ class Examined(Simulation):
 
 
 def histories(url: str, seeds: range) -> None:
-    """These, one after another on one database."""
+    """Run these histories, one after another on one database."""
     with laboratory(url, lease_ms=LEASE_MS, max_worker_losses=50) as lab:
         for seed in seeds:
             lab.now = MONDAY

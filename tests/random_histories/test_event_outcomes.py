@@ -37,7 +37,7 @@ class Ledger:
         self.successes = sorted(read, key=lambda run: (run["queued_at"], run["finished_at"]))
 
     def newest(self, sequence: int | None = None) -> int:
-        """The newest change, up to a snapshot."""
+        """Return the sequence of the newest change, at or before a snapshot if given."""
         known: list[int] = [one["sequence"] for one in self.snapshots if one["changed"]]
         return max(one for one in known if sequence is None or one <= sequence)
 
@@ -46,7 +46,7 @@ class Ledger:
         return self.newest(run["pins"][self.asset_id]["sequence"])
 
     def reader(self, sequence: int) -> Json | None:
-        """The first success that reached this snapshot."""
+        """Return the first success that read this snapshot or a later one."""
         return next((run for run in self.successes if run["pins"][self.asset_id]["sequence"] >= sequence), None)
 
 
@@ -70,7 +70,7 @@ def check(ledger: Ledger, snapshot: Json, fate: Json) -> None:
 
 
 def check_triggered(ledger: Ledger, snapshot: Json, fate: Json) -> None:
-    """A run that it started names it, was queued after it, and read it."""
+    """Check that the run names the event, was queued after it, and read it."""
     (run,) = [one for one in ledger.successes if str(one["id"]) == fate["runId"]]
     named = run["trigger"]["eventIds"]
     assert str(snapshot["event_id"]) in named or len(named) == MOST_EVENTS
@@ -79,7 +79,7 @@ def check_triggered(ledger: Ledger, snapshot: Json, fate: Json) -> None:
 
 
 def check_superseded(ledger: Ledger, snapshot: Json, fate: Json) -> None:
-    """What came instead is a later change, and no automatic run read this one."""
+    """Check that the superseding event is a later change, and that no automatic run read this one."""
     (newer,) = [one for one in ledger.snapshots if str(one["event_id"]) == fate["supersededBy"]]
     assert newer["changed"]
     assert newer["sequence"] > snapshot["sequence"]

@@ -15,7 +15,7 @@ GATE = 30
 
 
 def simulate(url: str, seeds: range) -> None:
-    """These histories, one after another on one database."""
+    """Run these histories, one after another on one database."""
     with laboratory(url, lease_ms=LEASE_MS, max_worker_losses=50) as lab:
         for seed in seeds:
             lab.now = MONDAY

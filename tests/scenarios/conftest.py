@@ -11,7 +11,7 @@ from tests.store_harness import Lab, laboratory
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """The real store and services on a fresh database; whatever happened, nothing stale is forgotten.
+    """Yield the real store and services on a fresh database; at the end no stale workflow may be forgotten.
 
     See docs/semantics.md#R4.1.
     """

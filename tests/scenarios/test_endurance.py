@@ -102,7 +102,7 @@ def test_an_asset_that_fails_for_days_is_tried_rarely(lab: Lab, every: timedelta
 
 
 def _next_report(lab: Lab) -> ClaimedRun | None:
-    """New data arrives, and is looked at once; each is one transaction."""
+    """Report new data and evaluate it once; each is one transaction."""
     lab.report("a", lab.now.isoformat())
     lab.store.evaluation.consume_inbox(100)
     lab.reconciler.run_once()
@@ -110,7 +110,7 @@ def _next_report(lab: Lab) -> ClaimedRun | None:
 
 
 def _until_next_run(lab: Lab, every: timedelta) -> datetime:
-    """The job is mended: the next run succeeds. When it did."""
+    """Report until the next run, let it succeed, and return its time."""
     while not (run := _next_report(lab)):
         lab.now += every
     lab.finish(run)

@@ -19,7 +19,7 @@ MINUTE = 60_000
 
 
 def queued(lab: Lab, **more: Any) -> None:
-    """The first run of b is in the queue."""
+    """Queue the first run of b."""
     lab.apply(workflow("b", "a", **more))
     lab.report("a", "1")
     lab.settle()

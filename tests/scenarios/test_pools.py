@@ -15,7 +15,7 @@ ONE = {"narrow": 1}
 
 
 def pooled(slug: str, priority: int = 100, **more: Any) -> dict[str, Any]:
-    """A workflow on the source `a` in the pool `narrow`."""
+    """Return a workflow on the source `a` in the pool `narrow`."""
     return workflow(slug, "a", auto={"onUpstreamUpdate": True, "priority": priority}, pool="narrow", **more)
 
 
@@ -48,7 +48,7 @@ def test_a_full_pool_holds_up_nobody_else(lab: Lab) -> None:
 
 
 def cancel(lab: Lab, run: ClaimedRun) -> None:
-    """A user cancels it and the worker obeys."""
+    """Cancel a run as a user, and acknowledge it as the worker."""
     lab.store.operations.cancel(run.id)
     lab.store.runs.cancel(run.id, run.attempt)
 

@@ -13,7 +13,7 @@ COPY = "freshline_copy"
 
 @pytest.fixture
 def copy(postgres: str) -> Iterator[Callable[[str], str]]:
-    """Copies a database that nobody is connected to: a world that is expensive to make, for this test alone."""
+    """Return a function that copies a database without connections, so that expensive data is made only once."""
     with psycopg.connect(postgres, autocommit=True) as connection:
 
         def make(url: str) -> str:

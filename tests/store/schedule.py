@@ -51,7 +51,7 @@ class Actor:
         self._go.release()
 
     def stop_here(self, connection: Any) -> None:
-        """Called by the thread itself, before a statement."""
+        """Wait for permission to go on; the thread itself calls this before each statement."""
         self.pid = connection.info.backend_pid
         self._reports.put("ready")
         assert self._go.acquire(timeout=PATIENCE_S), "nobody lets it go on"
@@ -112,7 +112,7 @@ class Stage:
         self._observer.close()
 
     def play(self, acts: dict[str, Act], prefix: Sequence[int]) -> Trace:
-        """The acts, with these turns first; then everybody goes on for as long as possible."""
+        """Run the acts with these turns first; then let each act go on for as long as possible."""
         trace = Trace([Actor(name, act) for name, act in acts.items()])
         for actor in trace.actors:
             actor.start()
@@ -179,7 +179,7 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def patient_laboratory(url: str) -> Iterator[Lab]:
-    """A deadlock is seen at once, and a busy machine is no reason to give up a lock or a transaction."""
+    """Yield a lab that detects deadlocks at once, and whose lock and transaction timeouts fit a busy machine."""
     name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
@@ -191,4 +191,4 @@ def patient_laboratory(url: str) -> Iterator[Lab]:
 
 
 def _silence(*_: str) -> None:
-    """A doorbell is no statement of interest."""
+    """Send no notification: the schedules do not contain NOTIFY statements."""

@@ -15,14 +15,14 @@ HOUR = 3_600_000
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """A fresh installation."""
+    """Yield a fresh installation; at the end no stale workflow may be forgotten."""
     with laboratory(database_url) as lab:
         yield lab
         assert lab.forgotten() == 0
 
 
 def epoch(lab: Lab) -> int:
-    """The definitions epoch."""
+    """Return the definitions epoch."""
     return int(lab.one("SELECT epoch FROM installation"))
 
 

@@ -24,14 +24,14 @@ Ran = list[tuple[str, str, bool]]
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """A fresh installation."""
+    """Yield a fresh installation; at the end no stale workflow may be forgotten."""
     with laboratory(database_url) as lab:
         yield lab
         assert lab.forgotten() == 0
 
 
 def announce(lab: Lab, *workflows: Definition, baseline: bool = False) -> Plan:
-    """What `freshline apply` would show; it changes nothing."""
+    """Return the preview of `freshline apply`; check that it changes nothing."""
     before = lab.everything()
     flood = lab.store.apply.preview(project(*workflows), baseline=baseline)
     assert lab.everything() == before
@@ -39,7 +39,7 @@ def announce(lab: Lab, *workflows: Definition, baseline: bool = False) -> Plan:
 
 
 def announced(flood: Plan) -> Ran:
-    """The runs, in order, each with its reason and whether it may read a mix."""
+    """Return the runs in order, each with its reason and whether it may read a mix."""
     return [(run.slug, run.reason, run.mixed) for one in flood.runs if (run := one.run)]
 
 
@@ -69,7 +69,7 @@ CHAIN = {"b": "a", "c": "b", "d": "b c", "e": "d"}
 
 @pytest.fixture
 def old(lab: Lab) -> Lab:
-    """A chain and a join, all made once; then only `b` stayed automatic, and `a` changed: what the rest read is old."""
+    """Return a lab where every workflow ran once; then only `b` was automatic while `a` changed: the rest is stale."""
     lab.apply(*(workflow(slug, inputs) for slug, inputs in CHAIN.items()))
     lab.report("a", "1")
     work(lab)
@@ -81,7 +81,7 @@ def old(lab: Lab) -> Lab:
 
 
 def chain(*, on: str, **policy: Any) -> list[Definition]:
-    """The chain, with a policy for those that are on."""
+    """Return the chain, with a policy for the workflows in `on`."""
     return [
         workflow(slug, inputs, auto={**ON_UPDATE, **policy} if slug in on else None) for slug, inputs in CHAIN.items()
     ]
@@ -256,7 +256,7 @@ EDITS = (_on, _on, _on, _off, _job, _output, _freshness, _debounce, _input)
 
 
 def edited(luck: random.Random, workflows: list[Definition]) -> list[Definition]:
-    """The project after some work on it: workflows are changed, one may be gone, one may be new."""
+    """Return the project after random edits: workflows are changed, one may be removed, one may be added."""
     made = deepcopy(workflows)
     for one in luck.sample(made, luck.randint(1, len(made))):
         luck.choice(EDITS)(one, one["steps"][0]["produces"][0], luck)
@@ -277,7 +277,7 @@ def agreeing(one: Definition) -> Definition:
 
 
 def live(lab: Lab, luck: random.Random) -> None:
-    """Some days: sources change, runs run, time passes."""
+    """Let some days pass with reports and runs."""
     for _ in range(luck.randint(1, 3)):
         for row in lab.rows("SELECT id FROM assets WHERE producer_id IS NULL ORDER BY id"):
             if luck.random() < 0.7:

@@ -34,7 +34,7 @@ def lab(database_url: str) -> Iterator[Lab]:
 
 
 def entries(lab: Lab) -> list[dict[str, Any]]:
-    """The audit, oldest first."""
+    """Return the audit entries, oldest first."""
     return lab.store.reader.audit(1000)[::-1]
 
 

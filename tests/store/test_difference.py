@@ -12,7 +12,7 @@ from freshline.store.tables.difference import difference
 
 
 def table(columns: str, rows: int | None = 2, **tallies: int) -> dict[str, Any]:
-    """A version with columns such as `a:int b:string`, and their tallies."""
+    """Return a version with columns such as `a:int b:string`, and their tallies."""
     fields = [{"name": name, "type": kind} for name, kind in (one.split(":") for one in columns.split())]
     return {
         "schema": {"type": "struct", "fields": fields},

@@ -54,7 +54,7 @@ def sql(*statements: str) -> Callable[[Lab], None]:
 
 
 def all_of(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
-    """These things happen, one after another."""
+    """Return a function that does these things, one after another."""
 
     def break_(lab: Lab) -> None:
         for action in actions:
@@ -64,17 +64,17 @@ def all_of(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
 
 
 def later(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
-    """These things happen, and then nothing for long."""
+    """Return a function that does these things, and then lets a long time pass."""
     return all_of(*actions, lambda lab: lab.advance(**LONG))
 
 
 def retire(lab: Lab) -> None:
-    """The workflow `old` goes."""
+    """Retire the workflow `old`."""
     lab.apply(*WORLD[:-1], pools={"p": 1})
 
 
 def registered(**info: Any) -> Callable[[Lab], None]:
-    """A materializer says this about itself."""
+    """Return a function that registers a materializer with this information."""
 
     def break_(lab: Lab) -> None:
         word = {**lab.store.evaluation.summary(), **info}
@@ -84,21 +84,21 @@ def registered(**info: Any) -> Callable[[Lab], None]:
 
 
 def running(lab: Lab) -> None:
-    """A worker takes a run and dies."""
+    """Start a run whose worker then dies."""
     lab.report("a", "2")
     lab.settle()
     lab.start_of("b")
 
 
 def queued(lab: Lab) -> None:
-    """A run waits; other queues are empty."""
+    """Queue a run; leave the other queues empty."""
     lab.report("a", "2")
     lab.settle()
     lab.store.events.stamp_positions(1000)
 
 
 def overfull(lab: Lab) -> None:
-    """A run gets a slot that its pool does not have, long after the limit was applied."""
+    """Give a run a slot beyond the limit of its pool, long after the limit was applied."""
     lab.advance(**LONG)
     tidy(lab)
     running(lab)
@@ -106,7 +106,7 @@ def overfull(lab: Lab) -> None:
 
 
 def doubled(lab: Lab) -> None:
-    """The index is gone and a run is there twice."""
+    """Drop the unique index and duplicate a run."""
     lab.report("a", "2")
     lab.settle()
     columns = (
@@ -218,7 +218,7 @@ PLANTS = {
 
 @pytest.fixture(scope="module")
 def world(module_database_url: str) -> str:
-    """A database in which everything is fresh and the events have positions."""
+    """Return the URL of a database where every asset is fresh and every event has a position."""
     with laboratory(module_database_url) as lab:
         lab.apply(*WORLD, pools={"p": 1})
         lab.report("a", "1")
@@ -228,13 +228,13 @@ def world(module_database_url: str) -> str:
 
 @pytest.fixture
 def lab(world: str, copy: Callable[[str], str]) -> Iterator[Lab]:
-    """That world, for this test alone."""
+    """Yield a lab on a copy of that database, for one test."""
     with laboratory(copy(world)) as lab:
         yield lab
 
 
 def wrong(seen: Examination) -> dict[str, Finding]:
-    """What was found, without notes."""
+    """Return the findings that are not healthy."""
     return {one.check.id: one for one in seen.findings if not one.healthy}
 
 
@@ -290,7 +290,7 @@ def test_what_is_planted_is_found_told_and_repaired(lab: Lab, check: str) -> Non
 
 
 def goes_on(lab: Lab) -> None:
-    """The next update reaches everybody, and all is well."""
+    """Check that the next update reaches every workflow, and that nothing is wrong afterwards."""
     tidy(lab)
     lab.report("a", "3")
     tidy(lab)

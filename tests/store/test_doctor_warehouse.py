@@ -37,7 +37,7 @@ def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
 
 
 def stage(lab: Lab, run_id: str, attempt: int = 1, asset_id: str = "b") -> tuple[Path, dict[str, Any]]:
-    """What a try leaves, long ago."""
+    """Write the files of an old attempt."""
     staging = layout.staging_directory(asset_id, run_id, attempt, 1)
     directory = lab.warehouse / staging
     (directory / "k=1").mkdir(parents=True)
@@ -55,19 +55,19 @@ def age(directory: Path) -> None:
 
 
 def publish(lab: Lab, run: ClaimedRun, version: str = "b:1") -> Path:
-    """The run writes a table and succeeds."""
+    """Write a table for the run and publish it."""
     directory, location = stage(lab, run.id, run.attempt)
     lab.store.runs.publish(run, [StagedOutput("b", "work", version, location=location)])
     return directory
 
 
 def found(lab: Lab, limit: int = 20) -> dict[str, Finding]:
-    """What is wrong."""
+    """Return the problems found."""
     return {one.check.id: one for one in Warehouse(lab.store).examine(limit) if one.count}
 
 
 def head(lab: Lab) -> Path:
-    """The directory of the table."""
+    """Return the directory of the newest table."""
     location = lab.one("SELECT location FROM snapshots WHERE asset_id = 'b' ORDER BY sequence DESC LIMIT 1")
     return lab.warehouse / str(location["paths"][0])
 

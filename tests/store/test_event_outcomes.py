@@ -23,14 +23,14 @@ def shared(module_database_url: str) -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(shared: Lab) -> Iterator[Lab]:
-    """An empty installation."""
+    """Yield an empty installation."""
     shared.now = MONDAY
     yield shared
     reset(shared)
 
 
 def began(lab: Lab, *workflows: dict[str, Any], **more: Any) -> None:
-    """These workflows, after their first run on version 1 of the source a."""
+    """Apply these workflows and do their first run on version 1 of the source a."""
     lab.apply(*workflows, **more)
     lab.report("a", "1")
     lab.work()
@@ -38,7 +38,7 @@ def began(lab: Lab, *workflows: dict[str, Any], **more: Any) -> None:
 
 
 def change(lab: Lab, version: str | None = None, asset_id: str = "a", **more: Any) -> str:
-    """A report, a second later; its event."""
+    """Report a change a second later, and return its event."""
     lab.advance(seconds=1)
     return str(lab.report(asset_id, version, **more)["eventId"])
 
@@ -57,7 +57,7 @@ def told(lab: Lab, event_id: str, slug: str = "b") -> tuple[str, str | None]:
 
 
 def last_run(lab: Lab, slug: str = "b") -> str:
-    """The newest run's id."""
+    """Return the newest run's id."""
     return str(lab.runs(slug)[-1]["id"])
 
 

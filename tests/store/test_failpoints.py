@@ -43,7 +43,7 @@ class Theatre:
         self._scenes: dict[Callable[[Scene], Any], tuple[Saved, Scene]] = {}
 
     def scene(self, case: Case) -> Scene:
-        """The place where the case begins."""
+        """Return the state in which the case begins."""
         if case.prepare not in self._scenes:
             self._empty.restore()
             scene = Scene(self.lab)
@@ -56,14 +56,14 @@ class Theatre:
 
 @pytest.fixture(scope="module")
 def theatre(module_database_url: str) -> Iterator[Theatre]:
-    """The world of every case."""
+    """Yield the database that all cases share."""
     with laboratory(module_database_url) as lab:
         lab.apply(*WORLD)
         yield Theatre(lab, module_database_url)
 
 
 def crash() -> None:
-    """What the process does at the failpoint."""
+    """Crash at the failpoint."""
     raise FailpointError("planted")
 
 
@@ -94,7 +94,7 @@ def kill(theatre: Theatre, scene: Scene, name: str, side: str) -> None:
 
 
 def oversleep(scene: Scene, subject: Subject) -> None:
-    """The process stands still: its lease ends, and a transaction that it has begun is ended by the server."""
+    """Let the process sleep beyond its lease; the server ends a transaction that it has begun."""
     assert subject is not None
     scene.lab.advance(seconds=4 * LEASE_S)
     if subject.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -104,7 +104,7 @@ def oversleep(scene: Scene, subject: Subject) -> None:
 
 
 def repeat(act: Callable[[Scene], Any], scene: Scene) -> None:
-    """The process comes back and tries again; it may find that it is too late."""
+    """Repeat the action as a process that resumes; it may be fenced."""
     try:
         act(scene)
     except FencedError:

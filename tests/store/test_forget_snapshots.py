@@ -38,18 +38,18 @@ def forget(lab: Lab, batch: int = 100) -> int:
 
 
 def kept(lab: Lab, asset: str) -> list[int]:
-    """The sequences that are there."""
+    """Return the sequences that are kept."""
     return [row["sequence"] for row in lab.rows("SELECT sequence FROM snapshots WHERE asset_id = %s ORDER BY 1", asset)]
 
 
 def versions(lab: Lab) -> list[int]:
-    """The numbers of b's tables."""
+    """Return the table versions of b."""
     found = lab.rows("SELECT table_version FROM snapshots WHERE asset_id = 'b' ORDER BY sequence")
     return [row["table_version"] for row in found]
 
 
 def report_daily(lab: Lab, days: int, version: str | None = None) -> None:
-    """A report a day, and what follows from it."""
+    """Report once a day, and do the runs that follow."""
     for day in range(days):
         lab.report("a", version or str(day))
         lab.work()

@@ -174,7 +174,7 @@ class Place:
         self.run_id = self.run.id
 
     def _scene(self, name: str) -> Saved:
-        """A change is noted, another one is not absorbed, a timer is due, and a lease, if any, is over."""
+        """Save a state with a consideration, an unconsumed report, a due timer, and no valid lease."""
         self.lab.report("a", "3")
         self.lab.store.evaluation.consume_inbox(10)
         self.lab.report("a", "4")

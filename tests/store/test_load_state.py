@@ -11,7 +11,7 @@ from tests.store_harness import Lab, laboratory, workflow
 
 
 def look(lab: Lab, slug: str, above: list[str] | None) -> tuple[dict[int, Moving], bool]:
-    """What moves for this one, and whether little does."""
+    """Return the motion above this workflow, and whether the state is calm."""
     ids = None if above is None else [key_of(lab, one)[0] for one in above]
     with lab.database.connection() as connection:
         moment = load_state.read(connection, {key_of(lab, slug): 0}, ids)

@@ -25,7 +25,7 @@ LATEST = migrate.known()[-1].version
 
 @pytest.fixture
 def older_server() -> Iterator[str]:
-    """The URL of a PostgreSQL 16, which the wheel brings as well."""
+    """Start the PostgreSQL 16 that the wheel also contains, and yield its URL."""
     programs = binaries.folder().parents[1] / "pginstall" / "bin"
     with tempfile.TemporaryDirectory(prefix="freshline-") as directory:
         data = Path(directory) / "data"

@@ -61,7 +61,7 @@ class Wire:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose_answer_to(self, statement: bytes) -> None:
-        """The next message with this text reaches the server; its answer reaches nobody."""
+        """Forward the next message with this text, and drop its answer."""
         self._to_lose = statement
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Wire:
 
 @pytest.fixture
 def wired(database_url: str, tmp_path: Path) -> Iterator[tuple[Lab, Wire]]:
-    """A lab whose sessions go over a wire that can be cut."""
+    """Yield a lab whose connections go through a proxy that can be cut."""
     wire = Wire(database_url, tmp_path)
     with laboratory(wire.url) as lab:
         lab.apply(workflow("b", "a"), workflow("c", "b"))
@@ -264,7 +264,7 @@ def materializing(lab: Lab) -> Iterator[Materializer]:
 
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for one test."""
+    """Yield a server for one test."""
     server = Server(tmp_path_factory.mktemp("pg"))
     yield server
     server.stop()

@@ -66,7 +66,7 @@ SELECT freshline_id(), 'changed', 's' || n, '', now() FROM generate_series(1, 50
 
 @pytest.fixture(scope="module", params=[20_000, pytest.param(100_000, marks=pytest.mark.full)])
 def catalogue(request: pytest.FixtureRequest, module_database_url: str) -> Iterator[Lab]:
-    """A system with so many workflows, each with an asset."""
+    """Yield a system with this number of workflows, each with an asset."""
     with laboratory(module_database_url) as lab:
         with lab.database.connection() as connection:
             connection.execute("TRUNCATE projects, assets, workflows CASCADE")
@@ -79,7 +79,7 @@ def catalogue(request: pytest.FixtureRequest, module_database_url: str) -> Itera
 
 
 def planned(lab: Lab, name: str) -> Any:
-    """The plan that a session of ours has of a statement, whatever its values will be."""
+    """Return the generic plan that one of our sessions uses for a statement."""
     file, statement = name.split(".")
     query, names = (
         load(file)[statement].replace("%%", "%"),
@@ -94,7 +94,7 @@ def planned(lab: Lab, name: str) -> Any:
 
 
 def reads(plan: Any, *, limited: bool = False) -> Iterator[str]:
-    """The tables and indexes that a plan reads from end to end; not the part of an index that a LIMIT ends."""
+    """Yield the tables and indexes that a plan reads completely; an index scan that a LIMIT ends is not counted."""
     kind = plan["Node Type"]
     if kind == "Seq Scan":
         yield plan["Relation Name"]

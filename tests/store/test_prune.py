@@ -19,7 +19,7 @@ def prune(lab: Lab, batch: int = 100) -> int:
 
 
 def tour(lab: Lab, batch: int) -> Iterator[Mapping[str, int]]:
-    """What each page forgot."""
+    """Yield the numbers of rows that each page deleted."""
     place: Places | None = START
     while place is not None:
         pruned = lab.store.retention.prune(30, batch, place)

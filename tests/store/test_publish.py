@@ -33,7 +33,7 @@ PRODUCED = {
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """A workflow with two outputs that reads a."""
+    """Yield a lab with a workflow that reads a and has two outputs."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("w", "a", outputs=["x", "y"], freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}))
         lab.report("a", "1")
@@ -42,13 +42,13 @@ def lab(database_url: str) -> Iterator[Lab]:
 
 
 def running(lab: Lab) -> ClaimedRun:
-    """A worker has the run."""
+    """Claim the run."""
     lab.settle()
     return lab.start()
 
 
 def outputs(version: str = "v1") -> list[StagedOutput]:
-    """What the run made."""
+    """Return the outputs of the run."""
     return [StagedOutput(one, "work", version, rows=3, bytes=10, payload={"of": one}) for one in ("y", "x")]
 
 

@@ -17,14 +17,14 @@ from tests.rows import Rows, ago, auto
 
 @pytest.fixture
 def rows(database_url: str) -> Iterator[Rows]:
-    """A place to write."""
+    """Return a writer of stored rows."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         yield Rows(connection)
 
 
 @pytest.fixture
 def reader(database_url: str) -> Iterator[Reader]:
-    """The reader under test."""
+    """Return the reader under test."""
     database = Database(database_url, name="test")
     database.open()
     yield Reader(database)

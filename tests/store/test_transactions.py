@@ -54,7 +54,7 @@ class Stage:
         return self._pool.submit(act)
 
     def until_blocked(self, future: Future[T], *, many: int = 1) -> None:
-        """It waits for a lock of somebody else's."""
+        """Wait until the transaction waits for another session's lock."""
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
@@ -80,7 +80,7 @@ class Stage:
 
     @contextmanager
     def uncommitted(self, name: str, act: Callable[[], T]) -> Iterator[Future[T]]:
-        """The transaction `name` has done everything but its commit while the block lasts."""
+        """Hold the transaction `name` just before its commit while the block lasts."""
         gate = Gate()
         with failpoints.armed(f"{name}:before", gate), self.held_in(gate, act) as future:
             yield future
@@ -106,20 +106,20 @@ def stage(database_url: str) -> Iterator[Stage]:
 
 
 def noted(stage: Stage) -> None:
-    """A consideration of b is due."""
+    """Make a consideration of b due."""
     stage.lab.report("a", "2")
     stage.lab.store.evaluation.consume_inbox(10)
 
 
 def running(stage: Stage) -> ClaimedRun:
-    """A run of b runs."""
+    """Start a run of b."""
     noted(stage)
     stage.lab.settle()
     return stage.lab.start()
 
 
 def output(version: str = "v2") -> list[StagedOutput]:
-    """What a run of b makes."""
+    """Return the output of a run of b."""
     return [StagedOutput("b", "work", version)]
 
 

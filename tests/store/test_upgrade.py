@@ -81,7 +81,7 @@ def _table(conn: psycopg.Connection[Any], name: str, numbers: list[int], columns
 
 @pytest.fixture
 def old(empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    """The installation of 0.1, not upgraded yet, at the moment at which it was saved."""
+    """Restore the installation of 0.1, not upgraded yet, with the clock at the moment of the dump."""
     project = tmp_path / "upgrade"
     shutil.copytree(FIXTURE / "project", project)
     shutil.copytree(FIXTURE / "warehouse", project / ".freshline" / "warehouse")
@@ -98,7 +98,7 @@ def old(empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def upgraded(old: Installation) -> Installation:
-    """The same after all migrations."""
+    """Return the installation after all migrations."""
     assert migrate.upgrade(old.url, finish=True) == [one.name for one in migrate.known()[1:]]
     return old
 

@@ -30,7 +30,7 @@ def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
 
 
 def publish(lab: Lab, run: ClaimedRun, **how: Any) -> Path:
-    """The run writes a directory, and succeeds."""
+    """Write a directory for the run and publish it."""
     name = layout.staging_directory(run.slug, run.id, run.attempt, 1)
     directory = lab.warehouse / name
     directory.mkdir(parents=True)
@@ -42,7 +42,7 @@ def publish(lab: Lab, run: ClaimedRun, **how: Any) -> Path:
 
 
 def change(lab: Lab, **how: Any) -> Path:
-    """A new version of b, an hour after the last."""
+    """Publish a new version of b, an hour after the last."""
     lab.advance(hours=1)
     lab.report("a")
     lab.settle()

@@ -14,20 +14,20 @@ MINUTE = 60_000
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """A diamond a -> b, c -> d whose wait is a minute, beside a chain b -> e."""
+    """Yield a diamond a -> b, c -> d whose wait is a minute, beside a chain b -> e."""
     with laboratory(database_url) as lab:
         lab.apply(*diamond())
         yield lab
 
 
 def diamond(**of_d: Any) -> list[dict[str, Any]]:
-    """The definitions; `of_d` changes the policy of the join."""
+    """Return the definitions; `of_d` changes the policy of the join."""
     waits = {**ON_UPDATE, "maxWaitMs": MINUTE, **of_d}
     return [workflow("b", "a"), workflow("c", "a"), workflow("d", "b c", auto=waits), short("e", "b")]
 
 
 def short(slug: str, inputs: str, **more: Any) -> dict[str, Any]:
-    """A workflow that waits for a minute."""
+    """Return a workflow that waits for a minute."""
     return workflow(slug, inputs, auto={**ON_UPDATE, "maxWaitMs": MINUTE}, **more)
 
 
@@ -41,7 +41,7 @@ def run(lab: Lab, slug: str, *, minutes: float, times: int = 1) -> None:
 
 
 def warnings(lab: Lab, *workflows: dict[str, Any]) -> list[str]:
-    """What `freshline apply` would warn of."""
+    """Return the warnings of `freshline apply`."""
     return lab.store.apply.diff(project(*workflows)).warnings
 
 

@@ -66,25 +66,25 @@ def idle(scene: Scene) -> None:
 
 
 def reported(scene: Scene) -> None:
-    """An update is in the inbox."""
+    """Put an update into the inbox."""
     idle(scene)
     scene.lab.report("a", "2")
 
 
 def noted(scene: Scene) -> None:
-    """A consideration is due."""
+    """Make a consideration due."""
     reported(scene)
     scene.lab.store.evaluation.consume_inbox(10)
 
 
 def queued(scene: Scene) -> None:
-    """A run is queued."""
+    """Queue a run."""
     noted(scene)
     scene.lab.settle()
 
 
 def running(scene: Scene) -> None:
-    """A worker holds a run and works on its step."""
+    """Claim a run and begin its step."""
     queued(scene)
     scene.run = scene.lab.start()
     scene.lab.store.runs.begin_step(scene.run.id, 1, "work", 1)
@@ -92,26 +92,26 @@ def running(scene: Scene) -> None:
 
 
 def canceling(scene: Scene) -> None:
-    """A user wants the running run to end."""
+    """Request the cancellation of the running run."""
     running(scene)
     scene.lab.store.operations.cancel(scene.held.id)
 
 
 def lost(scene: Scene) -> None:
-    """The worker is gone."""
+    """Let the lease of the run expire."""
     running(scene)
     scene.lab.advance(seconds=60)
 
 
 def failed(scene: Scene) -> None:
-    """The workflow cools down."""
+    """Fail a run, so that the workflow cools down."""
     running(scene)
     scene.lab.fail(scene.held)
     scene.lab.settle()
 
 
 def paused(scene: Scene) -> None:
-    """An update waits for the end of a pause."""
+    """Pause the workflow and report an update."""
     idle(scene)
     scene.lab.store.operations.pause("b")
     scene.lab.report("a", "2")
@@ -119,7 +119,7 @@ def paused(scene: Scene) -> None:
 
 
 def expired(scene: Scene) -> None:
-    """A timer is due."""
+    """Make a timer due."""
     idle(scene)
     scene.lab.advance(hours=2)
 
@@ -143,7 +143,7 @@ def positioned(scene: Scene) -> None:
 
 
 def aged(scene: Scene) -> None:
-    """What was replaced was replaced months ago."""
+    """Supersede the first versions, and let two months pass."""
     idle(scene)
     reported(scene)
     scene.lab.work()
@@ -151,12 +151,12 @@ def aged(scene: Scene) -> None:
 
 
 def registered(scene: Scene) -> None:
-    """A process is there."""
+    """Prepare a registered process."""
     register(scene)
 
 
 def tables(run: ClaimedRun) -> list[StagedOutput]:
-    """What a run would have written, if there were a warehouse."""
+    """Return the outputs that a run would have written to a warehouse."""
     path = f"{run.slug}/data/{run.id}-1-1"
     location = {"format": "parquet", "paths": [path], "files": {f"{path}/part-0.parquet": 1}}
     return [StagedOutput(run.slug, "work", f"{run.slug}:{run.id}", location=location)]
@@ -183,14 +183,14 @@ def superfluous(scene: Scene) -> None:
 
 
 def marked(scene: Scene) -> None:
-    """The first version of b was marked an hour ago."""
+    """Mark the first version of b, an hour ago."""
     superfluous(scene)
     scene.lab.store.tables.mark_versions("", 10)
     scene.lab.advance(hours=1)
 
 
 def register(scene: Scene) -> None:
-    """A process shows itself."""
+    """Register a process, which also renews its heartbeat."""
     scene.lab.store.processes.register(scene.ids[0], "worker", project="lab", code_hash=None, info={})
 
 
@@ -218,18 +218,18 @@ def hooked(scene: Scene) -> None:
 
 
 def hushed(scene: Scene) -> None:
-    """It is paused."""
+    """Pause the webhook."""
     hooked(scene)
     scene.lab.store.webhooks.pause("hook")
 
 
 def claim_hook(scene: Scene) -> Batch | None:
-    """A deliverer takes its turn."""
+    """Claim a batch of deliveries."""
     return scene.lab.store.deliveries.claim(lease_ms=60_000)
 
 
 def claimed(scene: Scene) -> None:
-    """A deliverer has something to send."""
+    """Create a webhook and claim its deliveries."""
     hooked(scene)
     claim_hook(scene)
 
@@ -238,7 +238,7 @@ FIRST = "SELECT id::text, time, position FROM events ORDER BY position LIMIT 1"
 
 
 def record(scene: Scene, *, final: bool = False) -> None:
-    """What the first claim has led to: the first event was not taken, the others were not tried."""
+    """Record the result of the first claim: the first event was rejected, the others were not tried."""
     (event,) = scene.lab.rows(FIRST)
     (hook,) = scene.lab.rows("SELECT id::text, url FROM webhooks")
     letter = Letter(event["position"], event["id"], event["time"], event)
@@ -253,18 +253,18 @@ def died(scene: Scene) -> None:
 
 
 def remove_hook(scene: Scene) -> None:
-    """A second time finds it gone."""
+    """Remove the webhook; a repetition finds it removed."""
     with suppress(NotFoundError):
         scene.lab.store.webhooks.remove("hook")
 
 
 def key_of(lab: Lab, slug: str) -> tuple[int, str]:
-    """The key of its consideration."""
+    """Return the key of the workflow's consideration."""
     return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
 
 
 def changed_world(scene: Scene) -> None:
-    """A policy edit."""
+    """Edit a policy."""
     scene.lab.apply(
         workflow("b", "a", freshness={"ttlMs": HOUR}, auto={"onUpstreamUpdate": True, "priority": 1}), WORLD[1]
     )
@@ -475,7 +475,7 @@ CASES = {
 
 
 def die(url: str, now: datetime, name: str, side: str, state: tuple[str, ClaimedRun | None, list[str]]) -> None:
-    """The whole life of a process: it does one thing, and is killed in the midst of it."""
+    """Do one thing as a process that is killed in the middle of it."""
     lab = Lab(url, now=now)
     lab.worker, run, ids = state
     failpoints.arm_from(f"{name}:{side}=kill")
