@@ -1,6 +1,6 @@
 """Data checks on the written rows, before anything is published.
 
-One pass evaluates all aggregates, another one all `unique` checks; each query is a pass of its own.
+One pass evaluates all aggregates, another one all `unique` checks; each query is a separate pass.
 """
 
 from __future__ import annotations

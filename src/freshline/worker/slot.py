@@ -78,7 +78,7 @@ class Slot(Service):
         return True
 
     def _ensure_spark(self, code_hash: str) -> RunnerProcess | None:
-        """Start the Spark runner when a run waits for it, and replace an outdated one; None while Spark is unusable."""
+        """Return the Spark runner, started or replaced if needed; None if Spark is unusable or no run waits for it."""
         worker, runner = self._worker, self.runners.spark()
         if not worker.may_use_spark():
             return None
