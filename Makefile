@@ -28,10 +28,10 @@ demo: $(STAMP)  ## Run the demo: real flight data through a graph of assets (abo
 	@$(PYTHON) examples/flights/demo.py
 
 test: $(DOCS_STAMP)  ## Run the gate: all tests except `full` and `chaos` (13 minutes on 2 cores)
-	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
+	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
 
 full: check $(DOCS_STAMP)  ## Run the checks, all tests except `chaos`, and all planted bugs (about an hour)
-	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not chaos"
+	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not chaos"
 	$(PYTHON) -m tests.mutants --passed
 
 check: $(STAMP)  ## Check format, lint, types, layers and dependencies; run it before every commit
@@ -43,7 +43,7 @@ check: $(STAMP)  ## Check format, lint, types, layers and dependencies; run it b
 
 coverage: $(DOCS_STAMP)  ## Measure which lines the gate runs, in its processes too; pages in .coverage/html (longer than the gate)
 	rm -rf .coverage && mkdir .coverage
-	-.venv/bin/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full and not chaos" $(ARGS)
+	-.venv/bin/coverage run -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full and not chaos" $(ARGS)
 	.venv/bin/coverage combine --quiet
 	.venv/bin/coverage html --quiet
 	.venv/bin/coverage report

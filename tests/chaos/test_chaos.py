@@ -11,6 +11,7 @@ from tests.chaos.__main__ import chaos
 SEED = 4
 
 
+@pytest.mark.full
 @pytest.mark.process
 def test_nothing_is_lost_or_doubled_whatever_is_killed(tmp_path: Path) -> None:
     """Three materializers and workers, killed, stopped and cut off under load.
