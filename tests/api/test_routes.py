@@ -14,7 +14,7 @@ import pytest
 
 from freshline import __version__
 from freshline.errors import ConflictError
-from freshline.store.read.look import Look
+from freshline.store.read.session import ReadSession
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.api.conftest import HOUR, Api, serving
 from tests.api.documents import operations, undocumented
@@ -226,13 +226,13 @@ def test_the_graph_costs_the_same_number_of_statements_whatever_its_size(
 ) -> None:
     """Not one per workflow."""
     asked: list[str] = []
-    raw = Look.raw
+    rows = ReadSession.rows
 
-    def counting(self: Look, name: str, /, **more: Any) -> Any:
+    def counting(self: ReadSession, name: str, /, **more: Any) -> Any:
         asked.append(name)
-        return raw(self, name, **more)
+        return rows(self, name, **more)
 
-    monkeypatch.setattr(Look, "raw", counting)
+    monkeypatch.setattr(ReadSession, "rows", counting)
     api.get("/assets/graph")
     assert asked == ["graph_assets", "edges"]
 

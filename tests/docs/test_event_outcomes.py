@@ -9,7 +9,7 @@ import pytest
 
 from freshline.cli.render.event_outcomes import cells, headline
 from freshline.model.enums import EventOutcome, EventReason, EventType
-from freshline.store.read.event_outcomes import NOBODY
+from freshline.store.read.event_outcomes import NO_OUTCOMES
 from tests.docs.pages import Page, code, codes, session
 from tests.store_harness import Lab, laboratory, workflow
 
@@ -41,7 +41,7 @@ def test_the_fields_are_those_of_the_answer(lab: Lab) -> None:
     found = lab.store.reader.event(str(lab.events("asset.produced")[-1]["id"]))
     told = [field for row in PAGE.table("The answer as JSON") for field in codes(row[0])]
     assert told == list(found["fates"][0])
-    assert list(found)[-2:] == list(NOBODY) == ["consumers", "fates"]
+    assert list(found)[-2:] == list(NO_OUTCOMES) == ["consumers", "fates"]
 
 
 def test_the_events_that_concern_somebody_are_told() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from freshline.errors import NotFoundError, UsageError
 from freshline.store.db.database import Database
-from freshline.store.read.look import Look
 from freshline.store.read.reader import Reader
+from freshline.store.read.session import ReadSession
 from tests.rows import Rows, ago, auto
 
 
@@ -105,8 +105,8 @@ class TestRuns:
         ("text", "kind", "message"),
         [
             ("def", UsageError, "at least its last 6"),
-            ("no-run!", UsageError, "is no run id"),
-            ("%%%%%%", UsageError, "is no run id"),
+            ("no-run!", UsageError, "is not a run id"),
+            ("%%%%%%", UsageError, "is not a run id"),
             ("000000", NotFoundError, "no run has the id"),
             ("abcdef", UsageError, "several runs end with"),
         ],
@@ -481,21 +481,21 @@ class TestReading:
 
     def test_it_cannot_write(self, reader: Reader) -> None:
         """The reader's transactions are read-only in the database's eyes."""
-        with reader._look() as look, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-            look._connection.execute("DELETE FROM workers")
+        with reader._session() as session, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            session._connection.execute("DELETE FROM workers")
 
     def test_the_number_of_statements_is_fixed(
         self, rows: Rows, reader: Reader, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Ten times the assets and runs cost no more statements."""
         counted: list[str] = []
-        original = Look.raw
+        original = ReadSession.rows
 
-        def counting(look: Look, name: str, /, **parameters: Any) -> list[Any]:
+        def counting(session: ReadSession, name: str, /, **parameters: Any) -> list[Any]:
             counted.append(name)
-            return original(look, name, **parameters)
+            return original(session, name, **parameters)
 
-        monkeypatch.setattr(Look, "raw", counting)
+        monkeypatch.setattr(ReadSession, "rows", counting)
 
         def cost() -> int:
             counted.clear()

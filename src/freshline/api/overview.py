@@ -10,7 +10,7 @@ from freshline.api.auth import RequireRead
 from freshline.api.pagination import Name, UnvalidatedRoute
 from freshline.api.workflows import StoreDep
 from freshline.model.json import Json
-from freshline.store.read.look import plain
+from freshline.store.read.session import json_value
 
 router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 
@@ -25,4 +25,4 @@ def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Json:
 def show_about(_: RequireRead, store: StoreDep) -> Json:
     """Return the version of the API and the time of the database."""
     reader = store.reader
-    return {"version": __version__, "at": plain(reader.now()), "position": reader.position()}
+    return {"version": __version__, "at": json_value(reader.now()), "position": reader.position()}

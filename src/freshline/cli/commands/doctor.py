@@ -105,10 +105,10 @@ def _examine(app: App, *, fix: bool, limit: int) -> Json:
 def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
     from freshline.store.doctor.examine import examine  # noqa: PLC0415
     from freshline.store.doctor.warehouse import Warehouse  # noqa: PLC0415
-    from freshline.store.read.look import plain  # noqa: PLC0415
+    from freshline.store.read.session import json_value  # noqa: PLC0415
 
     seen = examine(store, limit)
-    rest = {"at": plain(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
+    rest = {"at": json_value(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
     return [*seen.findings, *Warehouse(store).examine(limit)], rest
 
 

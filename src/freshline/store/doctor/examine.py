@@ -23,8 +23,8 @@ from freshline.store.db.queries import load
 from freshline.store.doctor import checks
 from freshline.store.doctor.checks import Check, Finding, told
 from freshline.store.read import status
-from freshline.store.read.look import plain
 from freshline.store.read.reader import SILENT_MS
+from freshline.store.read.session import json_value
 
 if TYPE_CHECKING:
     from freshline.store.store import Store
@@ -58,7 +58,7 @@ def examine(store: Store, limit: int) -> Examination:
         ahead = round(((began + time.time()) / 2 - facts["clock"].timestamp()) * 1000)
         there = connection.execute(SQL["materializers"], bounds).fetchall()
         findings = (*_findings(connection, bounds, facts), *_processes(connection, bounds, facts, there))
-    shown = tuple({key: plain(row[key]) for key in ("host", "pid", "epoch", "graph", "heads")} for row in there)
+    shown = tuple({key: json_value(row[key]) for key in ("host", "pid", "epoch", "graph", "heads")} for row in there)
     every = (Finding(checks.SCHEMA), *findings, _clock(ahead, limit))  # a store with another schema is not opened
     return Examination(facts["now"].astimezone(UTC), ahead, every, shown)
 

@@ -14,7 +14,7 @@ from freshline.model.json import Json
 from freshline.store.db.database import Connection
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.read.look import plain
+from freshline.store.read.session import json_value
 
 SQL = load("operations")
 MOST_NAMES = 100
@@ -79,4 +79,4 @@ def _write(connection: Connection, actor: Actor, change: Json, **states: Json | 
 
 def _state(connection: Connection, state: str, key: Any) -> Json | None:
     row = connection.execute(SQL[state], {"id": key}).fetchone()
-    return {name: plain(value) for name, value in row.items()} if row else None
+    return {name: json_value(value) for name, value in row.items()} if row else None

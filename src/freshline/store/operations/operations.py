@@ -15,7 +15,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, report, request
 from freshline.store.operations.report import Report, Reported
-from freshline.store.read.resolve import find_asset, find_workflow, refuse_partition
+from freshline.store.operations.targets import find_asset, find_workflow, find_workflow_id, refuse_partition
 from freshline.store.runs.events import append_event
 
 SQL = load("operations")
@@ -109,14 +109,14 @@ class Operations:
     def pause(self, slug: str, until: datetime | None = None) -> None:
         """Pause a workflow. Queued automatic runs end; the changes that caused them stay pending."""
         with self._database.transaction("pause") as connection:
-            workflow = find_workflow(connection, slug, "workflow")
+            workflow_id = find_workflow_id(connection, slug)
             # Like apply: wait for a reconciler that is evaluating the workflow, so that a run it queues is seen here.
-            connection.execute(APPLY["consider"], {"workflows": [workflow["id"]]})
-            ending = {"workflows": [workflow["id"]], "reason": "paused", "code_hash": None}
+            connection.execute(APPLY["consider"], {"workflows": [workflow_id]})
+            ending = {"workflows": [workflow_id], "reason": "paused", "code_hash": None}
             connection.execute(APPLY["cancel_queued"], ending)
-            with audit.changing(connection, "pause", slug, "workflow_state", workflow["id"]):
-                connection.execute(SQL["pause"], {"workflow": workflow["id"], "until": until})
-            _request_evaluation(connection, workflow["id"])
+            with audit.changing(connection, "pause", slug, "workflow_state", workflow_id):
+                connection.execute(SQL["pause"], {"workflow": workflow_id, "until": until})
+            _request_evaluation(connection, workflow_id)
         self._database.notify("events", "considerations")
 
     def resume(self, slug: str) -> None:

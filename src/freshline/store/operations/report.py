@@ -16,7 +16,7 @@ from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
-from freshline.store.read.resolve import find_asset
+from freshline.store.operations.targets import find_asset
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
 

@@ -1,175 +1,198 @@
-"""What became of an event, for each workflow that it concerns (R5.5).
+"""The outcome of an event for each workflow that it affects (docs/semantics.md#R5.5).
 
-Nothing is kept for this while things happen: the answer is derived when somebody asks, from the sequences of snapshots,
-the pins of runs, consumed versions and decisions. It costs two statements, however many workflows there are.
+Outcomes are not stored. They are derived when they are read, from the sequences of snapshots, the pins of runs, the
+consumed versions and the decisions. This takes two statements, regardless of the number of workflows.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TypedDict
+from uuid import UUID
 
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
 from freshline.model.json import Json
-from freshline.store.db.database import Connection
-from freshline.store.db.queries import load
-from freshline.store.read.look import plain
-
-SQL = load("read")
-NOBODY: Json = {"consumers": 0, "fates": []}
+from freshline.store.db.database import Connection, Row
+from freshline.store.read import affected
+from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Workflow
+from freshline.store.read.session import json_value
 
 
-def of_event(connection: Connection, event: Json, limit: int) -> Json:
-    """`{consumers, fates}`: how many workflows it concerns, and its fate for the first so many of them, by slug."""
+class WorkflowOutcome(TypedDict):
+    """The outcome for one workflow."""
+
+    workflowSlug: str
+    partitionKey: str
+    fate: str
+    reason: str | None
+    until: str | None
+    runId: str | None
+    runStatus: str | None
+    supersededBy: str | None
+    decisionId: str | None
+    evidence: Json
+
+
+class Outcomes(TypedDict):
+    """The number of affected workflows, and the outcome for the first of them by slug."""
+
+    consumers: int
+    fates: list[WorkflowOutcome]
+
+
+NO_OUTCOMES: Outcomes = {"consumers": 0, "fates": []}
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An outcome before it is attributed to a workflow. `until` is the end of a hold, from its evidence."""
+
+    outcome: EventOutcome
+    reason: str | None = None
+    until: str | None = None
+    run_id: UUID | str | None = None
+    run_status: str | None = None
+    superseded_by: UUID | None = None
+    decision_id: UUID | None = None
+    evidence: Json = field(default_factory=dict)
+
+
+def of_event(connection: Connection, event: Row, limit: int) -> Outcomes:
+    """Return the outcomes of an event for the first `limit` affected workflows."""
     if event["type"] == EventType.ASSET_PRODUCED:
-        return _of_change(connection, event, limit)
+        return _outcomes_of_change(connection, event, limit)
     if event["type"] == EventType.ASSET_EXPIRED:
-        return _of_expiry(connection, event)
-    return NOBODY
+        return _outcomes_of_expiry(connection, event)
+    return NO_OUTCOMES
 
 
-def _of_change(connection: Connection, event: Json, limit: int) -> Json:
-    change = connection.execute(SQL["event_change"], {"event": event["id"]}).fetchone()
+def _outcomes_of_change(connection: Connection, event: Row, limit: int) -> Outcomes:
+    change = affected.read_change(connection, event["id"])
     if change is None:
-        return NOBODY
-    where = {"asset": change["asset_id"], "partition": change["partition_key"], "limit": limit}
-    rows = connection.execute(
-        SQL["event_consumers"], {**where, "sequence": change["sequence"], "at": change["at"]}
-    ).fetchall()
-    return _listed(change["partition_key"], [(row, _change(change, row)) for row in rows])
+        return NO_OUTCOMES
+    count, consumers = affected.read_consumers(connection, change, limit)
+    outcomes = [_as_json(change.partition_key, one.slug, _change_result(change, one)) for one in consumers]
+    return {"consumers": count, "fates": outcomes}
 
 
-def _of_expiry(connection: Connection, event: Json) -> Json:
-    data = event["data"]
-    where = {"asset": data["assetId"], "partition": data["partitionKey"], "event": event["id"], "at": event["time"]}
-    found = {"run": data["runId"], "produced": data["producedAt"]}
-    rows = connection.execute(SQL["event_producer"], {**where, **found}).fetchall()
-    expiry = {"at": event["time"], "event_id": str(event["id"])}
-    return _listed(data["partitionKey"], [(row, _expiry({**expiry, **row}, row)) for row in rows])
+def _outcomes_of_expiry(connection: Connection, event: Row) -> Outcomes:
+    found = affected.read_producer(connection, event)
+    if found is None:
+        return NO_OUTCOMES
+    expiry, producer = found
+    return {"consumers": 1, "fates": [_as_json(expiry.partition_key, producer.slug, _expiry_result(expiry, producer))]}
 
 
-def _listed(partition_key: str, answers: list[tuple[Json, Json]]) -> Json:
-    fates = [
-        {"workflowSlug": row["slug"], "partitionKey": partition_key, **{key: plain(one) for key, one in fate.items()}}
-        for row, fate in answers
-    ]
-    return {"consumers": answers[0][0]["consumers"] if answers else 0, "fates": fates}
+def _as_json(partition_key: str, slug: str, result: _Result) -> WorkflowOutcome:
+    return {
+        "workflowSlug": slug,
+        "partitionKey": partition_key,
+        "fate": result.outcome,
+        "reason": result.reason,
+        "until": result.until,
+        "runId": json_value(result.run_id),
+        "runStatus": result.run_status,
+        "supersededBy": json_value(result.superseded_by),
+        "decisionId": json_value(result.decision_id),
+        "evidence": result.evidence,
+    }
 
 
-def _change(change: Json, row: Json) -> Json:
-    """Of an asset's production, for one consumer."""
-    reads, consumed = row["run_id"] is not None, row["consumed"]
-    if not change["changed"]:
-        return _unchanged(change, row)
-    if reads and row["newest"] == change["sequence"]:
-        return _read(change, row)
-    if reason := _uncaused(row):
-        return _fate(EventOutcome.IGNORED, reason)
-    if not reads and consumed and consumed["sequence"] >= change["sequence"]:
-        return _fate(EventOutcome.IGNORED, EventReason.BASELINE)
-    if row["newest"] > change["sequence"]:
-        return _fate(EventOutcome.SUPERSEDED, by=row["newest_event"], run=row)
-    if consumed and consumed["dataVersion"] == change["data_version"]:
-        return _fate(EventOutcome.IGNORED, Reason.UP_TO_DATE)
-    return _waiting(change, row, seen=_saw_change(change, row))
+# --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def _unchanged(change: Json, row: Json) -> Json:
-    if change["data_version"] != change["current"]:
-        return _fate(EventOutcome.IGNORED, EventReason.LATE)
-    if row["counts_unchanged"] and row["pin"] == change["sequence"]:
-        return _fate(EventOutcome.INCLUDED, _started_for(row), run=row)
-    return _fate(EventOutcome.IGNORED, EventReason.UNCHANGED)
+def _change_result(change: Change, consumer: Consumer) -> _Result:
+    """Return the outcome of a change for one consumer of the asset."""
+    run, consumed = consumer.run, consumer.consumed
+    if not change.changed:
+        return _unchanged_result(change, consumer)
+    if run and consumer.newest == change.sequence:
+        return _read_result(change, consumer, run)
+    if reason := consumer.ignores:
+        return _Result(EventOutcome.IGNORED, reason)
+    if not run and consumed and consumed.sequence >= change.sequence:
+        return _Result(EventOutcome.IGNORED, EventReason.BASELINE)
+    if consumer.newest > change.sequence:
+        return _superseded(consumer.newest_event, run)
+    if consumed and consumed.data_version == change.data_version:
+        return _Result(EventOutcome.IGNORED, Reason.UP_TO_DATE)
+    if (hold := _last_hold(consumer)) and _hold_knows_change(hold, change, consumer):
+        return _held(hold, consumer.ended_run_id, consumer.ended_run_status)
+    return _pending(change)
 
 
-def _read(change: Json, row: Json) -> Json:
-    """A run reads it; whether that run was started for it makes the difference."""
-    if row["trigger_type"] == TriggerType.AUTO and _renewed(change, row):
-        return _fate(EventOutcome.INCLUDED, EventReason.RENEWED, run=row)
-    upstream = [one["assetId"] for one in row["trigger"].get("upstream") or ()]
-    updates = _base(row) in {Reason.UPSTREAM_UPDATE, Reason.RETRY}
-    started = updates and change["asset_id"] in upstream
-    return _fate(EventOutcome.TRIGGERED if started else EventOutcome.INCLUDED, _started_for(row), run=row)
+def _unchanged_result(change: Change, consumer: Consumer) -> _Result:
+    if change.data_version != change.current_version:
+        return _Result(EventOutcome.IGNORED, EventReason.LATE)
+    if consumer.run and consumer.counts_unchanged and consumer.pinned == change.sequence:
+        return _in_run(EventOutcome.INCLUDED, consumer.run)
+    return _Result(EventOutcome.IGNORED, EventReason.UNCHANGED)
 
 
-def _renewed(change: Json, row: Json) -> bool:
-    """Whether the run was queued for something older and moved to it (R6.3)."""
-    first = _evidence_of(row["origin"], change["asset_id"])
-    return row["queued_at"] < change["at"] or (first is not None and first["to"] != change["data_version"])
+def _read_result(change: Change, consumer: Consumer, run: Run) -> _Result:
+    """Return whether the change triggered the run that reads it, or is only included in it."""
+    if run.trigger_type == TriggerType.AUTO and _was_repinned(change, consumer, run):
+        return _in_run(EventOutcome.INCLUDED, run, EventReason.RENEWED)
+    upstream = [one["assetId"] for one in run.trigger.get("upstream") or ()]
+    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and change.asset_id in upstream
+    return _in_run(EventOutcome.TRIGGERED if started else EventOutcome.INCLUDED, run)
 
 
-def _expiry(expiry: Json, row: Json) -> Json:
-    """Of an asset's expiry, for the workflow that makes it."""
-    if _triggered(expiry, row):
-        return _fate(EventOutcome.TRIGGERED, _started_for(row), run=row)
-    exact = row["answered"] and row["run_id"] is not None and row["later_event"] is None
-    if not exact and (reason := _uncaused(row)):
-        return _fate(EventOutcome.IGNORED, reason)
-    if row["later_event"] is not None:
-        return _fate(EventOutcome.SUPERSEDED, by=row["later_event"], run=row)
-    if row["run_id"] is not None:
-        return _fate(EventOutcome.INCLUDED, _started_for(row), run=row)
-    if not row["expired"]:
-        return _fate(EventOutcome.IGNORED, EventReason.CLOCK_RESET)
-    return _waiting(expiry, row, seen=_saw_expiry(expiry, row))
+def _was_repinned(change: Change, consumer: Consumer, run: Run) -> bool:
+    """Return whether the run was queued for an older version and then moved to this one (docs/semantics.md#R6.3)."""
+    first = _evidence_of(run.evidence, change.asset_id)
+    queued_before = consumer.run_queued_at is not None and consumer.run_queued_at < change.at
+    return queued_before or (first is not None and first["to"] != change.data_version)
 
 
-def _triggered(expiry: Json, row: Json) -> bool:
-    trigger = row["trigger"] or {}
-    return _base(row) in {Reason.EXPIRED, Reason.RETRY} and expiry["event_id"] in trigger.get("eventIds", ())
+# --- expiries ---------------------------------------------------------------------------------------------------------
 
 
-def _uncaused(row: Json) -> str | None:
-    """Why no event of this kind makes the workflow run."""
-    if not row["declared"]:
-        return Reason.NOT_AUTO
-    if not row["automatic"]:
-        return Reason.POLICY_OFF
-    return None if row["triggers"] else EventReason.DOES_NOT_TRIGGER
+def _expiry_result(expiry: Expiry, producer: Producer) -> _Result:
+    """Return the outcome of an expiry for the workflow that produces the asset."""
+    run, later = producer.run, producer.later_event
+    if run and _was_triggered_by(expiry, run):
+        return _in_run(EventOutcome.TRIGGERED, run)
+    produced_next = producer.produced_again and run is not None and later is None
+    if not produced_next and (reason := producer.ignores):
+        return _Result(EventOutcome.IGNORED, reason)
+    if later is not None:
+        return _superseded(later, run)
+    if run:
+        return _in_run(EventOutcome.INCLUDED, run)
+    if not producer.expired:
+        return _Result(EventOutcome.IGNORED, EventReason.CLOCK_RESET)
+    if (hold := _last_hold(producer)) and _hold_knows_expiry(hold, expiry, producer):
+        return _held(hold)
+    return _pending(expiry)
 
 
-def _started_for(row: Json) -> str:
-    """The reason in the run's trigger; those that people start have none."""
-    return str(row["trigger"].get("reason") or EventReason.MANUAL)
+def _was_triggered_by(expiry: Expiry, run: Run) -> bool:
+    return run.cause in {Reason.EXPIRED, Reason.RETRY} and expiry.event_id in run.trigger.get("eventIds", ())
 
 
-def _base(row: Json) -> str | None:
-    """The cause of the run; what lies under a retry is known as long as its decision is kept."""
-    if row["run_id"] is None:
-        return None
-    return (row["origin"] or {}).get("cause") or _started_for(row)
+# --- holds ------------------------------------------------------------------------------------------------------------
 
 
-def _waiting(what: Json, row: Json, *, seen: bool) -> Json:
-    """Nobody reads it yet: the last decision says why, if it knew of it."""
-    if seen and row["outcome"] in {Outcome.HOLD, Outcome.ERROR}:
-        return _held(row)
-    return _fate(EventOutcome.PENDING, EventReason.UNABSORBED if what["unabsorbed"] else EventReason.DUE)
+def _last_hold(workflow: Workflow) -> Decision | None:
+    decision = workflow.decision
+    return decision if decision and decision.outcome in {Outcome.HOLD, Outcome.ERROR} else None
 
 
-def _held(row: Json) -> Json:
-    evidence: Json = row["evidence"]
-    until = evidence.get("until") or evidence.get("deadline") or evidence.get("nextProbeAt")
-    run_id, status = evidence.get("runId") or row["tried"], evidence.get("runStatus") or row["tried_status"]
-    held = {"until": until, "runId": run_id, "runStatus": status, "decisionId": row["decision"], "evidence": evidence}
-    return _fate(EventOutcome.HELD, row["reason"]) | held
+def _hold_knows_change(hold: Decision, change: Change, consumer: Consumer) -> bool:
+    if hold.last_at < change.at:
+        return False
+    seen = _evidence_of(hold.evidence, change.asset_id)
+    return seen["to"] == change.data_version if seen else _is_settled(hold, change, consumer)
 
 
-def _saw_change(change: Json, row: Json) -> bool:
-    seen = _evidence_of(row["evidence"], change["asset_id"])
-    return _looked(change, row) and (seen["to"] == change["data_version"] if seen else _rests(change, row))
+def _hold_knows_expiry(hold: Decision, expiry: Expiry, producer: Producer) -> bool:
+    return hold.last_at >= expiry.at and ("expiry" in hold.evidence or _is_settled(hold, expiry, producer))
 
 
-def _saw_expiry(expiry: Json, row: Json) -> bool:
-    return _looked(expiry, row) and ("expiry" in row["evidence"] or _rests(expiry, row))
-
-
-def _looked(what: Json, row: Json) -> bool:
-    return row["decision"] is not None and row["last_at"] >= what["at"]
-
-
-def _rests(what: Json, row: Json) -> bool:
-    """For decisions that do not tell what they saw: nothing has happened since."""
-    return "inputs" not in row["evidence"] and not what["unabsorbed"] and not row["due"]
+def _is_settled(hold: Decision, event: Change | Expiry, workflow: Workflow) -> bool:
+    """Return whether a hold without inputs in its evidence came after the event: no evaluation is outstanding."""
+    return "inputs" not in hold.evidence and not event.in_inbox and not workflow.due
 
 
 def _evidence_of(evidence: Json | None, asset_id: str) -> Json | None:
@@ -177,14 +200,33 @@ def _evidence_of(evidence: Json | None, asset_id: str) -> Json | None:
     return next((one for one in inputs if one["assetId"] == asset_id), None)
 
 
-def _fate(fate: EventOutcome, reason: str | None = None, *, run: Json | None = None, by: Any = None) -> Json:
-    return {
-        "fate": fate,
-        "reason": reason,
-        "until": None,
-        "runId": run["run_id"] if run else None,
-        "runStatus": run["status"] if run else None,
-        "supersededBy": by,
-        "decisionId": run["decision_id"] if run else None,
-        "evidence": {},
-    }
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def _in_run(outcome: EventOutcome, run: Run, reason: str | None = None) -> _Result:
+    return _Result(outcome, reason or run.reason, run_id=run.id, run_status=run.status, decision_id=run.decision_id)
+
+
+def _superseded(by: UUID, run: Run | None) -> _Result:
+    if run is None:
+        return _Result(EventOutcome.SUPERSEDED, superseded_by=by)
+    return _Result(
+        EventOutcome.SUPERSEDED, superseded_by=by, run_id=run.id, run_status=run.status, decision_id=run.decision_id
+    )
+
+
+def _held(hold: Decision, run_id: UUID | None = None, run_status: str | None = None) -> _Result:
+    evidence = hold.evidence
+    return _Result(
+        EventOutcome.HELD,
+        hold.reason,
+        until=evidence.get("until") or evidence.get("deadline") or evidence.get("nextProbeAt"),
+        run_id=evidence.get("runId") or run_id,
+        run_status=evidence.get("runStatus") or run_status,
+        decision_id=hold.id,
+        evidence=evidence,
+    )
+
+
+def _pending(event: Change | Expiry) -> _Result:
+    return _Result(EventOutcome.PENDING, EventReason.UNABSORBED if event.in_inbox else EventReason.DUE)

@@ -1,4 +1,4 @@
-"""The stored asset graph as JSON data, whole or around one asset."""
+"""The stored asset graph as JSON: all of it, or the ancestors and descendants of an asset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from freshline.model.json import Json
 
 
 class Lineage:
-    """Assets, the workflows that make them, and what those consume."""
+    """Assets, the workflows that produce them, and the assets that those consume."""
 
     def __init__(self, assets: Iterable[Json], consumed: Iterable[Json]) -> None:
         self._assets = {row["assetId"]: row for row in assets}
@@ -24,11 +24,11 @@ class Lineage:
             self._consumers[row["assetId"]].append(row["workflowSlug"])
 
     def around(self, asset_id: str) -> set[str]:
-        """The asset, all that it stems from and all that stems from it."""
+        """Return the ids of the asset, its ancestors and its descendants."""
         return _closure(asset_id, self._parents()) | _closure(asset_id, self._children())
 
     def as_json(self, only: Collection[str] | None = None) -> Json:
-        """`{assets, workflows, edges}`; an edge leads from a consumed asset to an asset made from it."""
+        """Return `{assets, workflows, edges}`. An edge leads from a consumed asset to a produced one."""
         shown = [row for asset_id, row in self._assets.items() if only is None or asset_id in only]
         names = {row["assetId"] for row in shown}
         slugs = sorted({row["workflowSlug"] for row in shown if row["workflowSlug"] is not None})

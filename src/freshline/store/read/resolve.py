@@ -1,40 +1,95 @@
-"""Assets and workflows by name, as transactions need them; what is not there is told with what might be meant."""
+"""Find the asset, workflow, run, event or decision that a user named."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable
+from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
-from freshline.store.db.database import Connection
-from freshline.store.db.queries import load
+from freshline.model.json import Json
+from freshline.store.read.session import ReadSession
 from freshline.suggest import did_you_mean
 
-SQL = load("operations")
+SHORTEST_SUFFIX = 6
+_RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_SUFFIX},32}}")
 
 
-def find_asset(connection: Connection, asset_id: str) -> dict[str, Any]:
-    """The asset. `NotFoundError`: there is none."""
-    row = connection.execute(SQL["lock_asset"], {"asset": asset_id}).fetchone()
-    if row is None:
-        raise NotFoundError(f"there is no asset '{asset_id}'", hint=_hint(connection, "asset_names", asset_id))
-    return row
+def asset(session: ReadSession, asset_id: str) -> Json:
+    """Return the asset with this id. Raise NotFoundError with similar names if it does not exist."""
+    if rows := session.json_rows("asset", asset=asset_id):
+        return rows[0]
+    raise unknown_name("asset", asset_id, (row["assetId"] for row in session.rows("asset_names")))
 
 
-def find_workflow(connection: Connection, slug: str, query: str = "lock_workflow") -> dict[str, Any]:
-    """The workflow, locked unless another query is asked for. `NotFoundError`: there is none."""
-    row = connection.execute(SQL[query], {"slug": slug}).fetchone()
-    if row is None:
-        raise NotFoundError(f"there is no workflow '{slug}'", hint=_hint(connection, "workflow_names", slug))
-    return row
+def workflow_id(session: ReadSession, slug: str | None) -> int | None:
+    """Return the id of the workflow with this slug; None for None."""
+    if slug is None:
+        return None
+    if rows := session.rows("workflow", slug=slug):
+        return int(rows[0]["id"])
+    raise unknown_name("workflow", slug, (row["slug"] for row in session.rows("workflow_names")))
 
 
-def refuse_partition(partition_key: str) -> None:
-    """Keys carry a partition from the start; there are none yet."""
-    if partition_key:
-        raise UsageError(f"partition key {partition_key!r} is refused: partitions are not built yet; leave it out")
+def asset_or_workflow(session: ReadSession, name: str) -> Json:
+    """Return the asset with this name, else the workflow `{slug}`."""
+    if rows := session.json_rows("asset", asset=name):
+        return rows[0]
+    if rows := session.json_rows("workflow", slug=name):
+        return {"slug": rows[0]["slug"]}
+    assets = [row["assetId"] for row in session.rows("asset_names")]
+    slugs = [row["slug"] for row in session.rows("workflow_names")]
+    raise unknown_name("asset or workflow", name, assets + slugs)
 
 
-def _hint(connection: Connection, query: str, wrong: str) -> str:
-    names = [row["name"] for row in connection.execute(SQL[query])]
-    other = f"known are {', '.join(names[:5])}, …" if names else "nothing is applied yet; run `freshline apply`"
-    return did_you_mean(wrong, names) or other
+def run_id(session: ReadSession, text: str) -> str:
+    """Return the full id of a run from its id or a unique suffix.
+
+    A suffix and not a prefix: an id begins with the time, so ids of the same moment differ only at the end.
+    """
+    suffix = text.replace("-", "").lower()
+    if not _RUN_ID.fullmatch(suffix):
+        raise UsageError(f"{text!r} is not a run id; give the id, or at least its last {SHORTEST_SUFFIX} hex digits")
+    found = [str(row["id"]) for row in session.rows("run_ids_by_suffix", suffix=suffix)]
+    if not found:
+        raise NotFoundError(f"no run has the id {text!r}", hint="`freshline runs` lists them")
+    if len(found) > 1:
+        raise UsageError(f"several runs end with {text!r}: {', '.join(found)}; give more of the id")
+    return found[0]
+
+
+def event(session: ReadSession, text: str) -> Json:
+    """Return the event with this id or position."""
+    if text.isdecimal():
+        rows = session.rows("event_by_position", position=int(text))
+    else:
+        wanted = parse_uuid(text, "an event's id or position")
+        # The log has no index by id. An id begins with its creation time in milliseconds, close to the event's time.
+        created = wanted.int >> 80
+        rows = session.rows("event_near", id=wanted, made=created) or session.rows("event_by_id", id=wanted)
+    if not rows:
+        raise NotFoundError(f"no event has the id or position {text!r}", hint="`freshline events` lists them")
+    return rows[0]
+
+
+def decision_id(session: ReadSession, text: str) -> UUID:
+    """Return the id of a stored decision."""
+    wanted = parse_uuid(text, "a decision's id")
+    if not session.rows("decision_by_id", id=wanted):
+        raise NotFoundError(f"no decision has the id {text!r}", hint="`freshline decisions` lists them")
+    return wanted
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
+    """Return the error for a name that does not exist, with the most similar known names."""
+    names = sorted(set(known))
+    other = "`freshline status` lists what there is" if names else "nothing is applied yet; `freshline apply` does that"
+    return NotFoundError(f"there is no {kind} {name!r}", hint=did_you_mean(name, names, most=3) or other)
+
+
+def parse_uuid(text: str, what: str) -> UUID:
+    """Parse an id that a user gave. The error says that it is not `what`."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not {what}") from None

@@ -1,4 +1,4 @@
-"""What `status` says about an asset and a workflow, derived from the facts that one statement reads."""
+"""The status of assets and workflows, derived from the rows of one statement each."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from typing import Any
 
 from freshline.model.enums import AssetState
 from freshline.model.json import Json
-from freshline.store.read.look import plain
+from freshline.store.db.database import Row
+from freshline.store.read.session import json_value
 
 
-def asset_status(row: Json) -> Json:
-    """One entry of `status.assets`."""
+def asset_status(row: Row) -> Json:
+    """Return an entry of `status.assets`."""
+    planned = next_refresh(row)
     return {
         "assetId": row["assetId"],
         "partitionKey": row["partitionKey"],
         "workflowSlug": row["workflowSlug"],
         "state": asset_state(row).value,
-        "producedAt": plain(row["producedAt"]),
-        "expiresAt": plain(row["expiresAt"]),
+        "producedAt": json_value(row["producedAt"]),
+        "expiresAt": json_value(row["expiresAt"]),
         "expired": row["expired_at"] is not None,
         "dataVersion": row["dataVersion"],
         "version": row["version"],
         "tableVersion": row["tableVersion"],
         "rows": row["rows"],
         "bytes": row["bytes"],
-        "runId": plain(row["runId"]),
+        "runId": json_value(row["runId"]),
         "lastAutoRun": _last_run(row),
-        "nextRefreshAt": plain(_first(next_refresh(row))),
+        "nextRefreshAt": json_value(planned[0] if planned else None),
         "hold": _hold(row),
     }
 
 
-def asset_state(row: Json) -> AssetState:
-    """The state, first match wins (R5.2)."""
-    for state, holds in (
+def asset_state(row: Row) -> AssetState:
+    """Return the state of an asset: the first that matches (docs/semantics.md#R5.2)."""
+    for state, matches in (
         (AssetState.SOURCE, row["workflowSlug"] is None),
         (AssetState.RUNNING, row["running"]),
         (AssetState.MISSING, row["missing"]),
@@ -42,74 +44,74 @@ def asset_state(row: Json) -> AssetState:
         (AssetState.WAITING, row["queued"] or row["hold"] is not None),
         (AssetState.STALE, row["due"] or row["behind"] or row["expired_at"] is not None),
     ):
-        if holds:
+        if matches:
             return state
     return AssetState.FRESH
 
 
-def workflow_status(row: Json) -> Json:
-    """One entry of `status.workflows`."""
+def workflow_status(row: Row) -> Json:
+    """Return an entry of `status.workflows`."""
     return {
         "slug": row["slug"],
         "version": row["version"],
         "project": row["project"],
         "automatic": row["automatic"],
         "paused": _paused(row),
-        "inFlight": plain(row["inFlight"]),
+        "inFlight": json_value(row["inFlight"]),
         "inFlightStatus": row["inFlightStatus"],
-        "cooldown": {"failures": row["failures"], "nextEligibleAt": plain(row["eligible_at"])},
-        "breaker": {"state": "open" if row["breaker_at"] else "closed", "openedAt": plain(row["breaker_at"])},
+        "cooldown": {"failures": row["failures"], "nextEligibleAt": json_value(row["eligible_at"])},
+        "breaker": {"state": "open" if row["breaker_at"] else "closed", "openedAt": json_value(row["breaker_at"])},
         "hold": _hold(row),
-        "succeededAt": plain(row["succeededAt"]),
+        "succeededAt": json_value(row["succeededAt"]),
         "avoided": row["avoided"],
     }
 
 
-def notes(queue: Json) -> list[str]:
-    """What keeps everything from moving, in words: work that waits and nobody there who can do it."""
-    told = []
+def notes(queue: Row) -> list[str]:
+    """Return a sentence for each kind of waiting work that no running process can do."""
+    found = []
     if queue["unattended"]:
         names = ", ".join(queue["unattended"])
-        told.append(f"{_count(queue['queued'], 'run')} queued and no worker of project {names} is running")
+        found.append(f"{_count(queue['queued'], 'run')} queued and no worker of project {names} is running")
     if queue["other_code"]:
-        told.append(
+        found.append(
             f"{_count(queue['other_code'], 'run')} queued for other code than the workers have; "
             "apply the project where they run, or update their files"
         )
     if queue["unabsorbed"] and not queue["materializers"]:
-        told.append(f"{_count(queue['unabsorbed'], 'event')} not looked at and no materializer is running")
-    told += [f"a worker takes no Spark runs: {trouble}" for trouble in queue["engine"] or ()]
-    return told + [f"{trouble}; events wait for it, all else goes on" for trouble in queue["bus"] or ()]
+        found.append(f"{_count(queue['unabsorbed'], 'event')} not looked at and no materializer is running")
+    found += [f"a worker takes no Spark runs: {trouble}" for trouble in queue["engine"] or ()]
+    return found + [f"{trouble}; events wait for it, all else goes on" for trouble in queue["bus"] or ()]
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun} is" if number == 1 else f"{number} {noun}s are"
 
 
-def _last_run(row: Json) -> Json | None:
+def _last_run(row: Row) -> Json | None:
     if row["last_run"] is None:
         return None
     return {
-        "runId": plain(row["last_run"]),
+        "runId": json_value(row["last_run"]),
         "status": row["last_status"],
-        "finishedAt": plain(row["last_finished"]),
+        "finishedAt": json_value(row["last_finished"]),
         "reason": row["last_reason"],
     }
 
 
-def _hold(row: Json) -> Json | None:
+def _hold(row: Row) -> Json | None:
     if row["hold"] is None:
         return None
-    return {"reason": row["hold"], "until": plain(_hold_end(row)), "blocker": row["blocker"]}
+    return {"reason": row["hold"], "until": json_value(_hold_end(row)), "blocker": row["blocker"]}
 
 
-def _hold_end(row: Json) -> datetime | None:
+def _hold_end(row: Row) -> datetime | None:
     until: datetime | None = row["blocks_until"]
-    return until or _time(row["until"])
+    return until or _parse_time(row["until"])
 
 
-def next_refresh(row: Json) -> tuple[datetime, str] | None:
-    """When it is looked at or run next by itself, and why then; None when nothing is planned."""
+def next_refresh(row: Row) -> tuple[datetime, str] | None:
+    """Return the time and the reason of the next automatic evaluation or run; None if none is planned."""
     if not row["automatic"] or (row["paused_at"] is not None and row["paused_until"] is None):
         return None
     if row["eligible_at"] is not None:
@@ -118,17 +120,13 @@ def next_refresh(row: Json) -> tuple[datetime, str] | None:
     return min(((time, why) for time, why in planned if time is not None), default=None)
 
 
-def _first(found: tuple[datetime, str] | None) -> datetime | None:
-    return found[0] if found else None
-
-
-def _paused(row: Json) -> Json | bool:
+def _paused(row: Row) -> Json | bool:
     if row["paused_at"] is None:
         return False
-    return {"since": plain(row["paused_at"]), "until": plain(row["paused_until"])}
+    return {"since": json_value(row["paused_at"]), "until": json_value(row["paused_until"])}
 
 
-def _time(text: Any) -> datetime | None:
+def _parse_time(text: Any) -> datetime | None:
     if not isinstance(text, str):
         return None
     time = datetime.fromisoformat(text)

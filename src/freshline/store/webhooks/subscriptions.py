@@ -16,7 +16,7 @@ from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
-from freshline.store.read.look import uuid
+from freshline.store.read.resolve import parse_uuid
 from freshline.suggest import did_you_mean
 
 SQL = load("webhooks")
@@ -92,7 +92,7 @@ class Webhooks:
 
     def redeliver(self, name: str, event: str | None = None) -> int:
         """Give dead letters of a webhook, or that of one event, a new retry budget. Return how many."""
-        wanted = uuid(event, "an event's id") if event else None
+        wanted = parse_uuid(event, "an event's id") if event else None
         with self._database.transaction("redeliver_webhook") as connection:
             webhook = _locked(connection, name)
             with audit.changing(connection, "redeliver_webhook", name, "webhook_state", webhook["id"]):

@@ -1,0 +1,74 @@
+"""Assets with their state and declaration, and the policy status of a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from freshline.errors import NotFoundError
+from freshline.model.json import Json
+from freshline.store.db.database import Row
+from freshline.store.read.session import ReadSession, json_value
+from freshline.store.read.status import asset_status, next_refresh, workflow_status
+
+NO_FILTER = {"assets": None, "workflow": None, "after": None, "limit": None}
+
+
+def assets(session: ReadSession, **filters: Any) -> list[Json]:
+    """List assets by id, with state, declared `freshness` and `autoMaterialize`, and consumers."""
+    found = {row["assetId"]: row for row in session.json_rows("declarations", **{**NO_FILTER, **filters})}
+    states = session.rows("status_assets", assets=list(found))
+    return [{**asset_status(row), **_declaration(found[row["assetId"]])} for row in states]
+
+
+def policy(session: ReadSession, slug: str, workflow_id: int | None) -> Json:
+    """Return the policy status of a workflow that is not retired."""
+    rows = session.rows("status_workflows", slugs=[slug])
+    if not rows:
+        raise NotFoundError(f"workflow {slug!r} is retired; it has no policy", hint="apply it again to bring it back")
+    now: datetime = session.rows("clock")[0]["now"]
+    found = {row["assetId"]: row for row in session.json_rows("declarations", **{**NO_FILTER, "workflow": workflow_id})}
+    states = session.rows("status_assets", assets=list(found))
+    workflow = workflow_status(rows[0])
+    shown = {key: value for key, value in workflow.items() if key not in {"inFlight", "inFlightStatus", "avoided"}}
+    active = {"runId": workflow["inFlight"], "status": workflow["inFlightStatus"]}
+    return {
+        "at": json_value(now),
+        **shown,
+        "runsAvoided": workflow["avoided"],
+        "inFlight": active if workflow["inFlight"] else None,
+        "lastAutoRun": asset_status(states[0])["lastAutoRun"] if states else None,
+        "nextRefresh": _earliest_refresh(states),
+        "assets": [_asset_policy(row, found[row["assetId"]], now) for row in states],
+    }
+
+
+def _asset_policy(row: Row, declaration: Row, now: datetime) -> Json:
+    shown: Json = {**asset_status(row)}
+    names = ("assetId", "partitionKey", "state", "producedAt", "expiresAt", "expired", "nextRefreshAt")
+    lag = _lag(row, declaration["declaration"].get("freshness") or {}, now)
+    return {**{name: shown[name] for name in names}, **_policy(declaration), "lag": lag}
+
+
+def _lag(row: Row, freshness: Json, now: datetime) -> Json:
+    age = None if row["producedAt"] is None else max(0, int((now - row["producedAt"]).total_seconds() * 1000))
+    max_age = freshness.get("maxAgeMs")
+    return {"ageMs": age, "maxAgeMs": max_age, "overdue": max_age is not None and age is not None and age > max_age}
+
+
+def _earliest_refresh(states: Sequence[Row]) -> Json | None:
+    """Return the earliest planned refresh of the assets; None if none is planned."""
+    planned = [(*found, row["assetId"]) for row in states if (found := next_refresh(row)) is not None]
+    if not planned:
+        return None
+    at, reason, asset_id = min(planned)
+    return {"at": json_value(at), "reason": reason, "assetId": asset_id}
+
+
+def _declaration(row: Row) -> Json:
+    return {**_policy(row), "declaration": row["declaration"], "consumedBy": row["consumedBy"]}
+
+
+def _policy(row: Row) -> Json:
+    return {name: row["declaration"].get(name) for name in ("freshness", "autoMaterialize")}
