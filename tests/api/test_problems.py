@@ -97,7 +97,7 @@ def test_it_is_not_ready_while_changes_wait_too_long(api: Api) -> None:
         ("schema", True),
         ("absorber", False),
     ]
-    assert late["notes"] == ["the oldest change has waited for 1.5 min to be looked at; allowed are 1.0 min"]
+    assert late["notes"] == ["the oldest change has waited for 1.5 min to be processed; allowed are 1.0 min"]
     api.lab.settle()
     assert api.get("/readyz")["status"] == "ok"
 

@@ -55,8 +55,8 @@ def test_what_is_wrong_is_told_and_what_to_do(applied: Freshline, execute: Calla
     result = applied("doctor", code=1)
     lines = result.stdout.splitlines()
     assert lines[0].startswith("error forgotten: expected: a stale workflow has an active run")
-    assert lines[1] == "  workflow 'make-clean' is stale and nothing will look at it"
-    assert lines[3].startswith("  what to do: `freshline doctor --fix` has it looked at")
+    assert lines[1] == "  workflow 'make-clean' is stale and no evaluation of it is planned"
+    assert lines[3].startswith("  what to do: `freshline doctor --fix` has it evaluated")
     assert result.stderr == f"{len(ALL)} checks, 1 found something\n"
     result = applied("doctor", "--limit", "1", code=1)
     assert result.stdout.splitlines()[2] == "  … and 1 more"
@@ -76,7 +76,7 @@ def test_what_cannot_be_repaired_stays_wrong(applied: Freshline, execute: Callab
         "severity": "error",
         "meaning": left["meaning"],
         "count": 1,
-        "found": ["the unique index runs_concurrency_slots on runs is missing, invalid or another one"],
+        "found": ["the unique index runs_concurrency_slots on runs is missing, invalid or different"],
         "remedy": left["remedy"],
         "fixable": False,
     }

@@ -135,12 +135,12 @@ NOTE = """INSERT INTO considerations (workflow_id, partition_key, not_before, cl
 PLANTS = {
     "forgotten": Plant(
         lambda lab: (lab.report("a", "2"), lab.rows("DELETE FROM inbox RETURNING 1")),
-        "workflow 'b' is stale and nothing will look at it",
+        "workflow 'b' is stale and no evaluation of it is planned",
     ),
     "run-doubled": Plant(doubled, "workflow 'b' has 2 active automatic runs", frozenset({"index-missing"})),
     "index-missing": Plant(
         sql("DROP INDEX runs_slots", "CREATE UNIQUE INDEX runs_slots ON runs (project, slot) WHERE slot IS NOT NULL"),
-        "the unique index runs_slots on runs is missing, invalid or another one",
+        "the unique index runs_slots on runs is missing, invalid or different",
     ),
     "head-missing": Plant(
         sql("UPDATE snapshots SET gone_at = now() WHERE asset_id = 'a'"),
@@ -152,12 +152,12 @@ PLANTS = {
     ),
     "pin-missing": Plant(
         all_of(queued, sql("UPDATE runs SET pins = jsonb_set(pins, '{a,sequence}', '7')")),
-        "of workflow 'b' is to read version 7 of asset 'a', which is not there",
+        "of workflow 'b' has pinned version 7 of asset 'a', which does not exist",
     ),
-    "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has read version 9 of asset 'a', which has 1 versions"),
+    "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has consumed version 9 of asset 'a', which has 1 versions"),
     "definition-differs": Plant(
         sql("DELETE FROM edges WHERE asset_id = 'c'"),
-        "workflow 'd' is to consume asset 'c' and is not stored as its consumer",
+        "workflow 'd' should consume asset 'c' and is not stored as its consumer",
     ),
     "owner-retired": Plant(
         all_of(retire, Lab.settle, sql(ZOMBIE)),
@@ -170,7 +170,7 @@ PLANTS = {
     ),
     "timer-orphan": Plant(
         sql("INSERT INTO timers VALUES ('d', '', 'expiry', '2030-01-01', 'ttl', NULL, NULL, NULL)"),
-        "asset 'd' has an expiry timer (ttl), and no such freshness is promised",
+        "asset 'd' has an expiry timer (ttl), and no such freshness policy",
     ),
     "consideration-late": Plant(
         later(
@@ -180,19 +180,19 @@ PLANTS = {
                 lab.store.events.stamp_positions(10),
             )
         ),
-        "workflow 'b' should have been looked at 10 min ago",
+        "workflow 'b' should have been evaluated 10 min ago",
     ),
     "consideration-retired": Plant(
-        later(retire, tidy, sql(NOTE)), "the retired workflow 'old' is noted to be looked at for 10 min"
+        later(retire, tidy, sql(NOTE)), "the retired workflow 'old' has had a consideration for 10 min"
     ),
     "event-unabsorbed": Plant(
         later(lambda lab: (lab.report("a", "2"), lab.store.events.stamp_positions(10))),
-        "an event (changed) about asset 'a' was not looked at for 10 min",
+        "an event (changed) about asset 'a' has not been processed for 10 min",
     ),
     "timer-late": Plant(lambda lab: lab.advance(minutes=70), "the expiry timer of asset 'b' should have fired"),
     "lease-lost": Plant(
         later(running, lambda lab: lab.store.events.stamp_positions(1000), lambda lab: lab.advance(seconds=20)),
-        "of workflow 'b' lost its worker 10 min ago and nobody freed it",
+        "of workflow 'b' lost its worker 10 min ago and was not released",
         frozenset({"run-unattended", "consideration-late"}),
     ),
     "run-unattended": Plant(
@@ -210,7 +210,7 @@ PLANTS = {
                 " SELECT asset_id, partition_key, 0, sequence, produced_at FROM heads WHERE asset_id = 'b'"
             )
         ),
-        "table version 0 of asset 'b' is not in its Delta log after 0 tries: nobody has tried",
+        "table version 0 of asset 'b' is not in its Delta log after 0 tries: not tried yet",
     ),
     "materializers-differ": Plant(registered(graph="0" * 16), "works with another graph (0000000000000000) than epoch"),
 }
@@ -361,10 +361,10 @@ def test_late_work_is_told_with_who_should_do_it(lab: Lab) -> None:
     """Without a materializer the remedy is to start one; with one that is there its log is where to look."""
     PLANTS["event-unabsorbed"].break_(lab)
     remedy = wrong(examine(lab.store, 20))["event-unabsorbed"].remedy
-    assert remedy == "start `freshline materializer`: none is there"
+    assert remedy == "start `freshline materializer`: none is running"
     registered()(lab)
     remedy = wrong(examine(lab.store, 20))["event-unabsorbed"].remedy
-    assert remedy.startswith("a materializer is there: its log says")
+    assert remedy.startswith("a materializer is running: see its log for the cause")
 
 
 def test_much_is_counted_and_little_is_shown(lab: Lab) -> None:
@@ -381,7 +381,7 @@ def test_much_is_counted_and_little_is_shown(lab: Lab) -> None:
     [
         ({"epoch": 9}, "works with epoch 9 of the definitions; the database has epoch 1"),
         ({"epoch": 0}, "works with epoch 0 of the definitions; the database has epoch 1"),
-        ({"epoch": None}, "does not say which definitions it works with"),
+        ({"epoch": None}, "does not report which definitions it works with"),
         ({"heads": 6}, "sees 6 heads; the database has 5"),
         ({"heads": 2}, "sees 2 heads; the database has 5"),
     ],

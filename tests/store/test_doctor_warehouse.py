@@ -91,7 +91,7 @@ def test_a_warehouse_that_nobody_has_used_is_none(database_url: str, tmp_path: P
     [
         ('{"id": "other"}', "has the id 'other', the database has"),
         ("{", "is damaged"),
-        (None, "carries no id, and the database has tables or the directory is not empty"),
+        (None, "has no id, and the database has tables or the directory is not empty"),
     ],
 )
 def test_the_warehouse_of_another_database_is_told_and_left_alone(lab: Lab, text: str | None, sentence: str) -> None:
@@ -171,7 +171,7 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     assert found(lab)["staging-leftover"].sentences == [
         f"{pruned} was staged by a run that ended, and no snapshot names it"
     ]
-    assert found(lab)["directory-unknown"].sentences == [f"{foreign} is nothing that Freshline wrote"]
+    assert found(lab)["directory-unknown"].sentences == [f"{foreign} was not written by Freshline"]
     assert found(lab)["directory-unknown"].healthy
     assert Warehouse(lab.store).remove_leftovers() == 1
     assert [path.is_dir() for path in (before, lost, keep, pruned, young, foreign)] == [True] * 3 + [False, True, True]

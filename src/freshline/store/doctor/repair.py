@@ -1,4 +1,4 @@
-"""The doctor's own transaction: it does again what an apply should have left done."""
+"""The transaction of `freshline doctor --fix`: it restores the state that an apply leaves."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ APPLY = load("apply")
 
 
 class Doctor:
-    """What `freshline doctor --fix` does to the store beside the work of the services."""
+    """Repairs of the store that no service does."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def repair(self) -> None:
-        """Retired workflows own nothing and are not looked at; timers are those of the freshness that is promised.
-
-        Whatever is right stays as it is, so any number of calls is as good as one.
-        """
+        """Release the assets, edges and considerations of retired workflows, and correct timers. Idempotent."""
         with self._database.transaction("mend", whole=True) as connection:
             connection.execute(DB["lock"], {"key": locks.APPLY})
-            released = _release(connection)
+            released = _release_retired(connection)
             timers = _set_timers(connection)
             audit.note(connection, "mend", "*", retiredWorkflows=released, assetsWithTimers=timers)
 
 
-def _release(connection: Connection) -> int:
+def _release_retired(connection: Connection) -> int:
     rests = connection.execute(SQL["retired_rests"]).fetchall()
     retired = {"workflows": [row["id"] for row in rests]}
     if not rests:
@@ -45,7 +42,10 @@ def _release(connection: Connection) -> int:
 
 
 def _set_timers(connection: Connection) -> int:
-    """Locked first and read in a later statement: a publication in between has set its timers itself."""
+    """Correct the timers of assets and return how many assets had wrong ones.
+
+    The assets are locked first and read again in a later statement: a publication in between has set its own timers.
+    """
     found = _wrong_timers(connection)
     locked = connection.execute(SQL["lock_assets"], {"assets": sorted(found)}).fetchall()
     wrong = found & _wrong_timers(connection)

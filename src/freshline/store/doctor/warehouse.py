@@ -1,61 +1,62 @@
-"""The doctor's look at the warehouse: whose it is, whether every head's files are there, and what nobody needs.
+"""The checks of `freshline doctor` on the warehouse: its id, the files of heads, leftovers and unknown directories.
 
-What is read here changes while it is read: nothing is said about a directory that is young, or about
-a head that has moved on meanwhile, and the database is asked again before anything is removed.
+The warehouse may change during the checks. So young directories and heads that moved meanwhile are skipped, and the
+database is read again before anything is removed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from freshline.errors import WarehouseError
+from freshline.model.json import Json
 from freshline.storage import layout
 from freshline.storage.base import StorageError, storage_at
+from freshline.store.db.database import Row
 from freshline.store.db.queries import load
 from freshline.store.doctor.checks import Check, Finding, Severity
 from freshline.store.store import Store
 
 SQL = load("doctor")
 BATCH = 500
-YOUNG_S = 3600.0  # a worker that lost its run may still be writing; nobody does so for this long without a lease
-_OURS = re.compile(r"(?P<run>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d+-\d+")
+YOUNG_S = 3600.0  # a worker that lost its run may still be writing, but not for this long without a lease
+_STAGING = re.compile(r"(?P<run>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d+-\d+")
 
 WAREHOUSE_ID = Check(
     "warehouse-id",
     Severity.ERROR,
-    "the warehouse carries the id of the database (R12.3)",
-    "set FRESHLINE_WAREHOUSE or FRESHLINE_DATABASE_URL so that both belong together, and look where the workers run",
+    "the warehouse has the id of the database",
+    "set FRESHLINE_WAREHOUSE or FRESHLINE_DATABASE_URL so that both match; run the doctor where the workers run",
 )
 HEAD_FILES = Check(
     "head-files",
     Severity.ERROR,
-    "the files of every head are there, with the sizes that were recorded",
-    "`freshline run` of its workflow writes it anew, also if the rows are the same; or restore the directory",
+    "the files of every head exist, with the recorded sizes",
+    "`freshline run` of its workflow rewrites it, also if the rows are the same; or restore the directory",
 )
 STAGING_LEFTOVER = Check(
     "staging-leftover",
     Severity.WARNING,
-    "what a run staged and did not publish is removed",
-    "`freshline doctor --fix` removes it; it takes space and nothing else",
+    "staged output that was not published is removed",
+    "`freshline doctor --fix` removes it; it only takes space",
     repair="removes directories of ended runs that no snapshot names and that are an hour old, or failed a check and "
     "were kept for FRESHLINE_KEEP_FAILED_HOURS",
 )
 DIRECTORY_UNKNOWN = Check(
     "directory-unknown",
     Severity.NOTE,
-    "in the warehouse there is only what Freshline wrote",
-    "look what it is; it is never removed for you",
+    "the warehouse contains only tables and files that Freshline wrote",
+    "inspect it; it is never removed automatically",
 )
 WAREHOUSE_CHECKS = (WAREHOUSE_ID, HEAD_FILES, STAGING_LEFTOVER, DIRECTORY_UNKNOWN)
 
 
 @dataclass(slots=True)
 class _Found:
-    """The first sentences of a check and the count of all, so that a ruined warehouse is a short answer too."""
+    """The first sentences of a check and the number of all, so that the answer stays short."""
 
     check: Check
     limit: int
@@ -72,7 +73,7 @@ class _Found:
 
 
 class Warehouse:
-    """One warehouse and the database that it should belong to."""
+    """A warehouse and the database that it should belong to."""
 
     def __init__(self, store: Store) -> None:
         self._storage = storage_at(store.settings.warehouse_at)
@@ -80,22 +81,25 @@ class Warehouse:
         self._database = store.database
 
     def examine(self, limit: int) -> tuple[Finding, ...]:
-        """All checks. Those of files need a warehouse that is ours."""
-        stranger = self._stranger()
-        if stranger:
-            return (Finding(WAREHOUSE_ID, 1, [stranger]), *(Finding(check) for check in WAREHOUSE_CHECKS[1:]))
+        """Run all checks. Those of files need a warehouse with the id of the database."""
+        mismatch = self._id_mismatch()
+        if mismatch:
+            return (Finding(WAREHOUSE_ID, 1, [mismatch]), *(Finding(check) for check in WAREHOUSE_CHECKS[1:]))
         files, leftovers, unknown = (_Found(check, limit) for check in WAREHOUSE_CHECKS[1:])
-        for sentence in self._damaged():
+        for sentence in self._damaged_heads():
             files.add(sentence)
         for directory in self._leftovers():
             leftovers.add(f"{self._storage.at(directory)} was staged by a run that ended, and no snapshot names it")
         for path in self._unknown():
-            unknown.add(f"{self._storage.at(path)} is nothing that Freshline wrote")
+            unknown.add(f"{self._storage.at(path)} was not written by Freshline")
         return (Finding(WAREHOUSE_ID), files.finding(), leftovers.finding(), unknown.finding())
 
     def remove_leftovers(self) -> int:
-        """Delete what no run and no snapshot needs; returns how many directories. Only in a warehouse that is ours."""
-        if self._stranger():
+        """Delete directories that no run and no snapshot needs, and return how many.
+
+        Delete nothing in a warehouse with another id.
+        """
+        if self._id_mismatch():
             return 0
         removed = 0
         for directory in self._leftovers():
@@ -103,8 +107,8 @@ class Warehouse:
             removed += 1
         return removed
 
-    def _stranger(self) -> str | None:
-        """Why nothing can be said about the files. A warehouse that nobody has written to yet is none."""
+    def _id_mismatch(self) -> str | None:
+        """Return why the warehouse is not that of the database; None if it is, or if it is still empty."""
         try:
             found = layout.read_id(self._storage)
         except (WarehouseError, OSError) as error:
@@ -113,12 +117,12 @@ class Warehouse:
         if found is not None and found != own:
             return f"the warehouse {self._storage} has the id '{found}', the database has '{own}'"
         if found is None and (self._storage.children("") or self._page()):
-            return f"{self._storage} carries no id, and the database has tables or the directory is not empty"
+            return f"{self._storage} has no id, and the database has tables or the directory is not empty"
         return None
 
     # --- heads ------------------------------------------------------------------------------------------------------
 
-    def _damaged(self) -> Iterator[str]:
+    def _damaged_heads(self) -> Iterator[str]:
         asset, version = "", -1
         while rows := self._page(asset, version):
             for row in rows:
@@ -126,20 +130,20 @@ class Warehouse:
                 if differs and self._is_head(row):
                     where = self._storage.at(row["location"]["paths"][-1])
                     which = f"asset '{row['asset']}' version {row['sequence']}"
-                    yield f"{which}: {where} is not what was written: {differs}"
+                    yield f"{which}: {where} differs from what was written: {differs}"
             asset, version = rows[-1]["asset"], rows[-1]["version"]
 
-    def _difference(self, location: dict[str, Any]) -> str:
+    def _difference(self, location: Json) -> str:
         try:
             return layout.difference(self._storage, location)
         except StorageError as error:
             return str(error)
 
-    def _page(self, asset: str = "", version: int = -1) -> list[dict[str, Any]]:
+    def _page(self, asset: str = "", version: int = -1) -> Sequence[Row]:
         with self._database.reading() as connection:
             return connection.execute(SQL["tables"], {"asset": asset, "version": version, "batch": BATCH}).fetchall()
 
-    def _is_head(self, row: dict[str, Any]) -> bool:
+    def _is_head(self, row: Row) -> bool:
         with self._database.reading() as connection:
             found = connection.execute(SQL["head_sequence"], {"asset": row["asset"]}).fetchone()
         return bool(found and found["sequence"] == row["sequence"])
@@ -147,17 +151,18 @@ class Warehouse:
     # --- directories ------------------------------------------------------------------------------------------------
 
     def _leftovers(self) -> Iterator[str]:
-        """Directories of ours that no unfinished run, no snapshot and nobody who looks into a failed check needs.
+        """Yield staging directories that no unfinished run, snapshot or kept failed check needs.
 
-        Few are not needed, so their age is looked at then; but after it the database is asked again.
+        Reading an age is slow in an object store, so only directories that the database does not need are aged. The
+        database is read again afterwards, since it may have changed meanwhile.
         """
-        ours = (path for path in self._directories() if _OURS.fullmatch(_last(path)))
-        while some := list(islice(ours, BATCH)):
+        staged = (path for path in self._directories() if _STAGING.fullmatch(_last(path)))
+        while some := list(islice(staged, BATCH)):
             old = [path for path in self._unneeded(some) if self._storage.age(path) > YOUNG_S]
             yield from self._unneeded(old)
 
     def _unneeded(self, directories: Iterable[str]) -> Iterator[str]:
-        runs = {path: match["run"] for path in directories if (match := _OURS.fullmatch(_last(path)))}
+        runs = {path: match["run"] for path in directories if (match := _STAGING.fullmatch(_last(path)))}
         where = {
             "runs": sorted(set(runs.values())),
             "hours": self._store.settings.keep_failed_hours,
@@ -175,11 +180,11 @@ class Warehouse:
 
     def _unknown(self) -> Iterator[str]:
         for path in self._directories():
-            if not _OURS.fullmatch(_last(path)) and self._storage.age(path) > YOUNG_S:
+            if not _STAGING.fullmatch(_last(path)) and self._storage.age(path) > YOUNG_S:
                 yield path
 
     def _directories(self) -> Iterator[str]:
-        """Everything in `<asset>/data`."""
+        """Yield every directory in `<asset>/data`."""
         for asset in self._storage.children(""):
             data = layout.data_directory(asset)
             yield from (f"{data}/{name}" for name in self._storage.children(data))

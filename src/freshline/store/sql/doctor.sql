@@ -94,15 +94,15 @@ WITH step AS (
     SELECT id, c ->> 'assetId' AS asset FROM step, jsonb_array_elements(step -> 'consumes') c
     EXCEPT SELECT id, asset FROM made
 ), odd AS (
-    (SELECT id, asset, 'is to produce' AS how, 'is not stored as its producer' AS but FROM made
-      EXCEPT SELECT producer_id, id, 'is to produce', 'is not stored as its producer' FROM assets)
+    (SELECT id, asset, 'should produce' AS how, 'is not stored as its producer' AS but FROM made
+      EXCEPT SELECT producer_id, id, 'should produce', 'is not stored as its producer' FROM assets)
     UNION ALL
     (SELECT a.producer_id, a.id, 'is stored as the producer of', 'does not produce it'
        FROM assets a JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
       EXCEPT SELECT id, asset, 'is stored as the producer of', 'does not produce it' FROM made)
     UNION ALL
-    (SELECT id, asset, 'is to consume', 'is not stored as its consumer' FROM read
-      EXCEPT SELECT workflow_id, asset_id, 'is to consume', 'is not stored as its consumer' FROM edges)
+    (SELECT id, asset, 'should consume', 'is not stored as its consumer' FROM read
+      EXCEPT SELECT workflow_id, asset_id, 'should consume', 'is not stored as its consumer' FROM edges)
     UNION ALL
     (SELECT e.workflow_id, e.asset_id, 'is stored as a consumer of', 'does not consume it'
        FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
@@ -258,7 +258,7 @@ SELECT h.asset_id AS asset, h.sequence, p.table_version AS version, p.location
 
 -- name: commit_late
 -- purpose: find table versions that should be in their Delta logs by now
-SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trouble, 'nobody has tried') AS trouble,
+SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trouble, 'not tried yet') AS trouble,
        count(*) OVER () AS total
   FROM table_commits c JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (c.asset_id, c.partition_key, c.sequence)
  WHERE s.produced_at < (SELECT freshline_now()) - %(late)s * interval '1 ms'
