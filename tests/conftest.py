@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the whole session; a fresh database, or an object store, for each test that asks for one."""
+"""Fixtures: one PostgreSQL server per session; a fresh database or an object store per test."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tests.object_store_server import ObjectStore, serving
 
 TEMPLATE = "freshline_template"
 SLOW = {"process", "spark"}
-# Small jobs end before optimized code pays: without the second compiler Spark starts and writes with half the
+# Small jobs end before optimized code pays off: without the second compiler Spark starts and writes in half the
 # processor time (9.0 and 4.8 s for a start, 7.8 and 3.9 s for twelve small writes).
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests begin first, so that at the end no process waits for the last of them."""
+    """Start the files with slow tests first, so that no process waits for them at the end."""
     slow = {item.path for item in items if SLOW & {mark.name for mark in item.iter_markers()}}
     items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(autouse=True)
 def _own_logs() -> Iterator[None]:
-    """Commands that run in this process configure logging; the next test has it as it was."""
+    """Restore the logging configuration, which commands that run in this process change."""
     before = structlog.get_config()
     yield
     structlog.configure(**before)

@@ -63,17 +63,17 @@ class ObjectStore:
 
     @property
     def address(self) -> str:
-        """The value of FRESHLINE_WAREHOUSE."""
+        """Return the value of FRESHLINE_WAREHOUSE."""
         return f"s3a://{BUCKET}/{WAREHOUSE}"
 
     @property
     def warehouse(self) -> Path:
-        """The directory behind the address."""
+        """Return the directory behind the address."""
         return self.bucket / WAREHOUSE
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment variables with endpoint and credentials."""
+        """Return the environment variables with endpoint and credentials."""
         return {
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,

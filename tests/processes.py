@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them."""
+"""Process information from the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored rows for tests of what only reads: a small world written with plain SQL, at chosen times."""
+"""Stored rows for tests of the read side, written with plain SQL, at chosen times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def auto(reason: str = "upstream-update", **fields: Any) -> dict[str, Any]:
 
 
 class Rows:
-    """Inserts rows that satisfy the schema's constraints with as few words as a test needs."""
+    """Inserts rows that satisfy the schema's constraints, with defaults for most columns."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         _began[0] = datetime.now(UTC)
@@ -35,7 +35,7 @@ class Rows:
         self.insert("projects", name="shop", code_hash="c0", applied_at=ago(3600))
 
     def insert(self, table: str, **values: Any) -> Any:
-        """One row; JSON values are wrapped. Returns the first column."""
+        """Insert one row, with JSON values wrapped, and return its first column."""
         statement = sql.SQL("INSERT INTO {} ({}) VALUES ({}) RETURNING *").format(
             sql.Identifier(table),
             sql.SQL(", ").join(map(sql.Identifier, values)),
@@ -46,11 +46,11 @@ class Rows:
         return row[0]
 
     def update(self, statement: str, *parameters: Any) -> None:
-        """Any other change."""
+        """Execute any other change."""
         self._connection.execute(statement.encode(), [_adapted(one) for one in parameters])
 
     def source(self, *assets: str) -> None:
-        """Assets that the outside makes."""
+        """Insert source assets."""
         for asset in assets:
             self.insert("assets", id=asset)
 
@@ -140,11 +140,11 @@ class Rows:
             produced_at=ago(at),
         )
 
-    def partition(self, slug: str, vector: Mapping[str, str] | None = None, **columns: Any) -> None:
+    def partition(self, slug: str, consumed: Mapping[str, str] | None = None, **columns: Any) -> None:
         """Insert the versions that the last success of a workflow read, and its failure state."""
-        read = {asset: {"sequence": 1, "dataVersion": version} for asset, version in (vector or {}).items()}
+        read = {asset: {"sequence": 1, "dataVersion": version} for asset, version in (consumed or {}).items()}
         success = (
-            {} if vector is None else {"consumed_versions": read, "job_fingerprint": "j1", "succeeded_at": ago(30)}
+            {} if consumed is None else {"consumed_versions": read, "job_fingerprint": "j1", "succeeded_at": ago(30)}
         )
         values = {"workflow_id": self.ids[slug], "partition_key": "", **success, **columns}
         self.insert("workflow_partitions", **values)
@@ -178,7 +178,7 @@ class Rows:
     def worker(self, kind: str = "worker", *, seen: float = 1, **columns: Any) -> str:
         """Insert a process that sent its last heartbeat `seen` seconds ago."""
         made = new_id()
-        now = datetime.now(UTC)  # silence is measured from now, not from the session's beginning
+        now = datetime.now(UTC)  # heartbeats are compared with the current time, not with the start of the test
         times = {"started_at": now - timedelta(hours=2), "seen_at": now - timedelta(seconds=seen)}
         values = {"id": made, "kind": kind, "host": "here", "pid": 7, **times}
         self.insert("workers", **{**values, **columns})

@@ -1,6 +1,6 @@
-"""A laboratory for the real store and the real services on PostgreSQL: a clock of its own, and runs made by hand.
+"""A lab: the real store and services on PostgreSQL, with a controlled clock and runs that tests execute.
 
-Whole transactions are its steps. A run's output is a function of the versions that it read, so that mixes show.
+Its steps are whole transactions. A run's output is a function of the versions that it read, so that mixes show.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def project(
 
 
 class Lab:
-    """One installation under a clock that only moves when told to."""
+    """One installation, with a clock that only moves when a test moves it."""
 
     def __init__(self, url: str, *, now: datetime = MONDAY, **settings: Any) -> None:
         self.now = now
@@ -103,12 +103,12 @@ class Lab:
 
     @property
     def warehouse(self) -> Path:
-        """Where tables are."""
+        """Return the directory of the tables."""
         return Path(self.settings.warehouse_at)
 
     @property
     def storage(self) -> Storage:
-        """The same place, as the code has it."""
+        """Return the storage of the tables."""
         return storage_at(self.settings.warehouse_at)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class Lab:
         self.now += timedelta(**delta)
 
     def settle(self) -> None:
-        """Timers, events and considerations until nothing is due."""
+        """Process timers, events and considerations until nothing is due."""
         for _ in range(10_000):
             fired = self.store.evaluation.fire_timers(100)
             absorbed = self.store.evaluation.consume_inbox(100)
@@ -175,7 +175,7 @@ class Lab:
         self.store.runs.fail(run.id, run.attempt, {"code": "job", "message": message})
 
     def work(self, **versions: str) -> list[str]:
-        """Settle and execute until nothing is left to do; the slugs that ran, in order."""
+        """Settle and execute until nothing is left to do; return the slugs that ran, in order."""
         ran: list[str] = []
         for _ in range(10_000):
             self.settle()
@@ -187,7 +187,7 @@ class Lab:
         raise AssertionError("it never stops running")
 
     def work_with(self, outputs: Callable[[ClaimedRun], list[StagedOutput]]) -> None:
-        """Like `work`, with outputs of one's own."""
+        """Do the same as `work`, with the outputs that `outputs` returns."""
         for _ in range(10_000):
             self.settle()
             run = self.claim()
@@ -206,7 +206,7 @@ class Lab:
         return next(iter(rows[0].values())) if rows else None
 
     def runs(self, slug: str | None = None) -> list[dict[str, Any]]:
-        """Oldest first."""
+        """Return the runs, oldest first."""
         found = self.rows("SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.id")
         return [run for run in found if slug in {None, run["slug"]}]
 
@@ -215,7 +215,7 @@ class Lab:
         return sorted(run["slug"] for run in self.runs(slug) if run["status"] in {"queued", "running"})
 
     def reads(self, slug: str) -> list[dict[str, str]]:
-        """Which data versions each run of the workflow was pinned to, oldest first."""
+        """Return the data versions to which each run of the workflow was pinned, oldest first."""
         return [{one: pin["dataVersion"] for one, pin in run["pins"].items()} for run in self.runs(slug)]
 
     def state(self, slug: str) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Lab:
         return self.rows("SELECT * FROM events WHERE type = %s ORDER BY time, id", type_)
 
     def everything(self) -> dict[str, list[str]]:
-        """All rows of all tables, to show that something changed nothing."""
+        """Return all rows of all tables, to show that nothing was changed."""
         tables = self.rows(
             "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace"
             " AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1"
@@ -253,7 +253,7 @@ class Lab:
         }
 
     def forgotten(self) -> int:
-        """Stale workflows that nothing will look at: the invariant behind 'no lost update' (docs/semantics.md#R4.1)."""
+        """Count stale workflows that nothing will evaluate; there must be none (docs/semantics.md#R4.1)."""
         return self.store.evaluation.sweep()
 
 

@@ -92,7 +92,7 @@ def test_the_version_is_in_one_place(dist: Path) -> None:
 
 
 class Installation:
-    """The wheel in an environment of its own, and a project that its `freshline init` wrote."""
+    """The wheel in a separate environment, and a project written by its `freshline init`."""
 
     def __init__(self, directory: Path, packed: Path) -> None:
         self.environment = directory / "environment"
@@ -111,7 +111,7 @@ class Installation:
 
     @property
     def python(self) -> Path:
-        """The interpreter of the environment."""
+        """Return the interpreter of the environment."""
         return self.environment / "bin" / "python"
 
     def _install_dependencies(self) -> None:

@@ -1,4 +1,4 @@
-"""The topology: levels, roots, descendants and cycles, against definitions that follow their words."""
+"""The topology: levels, roots, descendants and cycles, compared with naive definitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEEP = 5_000
 
 
 def ancestors(topology: Topology, asset_id: str) -> set[str | int]:
-    """Everything above an asset, itself included: assets by name and workflows by number."""
+    """Return everything above an asset, itself included: assets by name and workflows by number."""
     found: set[str | int] = {asset_id}
     producer = topology.producer(asset_id)
     if producer is not None:
@@ -119,7 +119,7 @@ def test_an_unknown_workflow_is_a_harmless_one() -> None:
 
 @pytest.fixture(scope="module")
 def chain() -> Graph:
-    """s -> a1 -> a2 -> ... -> a5000."""
+    """Return s -> a1 -> a2 -> ... -> a5000."""
     return graph_of([Flow(n, (f"a{n - 1}" if n > 1 else "s",), (f"a{n}",)) for n in range(1, DEEP + 1)])
 
 

@@ -1,4 +1,4 @@
-"""The words, the table of a run's life and the policy's JSON form."""
+"""The enums, the transition table of a run, and the JSON form of policies."""
 
 from __future__ import annotations
 

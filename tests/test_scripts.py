@@ -1,4 +1,4 @@
-"""The scripts that keep the project itself in order."""
+"""The scripts that maintain the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API as a real server on a port of its own, before a real store under a virtual clock."""
+"""The API as a real server on a free port, with a real store under a virtual clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Api:
-    """A client, and the server and the laboratory behind it."""
+    """A client, and the server and the lab behind it."""
 
     def __init__(self, lab: Lab, server: Server) -> None:
         self.lab = lab
@@ -65,7 +65,7 @@ def serving(lab: Lab, **options: Any) -> Iterator[Api]:
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """Source a -> b -> c, all fresh, by automatic runs."""
+    """Yield a source a -> b -> c, all fresh, by automatic runs."""
     with laboratory(database_url) as lab:
         lab.apply(*WORLD)
         lab.report("a", "1")

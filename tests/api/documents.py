@@ -1,4 +1,4 @@
-"""The OpenAPI document as a list of operations, and answers held against it."""
+"""The operations of the OpenAPI document, and checks of answers against it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Operation:
 
     @property
     def scope(self) -> str | None:
-        """What it needs; None for an operation that is open to everybody."""
+        """Return the scope that it needs; None for an operation without authentication."""
         found = [scope for one in self.described.get("security", ()) for scope in one["bearer"]]
         assert len(found) <= 1
         return found[0] if found else None
 
     def url(self, names: dict[str, str]) -> str:
-        """Its path with names filled in."""
+        """Return its path with the parameters filled in."""
         return self.path.format(**names)
 
 
 def body(operation: Operation) -> dict[str, Any]:
-    """Something that it takes."""
+    """Return a valid body."""
     return {"url": "https://hooks.example/more"} if operation.path.endswith("/webhooks") else {}
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:
-    """Every one that is described."""
+    """Return every documented operation."""
     return [
         Operation(method, path, described)
         for path, methods in document["paths"].items()

@@ -1,4 +1,4 @@
-"""Whatever is sent to whichever route: no answer is a fault of ours, and none is other than the document says."""
+"""Arbitrary requests to every route: no answer is a server error, and every answer fits the document."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bodies(operation: Operation) -> st.SearchStrategy[Any]:
 
 @st.composite
 def requests(draw: st.DrawFn, operation: Operation) -> dict[str, Any]:
-    """One request to an operation."""
+    """Return requests to an operation."""
     path, query, headers = {}, {}, {}
     for one in operation.described.get("parameters", ()):
         value = draw(texts(one["name"], one["schema"]))
@@ -76,7 +76,7 @@ def test_no_request_of_many_finds_a_fault(shared: Api, operation: Operation) -> 
 
 
 def fuzz(shared: Api, operation: Operation, cases: int) -> None:
-    """So many requests to one operation."""
+    """Send this number of requests to one operation."""
 
     @settings(max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(asked=requests(operation))
@@ -101,5 +101,5 @@ def fuzz(shared: Api, operation: Operation, cases: int) -> None:
 
 
 def dumps(value: Any) -> bytes:
-    """JSON as careless clients write it: also NaN, and half a surrogate pair as an escape."""
+    """Return JSON as careless clients write it: with NaN, and with half a surrogate pair as an escape."""
     return json.dumps(value).encode()

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus are true, bounded, and listed on their page."""
+"""The Prometheus metrics are correct, bounded, and documented."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = ROOT / "deploy" / "prometheus" / "freshline.rules.yaml"
 
 
 def numbers(api: Api) -> dict[str, float]:
-    """Every sample, by its name and labels."""
+    """Return every sample by its name and labels."""
     found = {}
     for family in text_string_to_metric_families(api.client.get("/metrics").text):
         for one in family.samples:

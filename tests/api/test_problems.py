@@ -1,4 +1,4 @@
-"""What goes wrong is a problem of RFC 9457, with a stable code and a sentence."""
+"""Errors are RFC 9457 problems with a stable code and a sentence."""
 
 from __future__ import annotations
 

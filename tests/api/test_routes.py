@@ -1,4 +1,4 @@
-"""What the API tells and does, over real HTTP."""
+"""The routes of the API, over real HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.api.documents import operations, undocumented
 
 
 def names(api: Api) -> dict[str, str]:
-    """Something that exists for every parameter of a path."""
+    """Return an existing value for every path parameter."""
     run = api.lab.runs("b")[0]["id"]
     event = api.lab.events("asset.produced")[0]["id"]
     with suppress(ConflictError):
@@ -248,4 +248,4 @@ def test_an_answer_waits_for_no_acknowledgement(api: Api) -> None:
         connection.getresponse().read()
         took.append(time.perf_counter() - began)
     connection.close()
-    assert sorted(took[30:])[10] < 0.03  # the first ones are acknowledged at once in any case
+    assert sorted(took[30:])[10] < 0.03  # TCP acknowledges the first ones at once in any case

@@ -1,4 +1,4 @@
-"""schemathesis over the whole OpenAPI document: no fault, and no answer but those that are described."""
+"""schemathesis over the whole OpenAPI document: no server error, and only documented answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.api.documents import operations
 from tests.store_harness import laboratory
 
 SCHEMA = schemathesis.openapi.from_dict(document())
-# To the document a cursor or a name is any text; what it names is looked up, and then it may be no id of that kind.
-SCHEMA.config.generation.with_security_parameters = False  # every request brings a token; `ignored_auth` takes it away
+# In the document a cursor or a name is any text; the server looks it up and may find that it is not a valid id.
+SCHEMA.config.generation.with_security_parameters = False  # every request has a token; `ignored_auth` removes it
 ACCEPTANCE = SCHEMA.config.checks.positive_data_acceptance
 ACCEPTANCE.expected_statuses = [*ACCEPTANCE.expected_statuses, "400", "422"]
 OPERATIONS = [one.ok() for one in SCHEMA.get_all_operations() if isinstance(one, Ok)]
@@ -42,7 +42,7 @@ def closed(module_database_url: str) -> Iterator[Api]:
 
 
 def probe(api: Api, operation: Any, cases: int) -> None:
-    """So many requests to one operation, right and wrong ones, each answer held against the document."""
+    """Send this number of valid and invalid requests to one operation, and check each answer against the document."""
     right = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
     wrong = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
 
@@ -55,12 +55,12 @@ def probe(api: Api, operation: Any, cases: int) -> None:
         check(api, case)
 
     ask()
-    for _ in range(len(sent), cases):  # where there is nothing to vary, the same again
+    for _ in range(len(sent), cases):  # without anything to vary, repeat the last one
         check(api, sent[-1])
 
 
 def check(api: Api, case: Any) -> None:
-    """Send it and validate the answer with every check that schemathesis has."""
+    """Send it and validate the answer with all checks of schemathesis."""
     token = {"Authorization": api.client.headers["Authorization"]}
     case.call_and_validate(base_url=api.server.url, headers=token)
 
@@ -84,7 +84,7 @@ def test_every_operation_answers_many_requests_as_described(closed: Api, operati
 
 
 def stateful(api: Api, cases: int) -> None:
-    """Sequences of requests in which answers of some become parameters of others."""
+    """Run sequences of requests in which answers become parameters of later requests."""
 
     class Sequence(SCHEMA.as_state_machine()):  # type: ignore[misc] # a class that is made from the document
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:  # noqa: ARG002 - its signature

@@ -1,4 +1,4 @@
-"""Who may do what, and what a web page may not."""
+"""Authentication and scopes, and protection against requests from web pages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_matrix_of_routes_and_scopes(closed: Api) -> None:
     """Every operation with no token, a wrong one, and one of each scope: refused below its own, served from it on."""
     tokens = {scope: closed.token(scope) for scope in SCOPES}
     paths = names(closed)
-    # What is deleted is needed until the end.
+    # Deletions come last: the other operations need the rows.
     for one in sorted(operations(closed.get("/openapi.json")), key=lambda one: one.method == "delete"):
         url = closed.server.url + one.url(paths)
         content = None if one.method == "get" else dumps(body(one))

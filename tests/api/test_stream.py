@@ -1,4 +1,4 @@
-"""Events as a stream: nothing is missed and nothing comes twice, whoever is cut off when."""
+"""The event stream: no event is missed or doubled, wherever a client is disconnected."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def quick(database_url: str) -> Iterator[Api]:
         yield api
 
 
-def tell(lab: Lab, count: int) -> None:
-    """So many events, with positions."""
+def add_events(lab: Lab, count: int) -> None:
+    """Add this number of events, with positions."""
     for number in range(count):
         lab.report("ab"[number % 2])
     while lab.store.events.stamp_positions(1000):
@@ -51,11 +51,11 @@ def messages(answer: httpx.Response) -> Iterator[dict[str, Any]]:
 
 def test_a_consumer_that_is_killed_ten_times_misses_nothing(quick: Api) -> None:
     """It goes on after the last id that it has: all events, each once, in the order of their positions."""
-    chance = random.Random(7)  # noqa: S311 - any place to be cut off is as good as another
+    chance = random.Random(7)  # noqa: S311 - not a secret
     seen: list[dict[str, Any]] = []
     last = "0"
     for _ in range(11):
-        tell(quick.lab, 20)
+        add_events(quick.lab, 20)
         wanted = chance.randint(1, 20)
         with quick.client.stream("GET", "/events", headers={**STREAM, "Last-Event-ID": last}) as answer:
             assert answer.headers["content-type"].startswith(stream.MEDIA)
@@ -72,12 +72,12 @@ def test_a_consumer_that_is_killed_ten_times_misses_nothing(quick: Api) -> None:
 
 def test_a_stream_begins_now_and_takes_the_filters_of_the_listing(quick: Api) -> None:
     """Old events are not told again, and only what was asked for is."""
-    tell(quick.lab, 6)
+    add_events(quick.lab, 6)
     params = {"type": "asset", "subject": "b"}
     with quick.client.stream("GET", "/events", headers=STREAM, params=params) as answer:
         told = messages(answer)
         lines = answer.headers["cache-control"]
-        tell(quick.lab, 4)
+        add_events(quick.lab, 4)
         assert [next(told)["data"]["dataVersion"] for _ in range(2)] == ["seq:4", "seq:5"]
     assert lines == "no-store"
 

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: who may add them, once by a key, and no trace of a secret."""
+"""Webhooks over HTTP: the required scope, idempotency keys, and no trace of a secret."""
 
 from __future__ import annotations
 

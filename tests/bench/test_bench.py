@@ -1,4 +1,4 @@
-"""Benchmarks run end to end, compute their ratios from what they measured, and end with one JSON line."""
+"""Benchmarks run end to end, compute their ratios from measurements, and end with one JSON line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / page.NAME
 SPARK = {"spark-small", "spark-large"}
-GATE = {"throughput"}  # the others repeat their parts, and are longer
+GATE = {"throughput"}  # the others are longer and repeat its parts
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def whole(name: str, found: dict[str, Any]) -> None:
         one = found[side]
         assert one["samples"] > 0
         assert 0 < one["low"] <= one["median"] <= one["high"]
-    # A ratio of pairs lies between those of the extremes, whatever the machine does meanwhile.
+    # A ratio of pairs lies between the ratios of the extremes, whatever the load of the machine.
     measured, plain = found["measured"], found["baseline"]
     assert measured["low"] / plain["high"] * 0.99 <= found["ratio"] <= measured["high"] / plain["low"] * 1.01
 

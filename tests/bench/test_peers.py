@@ -1,4 +1,4 @@
-"""The comparison with others: what can be known without them. The systems themselves are measured by `bench peers`."""
+"""The comparison with other systems, as far as it can be tested without them; `bench peers` measures them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make chaos`: real processes under load and faults for a while, then the proof that nothing was lost or doubled.
+"""Run real processes under load and faults (`make chaos`), then check that nothing was lost or doubled.
 
 Usage: python -m tests.chaos [--minutes M] [--seed N] [--keep DIRECTORY]. Exit code 0: the verdict is clean.
 """
@@ -34,7 +34,7 @@ BETWEEN_S = (0.2, 2.2)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How it ended."""
+    """The result of a chaos run."""
 
     violations: list[str]
     settled_s: float
@@ -49,12 +49,12 @@ class Verdict:
         return not self.violations
 
 
-def chaos(root: Path, *, minutes: float, seed: int, told: bool = True) -> Verdict:
-    """Faults for so long, then quiet; the verdict."""
-    say = print if told else (lambda _: None)
+def chaos(root: Path, *, minutes: float, seed: int, verbose: bool = True) -> Verdict:
+    """Inject faults for a time, then let the system settle; return the verdict."""
+    report = print if verbose else (lambda _: None)
     rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
     write_project(root / "project")
-    fleet = Fleet(root, rng, say)
+    fleet = Fleet(root, rng, report)
     url = fleet.start_servers()
     callers = Callers(fleet.ports, rng.randint(0, 2**32))
     clients = Clients(url, root / "project", callers, rng.randint(0, 2**32))
@@ -87,17 +87,17 @@ def _rage(fleet: Fleet, rng: random.Random, seconds: float) -> None:
     started = time.monotonic()
     while (passed := seconds_since(started)) < seconds:
         name = fleet.fault()
-        fleet.told(f"{passed:6.1f} s  {name}")
+        fleet.report(f"{passed:6.1f} s  {name}")
         time.sleep(min(rng.uniform(*BETWEEN_S), max(0.0, seconds - passed)))
 
 
 def _calm(fleet: Fleet, clients: Clients, root: Path, url: str) -> tuple[float, History]:
-    """No more faults and changes: everything must come to rest, by itself and in time."""
+    """Stop faults and changes; everything must settle without help and in time."""
     (root / "project" / CALM).touch()
     clients.stop()
     fleet.heal()
     started = time.monotonic()
-    fleet.told("no more faults")
+    fleet.report("no more faults")
     history = History(url)
 
     def settled() -> bool:
@@ -108,7 +108,7 @@ def _calm(fleet: Fleet, clients: Clients, root: Path, url: str) -> tuple[float, 
     try:
         wait_until(settled, SETTLE_S, every=0.3)
     except AssertionError:
-        fleet.told(f"not settled within {SETTLE_S} s: {history.unsettled(clients)}")
+        fleet.report(f"not settled within {SETTLE_S} s: {history.unsettled(clients)}")
     return seconds_since(started), history
 
 

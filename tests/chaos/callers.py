@@ -1,7 +1,7 @@
-"""Those who use Freshline over HTTP while its processes are killed: they ask again until somebody answers.
+"""HTTP clients that use Freshline while its processes are killed, and retry until they get an answer.
 
-An API process may be gone, stopped, or without its database; then it refuses, is silent, or says 503. Any other answer
-that is not the expected one is a defect, and is kept.
+An API process may be killed, stopped, or without its database; then it refuses the connection, does not answer, or
+answers 503. Any other unexpected answer is a defect, and is recorded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from tests.waiting import wait_until
 
 TIMEOUT_S = 4.0
-LATER = {408, 503}  # it says so itself: ask again
+LATER = {408, 503}  # the answer itself asks for a retry
 REFUSED = {409, 422}
 PAGES = (
     "/assets?limit=100",
@@ -33,7 +33,7 @@ PAGES = (
 
 
 class Callers:
-    """A client that changes things, and one that only looks, all the time."""
+    """A client that makes changes, and one that only reads, continuously."""
 
     def __init__(self, ports: Sequence[int], seed: int) -> None:
         self._ports = ports
@@ -51,11 +51,11 @@ class Callers:
         self._thread.join()
 
     def report(self, asset: str, version: str, key: str) -> None:
-        """Insist on a report."""
+        """Retry a report until it is answered."""
         self._insist(f"/assets/{asset}/produced", {"dataVersion": version}, key)
 
     def run(self, slug: str, key: str) -> bool:
-        """Insist on a run; False: it was refused."""
+        """Retry a request for a run until it is answered; return False if it was refused."""
         return self._insist(f"/workflows/{slug}/run", {}, key) not in REFUSED
 
     def _insist(self, path: str, body: dict[str, Any], key: str) -> int:

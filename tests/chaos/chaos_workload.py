@@ -1,6 +1,6 @@
-"""What the chaos happens to: a project with joins, chains and a flaky job, and clients that report and request.
+"""The workload of the chaos test: a project with joins, chains and a flaky job, and clients that report and request.
 
-A job's output is a function of what it read, so that what every asset must be in the end can be computed.
+A job's output is a function of its inputs, so that the final version of every asset can be computed.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def final_versions(sources: dict[str, str]) -> dict[str, str]:
 
 
 class Clients:
-    """Report changes and request runs until told to stop; what was answered must have happened, once.
+    """Report changes and request runs until stopped; every answered call must have taken effect once.
 
-    Every second time it is done over HTTP.
+    Every second call goes over HTTP.
     """
 
     def __init__(self, url: str, root: Path, callers: Callers, seed: int) -> None:
@@ -106,7 +106,7 @@ class Clients:
         self._thread.start()
 
     def stop(self) -> None:
-        """No more changes; whatever has begun is repeated until it is answered."""
+        """Stop making changes; calls that have begun are retried until they are answered."""
         self._stopping.set()
         self._thread.join()
         if self.failure is not None:
@@ -124,7 +124,7 @@ class Clients:
                     self._report(self._rng.choice(SOURCES), number)
                 else:
                     self._request(self._rng.choice([*CONSUMES]), number)
-            for source in SOURCES:  # the last word, on everything
+            for source in SOURCES:  # a final report of every source
                 number += 1
                 self._report(source, number)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
@@ -147,7 +147,7 @@ class Clients:
         try:
             self._insist(lambda store: store.operations.request_run(slug, key=key))
         except FreshlineError as error:
-            log.debug("refused", slug=slug, error=str(error))  # an input is not there yet
+            log.debug("refused", slug=slug, error=str(error))  # an input was not produced yet
         else:
             self.requested.append(key)
 
@@ -155,7 +155,7 @@ class Clients:
         return self._rng.random() < 0.5
 
     def _insist(self, call: Any) -> None:
-        """Again with the same key until there is an answer: a lost answer is not a failure."""
+        """Retry with the same key until there is an answer: a lost answer is not a failure."""
 
         def answered() -> bool:
             try:

@@ -1,4 +1,4 @@
-"""The processes and servers that the chaos kills, stops and starts again, and the faults, chosen by a seed."""
+"""The processes and servers that the chaos test kills, stops and restarts, and the faults, chosen by a seed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LEASE_MS = 3_000
 MATERIALIZERS = WORKERS = 3
 APIS = 2
 PAUSE_S = LEASE_MS / 1000 * 1.5
-# A process crash loses nothing that the kernel has; only synchronous commits are in the kernel when they are answered.
+# A process crash loses nothing that was written to the kernel, so fsync is not needed here; synchronous_commit is.
 POSTGRES = {"fsync": "off", "full_page_writes": "off", "max_connections": "150"}
 
 
 @dataclass(slots=True)
 class Member:
-    """One process that is to be there, whatever happens to it."""
+    """A process of the fleet, which is restarted after a fault."""
 
     kind: str
     number: int
@@ -44,11 +44,11 @@ class Member:
 
 @dataclass
 class Fleet:
-    """Three materializers, three workers, two processes of the API, a PostgreSQL and a Redis server of its own."""
+    """Three materializers, three workers, two API processes, a PostgreSQL and a Redis server."""
 
     root: Path
     rng: random.Random
-    told: Callable[[str], None] = print
+    report: Callable[[str], None] = print
     done: Counter[str] = field(default_factory=Counter)
     kills: int = 0  # of our processes, by kill -9
     members: list[Member] = field(default_factory=list)
@@ -81,13 +81,13 @@ class Fleet:
             "FRESHLINE_LOG_FORMAT": "json",
             "ASSET_MATERIALIZER_BASE_BACKOFF_MS": str(BASE_MS),
             "ASSET_MATERIALIZER_MAX_BACKOFF_MS": str(MAX_MS),
-            "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0",  # the sweep must be needed by nothing
+            "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0",  # nothing may depend on the sweep
         }
         for kind, count in (("materializer", MATERIALIZERS), ("worker", WORKERS), ("api", APIS)):
             self.members += [Member(kind, number, self._spawn(kind, number)) for number in range(count)]
 
     def heal(self) -> None:
-        """No more faults: everything is there again."""
+        """Stop the faults and restart everything that is down."""
         for timer in self._timers:
             timer.join()
         if self.cluster.refusal() is not None:
@@ -112,14 +112,14 @@ class Fleet:
         self.cluster.stop()
 
     def exits(self) -> list[str]:
-        """Members that are not there although nobody killed them, with what they said last."""
+        """Return members that ended unexpectedly, with the end of their output."""
         gone = [one for one in self.members if one.process.poll()]
         return [f"{one.kind} {one.number}: exit {one.process.returncode}: {self._last_words(one)}" for one in gone]
 
     # --- faults -----------------------------------------------------------------------------------------------------
 
     def fault(self) -> str:
-        """One fault, at random; what it was."""
+        """Inject a random fault and return its name."""
         names, weights = zip(*((name, weight) for name, (weight, _) in self._faults().items()), strict=True)
         name = self.rng.choices(names, weights)[0]
         self._faults()[name][1]()
@@ -143,7 +143,7 @@ class Fleet:
         member = self.rng.choice([one for one in self.members if one.kind == kind])
         self._kill(member)
         self.kills += 1
-        # Sometimes at once, sometimes the others have to do without it for longer than a lease.
+        # Sometimes at once, sometimes only after longer than a lease.
         self._later(self.rng.choice([0, 0, 0.5, PAUSE_S]), lambda: self._revive(member))
 
     def _kill_runner(self) -> None:
@@ -217,12 +217,12 @@ class Fleet:
         member.process.wait()
 
     def _revive(self, member: Member) -> None:
-        with self._reviving:  # two timers may find it gone at the same time: one process is enough
+        with self._reviving:  # two timers may find it gone at the same time and must not start two
             if member.process.poll() is None:
                 return
             if member.process.returncode != -signal.SIGKILL:
-                self.told(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
-                self.told(self._last_words(member))
+                self.report(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
+                self.report(self._last_words(member))
                 self.done["ended by itself"] += 1
             member.process = self._spawn(member.kind, member.number)
 
@@ -246,5 +246,5 @@ def _free_port() -> int:
 
 
 def seconds_since(start: float) -> float:
-    """On the monotonic clock."""
+    """Return the seconds since a time of the monotonic clock."""
     return time.monotonic() - start

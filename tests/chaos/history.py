@@ -1,4 +1,4 @@
-"""Reads what happened from the database after the chaos, and proves the promises from it, or says which broke."""
+"""Checks of the guarantees against the database after a chaos run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class History:
-    """Everything that the database remembers."""
+    """The rows that the database holds about a chaos run."""
 
     def __init__(self, url: str) -> None:
         with psycopg.connect(url, row_factory=dict_row) as connection:
@@ -55,14 +55,14 @@ class History:
         return ", ".join([*waiting, *self.wrong_versions(clients)]) or None
 
     def wrong_versions(self, clients: Clients) -> Iterator[str]:
-        """Every reported change reached every descendant."""
+        """Yield assets that a reported change did not reach."""
         sources = {source: reports[-1][1] for source, reports in clients.reported.items()}
         for asset, version in final_versions(sources).items():
             if self.heads.get(asset) != version:
                 yield f"{asset} is {self.heads.get(asset)} and not {version}, which follows from the sources"
 
     def violations(self, clients: Clients) -> list[str]:
-        """Every promise that was broken, in words."""
+        """Return a message for every broken guarantee."""
         return [
             *self.wrong_versions(clients),
             *self._reports(clients),
@@ -91,7 +91,7 @@ class History:
                 yield f"the request {key} was answered and has {requests[key]} runs"
 
     def _overlaps(self) -> Iterator[str]:
-        """At most one active automatic run, and one running run, of a workflow partition at any time."""
+        """Yield automatic runs that were queued while another one of the workflow was active."""
         for slug, runs in self._automatic().items():
             for first, second in pairwise(runs):
                 if first["finished_at"] is None or second["queued_at"] < first["finished_at"]:
@@ -107,7 +107,7 @@ class History:
                 yield f"run {run} published {asset} {count} times"
 
     def _stale_attempts(self) -> Iterator[str]:
-        """Only the last attempt of a run that succeeded has published anything."""
+        """Yield publications by anything but the last attempt of a successful run."""
         runs = {run["id"]: run for run in self.runs}
         for one in self.snapshots:
             if one["run_id"] is None:
@@ -121,16 +121,16 @@ class History:
 
     def _ends(self) -> Iterator[str]:
         """Yield runs that did not end exactly once, with exactly one event."""
-        told: dict[str, list[str]] = defaultdict(list)
+        reported: dict[str, list[str]] = defaultdict(list)
         for event in self.ended:
-            told[event["run"]].append(event["type"].rpartition(".")[2])
+            reported[event["run"]].append(event["type"].rpartition(".")[2])
         for run in self.runs:
             expected = [run["status"]] if run["finished_at"] else []
-            if told[str(run["id"])] != expected:
-                yield f"run {run['id']} is {run['status']} and the events say {told[str(run['id'])]}"
+            if reported[str(run["id"])] != expected:
+                yield f"run {run['id']} is {run['status']} and the events say {reported[str(run['id'])]}"
 
     def _cooldowns(self) -> Iterator[str]:
-        """After the n-th failure in a row, nothing automatic before base * 2^(n-1), unless one succeeded."""
+        """Yield automatic runs queued in a cooldown: base * 2^(n-1) after the n-th failure, unless a run succeeded."""
         for slug, automatic in self._automatic().items():
             ended = [run for run in self.runs if run["slug"] == slug and run["finished_at"]]
             for failed_at, until in _cooldowns(sorted(ended, key=lambda run: run["finished_at"])):
@@ -152,7 +152,7 @@ class History:
 
 
 def _cooldowns(ended: list[Row]) -> Iterator[tuple[datetime, datetime]]:
-    """From when to when a workflow cooled down, given its runs in the order in which they ended."""
+    """Yield the cooldowns of a workflow, given its runs in the order in which they ended."""
     failures = 0
     for number, run in enumerate(ended):
         if run["status"] == "succeeded":

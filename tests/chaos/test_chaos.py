@@ -1,4 +1,4 @@
-"""A minute of chaos in the gate; `make chaos MINUTES=60` is the same for longer."""
+"""One minute of chaos in the regular tests; `make chaos MINUTES=60` runs it for longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything works behind pgbouncer in transaction mode, without any setting: no promise rests on a session."""
+"""Freshline behind pgbouncer in transaction mode, without any setting: no guarantee depends on a session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.chaos
 PORT = 6432
-SESSIONS = 3  # fewer than the threads that want one
+SESSIONS = 3  # fewer than the threads that need one
 Bouncer = Callable[..., str]
 
 
@@ -93,7 +93,7 @@ def test_a_wave_passes_through_a_pooler(lab: Lab) -> None:
     """Apply, reports, decisions, runs, timers and all services do the same as without it."""
     assert not lab.database.keeps_sessions
     lab.apply(workflow("b", "a", freshness={"ttlMs": 3_600_000}), workflow("c", "b"))
-    for version in range(8):  # a statement that was used often enough would be prepared
+    for version in range(8):  # often enough that the driver would prepare the statements
         lab.report("a", f"{version}")
         assert lab.work() == ["b", "c"]
         lab.store.events.stamp_positions(100)

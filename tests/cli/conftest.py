@@ -1,4 +1,4 @@
-"""The command line in this process, on a real database of the test's own."""
+"""The command line in this process, with a database for each test."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def daily(ctx):
 
 
 class Freshline:
-    """Calls the command line and looks at its answer."""
+    """Calls the command line and checks the exit code."""
 
     def __init__(self, project: Path) -> None:
         self.project = project
@@ -65,7 +65,7 @@ class Freshline:
 
 
 def write_project(root: Path) -> Path:
-    """Source shop.raw -> shop.clean -> shop.daily, as python jobs."""
+    """Write a project with a source shop.raw -> shop.clean -> shop.daily, as Python jobs."""
     for directory in ("workflows", "sources"):
         (root / directory).mkdir(parents=True)
     (root / "freshline.toml").write_text('name = "shop"\n')

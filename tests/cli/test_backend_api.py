@@ -1,4 +1,4 @@
-"""The command line through the API: the same answers as on the database, and a sentence where that cannot be."""
+"""The command line through the API: the same answers as on the database, or an error that says what to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MINUTE_MS = 60_000
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^\"\s]*")
 AGE = re.compile(r"[\d.]+ (ms|s|min)\b *")
-# What every operating command is asked, in this order, on two databases. {run}: the run that was asked for before.
+# The commands that run in this order on two databases. {run}: the run requested before.
 SCRIPT = [
     'report shop.raw --version v1 --key k --sequence 3 --payload {"rows":3}',
     "report shop.raw --version v1 --key k",
@@ -93,7 +93,7 @@ def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate"
     store.tokens.create("ci", scope, digest, lifetime_ms=MINUTE_MS)
     server = Server(store, host="127.0.0.1", port=0, auth="token")
     server.start()
-    server.heartbeat.stop()  # so that it is no worker that the other side has not
+    server.heartbeat.stop()  # otherwise only this side would list it as a process
     try:
         with monkeypatch.context() as environment:
             environment.delenv("FRESHLINE_DATABASE_URL")
@@ -106,7 +106,7 @@ def served(store: Store, monkeypatch: pytest.MonkeyPatch, scope: str = "operate"
 
 
 def settle(store: Store) -> None:
-    """Everything that services would do now."""
+    """Do everything that services would do now."""
     while store.evaluation.fire_timers(10) or InboxConsumer(store).run_once() or Reconciler(store).run_once():
         pass
     store.events.stamp_positions(1000)
@@ -140,7 +140,7 @@ def play(freshline: Freshline, store: Store) -> Iterator[tuple[str, Any]]:
 
 
 def masked(told: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """With numbers for ids, in the order in which they appear, and without times."""
+    """Return the output with numbers for ids, in order of appearance, and without times."""
     seen: dict[str, str] = {}
     text = json.dumps(told, sort_keys=True)
     text = UUID.sub(lambda found: seen.setdefault(found[0], f"#{len(seen)}"), text)
@@ -265,7 +265,7 @@ def test_a_listing_is_read_page_by_page(applied: Freshline, store: Store, monkey
 
 
 class Strange(http.server.BaseHTTPRequestHandler):
-    """Answers everything as its server says."""
+    """Answers every request with the answer that its server holds."""
 
     def do_GET(self) -> None:
         status, headers, body = self.server.answer  # type: ignore[attr-defined]
@@ -279,7 +279,7 @@ class Strange(http.server.BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815 - the same
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture

@@ -31,11 +31,11 @@ def test_a_given_database_is_not_ours_to_stop(freshline: Freshline) -> None:
 
 
 class TestEmbedded:
-    """The project's own server."""
+    """The project's embedded server."""
 
     @pytest.fixture(autouse=True)
     def _embedded(self, freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """No URL; whatever is left running is stopped."""
+        """Unset the URL; stop a server that is left running."""
         monkeypatch.delenv("FRESHLINE_DATABASE_URL")
         yield
         embedded.stop(freshline.project / ".freshline")

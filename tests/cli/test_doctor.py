@@ -1,4 +1,4 @@
-"""`freshline doctor`: words and an exit code for people, one document for programs."""
+"""`freshline doctor`: text and an exit code for people, one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = [check.id for check in (*STORE_CHECKS, *WAREHOUSE_CHECKS)]
 
 @pytest.fixture
 def execute(database_url: str) -> Callable[..., None]:
-    """Somebody writes to the database."""
+    """Execute SQL on the database."""
 
     def run(*statements: str) -> None:
         with psycopg.connect(database_url, autocommit=True) as connection:
@@ -116,7 +116,7 @@ def test_a_materializer_at_work_is_healthy_and_shown(applied: Freshline, store: 
 
 
 class TestReady:
-    """`freshline doctor --ready`: what /readyz tells, where there is no HTTP."""
+    """`freshline doctor --ready`: the answer of /readyz without HTTP."""
 
     def test_a_new_installation_is_ready(self, applied: Freshline) -> None:
         """Exit code 0 and each check in a line, or one document."""

@@ -105,7 +105,7 @@ class TestWorkers:
 
 
 class TestFollowers:
-    """What `--follow` is made of."""
+    """The functions behind `--follow`."""
 
     def test_events_come_once_in_the_order_of_positions(self, store: Store, rows: Rows) -> None:
         """The newest first call, then what is stamped later, whatever its time."""

@@ -1,4 +1,4 @@
-"""The API under load: 500 reads a second for a minute, beside a wave that runs, and no error."""
+"""The API under load: 500 reads a second for a minute, while workflows run, and no error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATIENCE_S = 10.0
 
 @dataclass(slots=True)
 class Readers:
-    """Clients that ask `rate` times a second in all, whatever the answers take, until they have asked `most` times."""
+    """Clients that send `rate` requests a second in total, however long answers take, up to `most` requests."""
 
     ports: list[int]
     rate: float
@@ -47,7 +47,7 @@ class Readers:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> float:
-        """How long it took, in seconds."""
+        """Send all requests, and return the duration in seconds."""
         began = time.monotonic()
         threads = [threading.Thread(target=self._read, args=(number, began)) for number in range(CLIENTS)]
         for thread in threads:
@@ -57,7 +57,7 @@ class Readers:
         return time.monotonic() - began
 
     def _read(self, number: int, began: float) -> None:
-        """One client: each request has its time; one that cannot be sent then is sent as soon as possible."""
+        """Send the requests of one client at their times; a late one is sent as soon as possible."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[number % len(self.ports)], timeout=PATIENCE_S)
         answers: Counter[int | str] = Counter()
         late = []
@@ -99,7 +99,7 @@ def program(tmp_path: Path, name: str, *words: str) -> Iterator[Path]:
 
 
 def port_of(said: Path) -> int:
-    """Where an API listens, once it does."""
+    """Wait until the API listens, and return its port."""
     found = wait_until(lambda: re.search(r"http://127.0.0.1:(\d+)/", said.read_text()), 60, what="the address")
     assert found is not None
     return int(found[1])
@@ -126,7 +126,7 @@ def wave(store: Store) -> Iterator[None]:
 
 
 def load(applied: Freshline, store: Store, tmp_path: Path, *, rate: float, most: int) -> tuple[Readers, float]:
-    """So many reads at that rate, from two processes, while a materializer and a worker are busy."""
+    """Send this number of reads at this rate from two processes, while a materializer and a worker are busy."""
     with (
         program(tmp_path, "api-1", "api", "--port", "0") as one,
         program(tmp_path, "api-2", "api", "--port", "0") as other,

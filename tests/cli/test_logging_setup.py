@@ -1,4 +1,4 @@
-"""The log of a process that nobody watches says the same as on a terminal, only without colours, and in less time."""
+"""The log of a background process equals the one on a terminal, without colours, and is cheaper to write."""
 
 from __future__ import annotations
 

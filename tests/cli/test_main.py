@@ -203,7 +203,7 @@ def test_unknown_names_are_answered_with_the_nearest(applied: Freshline) -> None
 
 
 class TestFailures:
-    """What goes wrong is told in one place."""
+    """Errors are printed in one place."""
 
     def _fail(self, error: BaseException, *, debug: bool = False) -> tuple[int, click.Context]:
         ctx = click.Context(cli)

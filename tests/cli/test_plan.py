@@ -1,4 +1,4 @@
-"""`freshline plan`: what would run if an asset changed now."""
+"""`freshline plan`: the runs that a change of an asset would cause now."""
 
 from __future__ import annotations
 

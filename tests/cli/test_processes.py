@@ -42,13 +42,13 @@ def start(freshline: Freshline, tmp_path: Path) -> Iterator[Start]:
         process.wait()
 
 
-def told(tmp_path: Path, number: int = 0) -> str:
+def output(tmp_path: Path, number: int = 0) -> str:
     """Return the output of a process so far."""
     return (tmp_path / f"process-{number}.txt").read_text()
 
 
 def states(freshline: Freshline) -> dict[str, str]:
-    """Asset to state."""
+    """Return the state of each asset."""
     return {one["assetId"]: one["state"] for one in freshline.json("status")["assets"]}
 
 
@@ -71,11 +71,11 @@ def test_materializer_and_worker_do_the_work_and_end_on_sigterm(
     assert [process.wait(30) for process in processes] == [0, 0]
     assert applied.json("workers") == []
     assert len(applied.json("workers", "--all")) == 2
-    assert "Traceback" not in told(tmp_path) + told(tmp_path, 1)
+    assert "Traceback" not in output(tmp_path) + output(tmp_path, 1)
 
 
 def free_port() -> int:
-    """One that nobody listened on a moment ago."""
+    """Return a port that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 
@@ -85,7 +85,7 @@ def test_the_api_serves_until_it_is_told_to_stop(applied: Freshline, start: Star
     """`freshline api` answers, is among the workers, and ends with 0; where its place is taken it says so."""
     port = free_port()
     process = start("api", "--port", str(port))
-    wait_until(lambda: f"the API is at http://127.0.0.1:{port}/api/v1" in told(tmp_path), 60)
+    wait_until(lambda: f"the API is at http://127.0.0.1:{port}/api/v1" in output(tmp_path), 60)
     answer = httpx.get(f"http://127.0.0.1:{port}/api/v1/assets/shop.clean", trust_env=False)
     assert answer.json()["freshness"] == {"ttlMs": 3_600_000}
     wait_until(lambda: [one["kind"] for one in applied.json("workers")] == ["api"], 30)
@@ -94,7 +94,7 @@ def test_the_api_serves_until_it_is_told_to_stop(applied: Freshline, start: Star
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     assert applied.json("workers") == []
-    assert "Traceback" not in told(tmp_path)
+    assert "Traceback" not in output(tmp_path)
 
 
 @pytest.mark.process
@@ -131,13 +131,13 @@ def test_dev_applies_works_watches_and_stops(
     file = freshline.project / "workflows" / "w0.yaml"
     good = file.read_text()
     file.write_text("slug: [")
-    wait_until(lambda: "the last good definitions stay" in told(tmp_path), 30)
+    wait_until(lambda: "the last good definitions stay" in output(tmp_path), 30)
     file.write_text(good.replace("ttl: 1h", "ttl: 2h"))
     wait_until(lambda: {one["version"] for one in freshline.json("status")["workflows"]} == {1, 2}, 30)
-    wait_until(lambda: "asset.produced  shop.daily" in told(tmp_path), 30)
+    wait_until(lambda: "asset.produced  shop.daily" in output(tmp_path), 30)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
-    text = told(tmp_path)
+    text = output(tmp_path)
     assert "run: 'shop.clean' was never produced" in text
     assert "Traceback" not in text
 
@@ -147,11 +147,11 @@ def test_dev_refuses_a_broken_project(freshline: Freshline, start: Start, tmp_pa
     """Nothing good to keep: it says what is wrong and ends with 1."""
     (freshline.project / "workflows" / "w0.yaml").write_text("slug: [")
     assert start("dev").wait(60) == 1
-    assert "workflows/w0.yaml" in told(tmp_path)
+    assert "workflows/w0.yaml" in output(tmp_path)
 
 
 class TestSignals:
-    """The first signal asks, the second one kills."""
+    """The first signal asks for a shutdown, the second one kills."""
 
     def test_the_first_one_sets_the_event_and_handlers_are_put_back(self) -> None:
         """SIGTERM and SIGINT both ask; afterwards everything is as before."""

@@ -1,4 +1,4 @@
-"""How far runs are: bars on a terminal, lines elsewhere, and the numbers of a run when it is over."""
+"""Progress of runs: bars on a terminal, lines otherwise, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ CONTROL = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 
 
 class Terminal:
-    """A real terminal, and what it was sent. `file` is the side on which programs write."""
+    """A real terminal and everything sent to it. `file` is the side to which programs write."""
 
     def __init__(self) -> None:
         self._ours, theirs = pty.openpty()
         self.file = os.fdopen(theirs, "w", encoding="utf-8")
         self.sent = ""
-        self._reader = threading.Thread(target=self._read)  # who writes waits for whoever reads
+        self._reader = threading.Thread(target=self._read)  # a writer blocks unless somebody reads
         self._reader.start()
 
     def _read(self) -> None:
@@ -60,11 +60,11 @@ class Terminal:
         try:
             while part := os.read(self._ours, 4096):
                 self.sent += decode(part)
-        except OSError:  # how Linux tells that the other side was closed
+        except OSError:  # Linux reports a closed other side like this
             pass
 
     def close(self) -> str:
-        """All that was sent; may be called twice."""
+        """Return everything sent; may be called twice."""
         if not self.file.closed:
             self.file.close()
             self._reader.join()
@@ -120,7 +120,7 @@ def under_way(progress: dict[str, Any] | None = None, **fields: Any) -> dict[str
 
 
 def spark(done: int, total: int = 100, step: str = "hourly") -> dict[str, Any]:
-    """Progress that Spark told."""
+    """Return progress as Spark reports it."""
     return {"step": step, "spark": {"done": done, "total": total, "stages": 1}}
 
 
@@ -202,7 +202,7 @@ def test_a_bar_is_drawn_while_it_waits(terminal: Terminal) -> None:
 
 
 def interrupted(follower: RunFollower) -> Iterator[Any]:
-    """Two looks at the runs, then Ctrl-C."""
+    """Read the runs twice, then raise KeyboardInterrupt."""
     yield from follower.poll()
     yield from follower.poll()
     raise KeyboardInterrupt
@@ -278,14 +278,14 @@ END = (
 
 @pytest.fixture
 def moving(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever `run --wait` sleeps, its run begins or, the next time, ends."""
+    """Start the run, and then end it, whenever `run --wait` sleeps."""
     steps = itertools.cycle([BEGIN, END])
 
     def go_on(_: float) -> None:
         with store.database.transaction("test") as connection:
             connection.execute(next(steps).encode())
 
-    # The module alone: whoever else sleeps in this process must not move the run.
+    # Only in this module: other sleeps in this process must not move the run.
     monkeypatch.setattr("freshline.cli.commands.run.time", SimpleNamespace(sleep=go_on, monotonic=time.monotonic))
 
 

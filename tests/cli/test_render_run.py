@@ -1,4 +1,4 @@
-"""One run in full, and the results of checks wherever an asset or a run is looked at."""
+"""The details of one run, and the results of checks on runs and assets."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_times_with_a_zone_are_shown(freshline: Freshline, table: Rows, project:
 
 
 def columns(found: Any) -> list[tuple[str, str]]:
-    """Names and types, in order."""
+    """Return names and types, in order."""
     return [(one["name"], one["type"]) for one in found["columns"]]
 
 

@@ -1,4 +1,4 @@
-"""`freshline simulate`: recorded and made-up loads through the current and a proposed policy."""
+"""`freshline simulate`: recorded and invented loads under the current and a proposed policy."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_mistakes_in_a_load_are_told_with_their_line(freshline: Freshline, load:
 
 @pytest.fixture
 def past(database_url: str, freshline: Freshline) -> Iterator[Lab]:
-    """Ten reports of `a`, an hour apart; `b` takes 90 s, and `c` after it 30 s."""
+    """Insert ten reports of `a`, an hour apart; `b` takes 90 s, and `c` after it 30 s."""
     assert freshline.project
     with laboratory(database_url, now=datetime.now(UTC) - timedelta(days=1)) as lab:
         lab.apply(workflow("b", "a"), workflow("c", "b"), workflow("idle", "a", auto=None))

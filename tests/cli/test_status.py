@@ -12,7 +12,7 @@ from tests.rows import Rows, ago
 
 @pytest.fixture
 def shop(rows: Rows) -> Rows:
-    """Source raw -> clean, expired, held for a failing upstream; and a paused, failing workflow."""
+    """Insert a source raw -> clean, expired and held for a failing upstream; and a paused, failing workflow."""
     rows.source("raw")
     rows.workflow("make-clean", ["clean"], ["raw"])
     rows.workflow("make-bad", ["bad"], ["clean"], paused_at=ago(5), paused_until=ago(-3600))

@@ -17,7 +17,7 @@ from tests.store_harness import laboratory, workflow
 
 @pytest.fixture
 def table(freshline: Freshline, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
-    """Three versions of the asset b: 1, then 1 and 2, then 9."""
+    """Write three versions of the asset b: 1, then 1 and 2, then 9."""
     monkeypatch.setenv("FRESHLINE_WAREHOUSE", str(tmp_path / "w"))
     with laboratory(database_url, warehouse=str(tmp_path / "w"), now=datetime(2026, 1, 5, tzinfo=UTC)) as lab:
         layout.check_warehouse(lab.storage, lab.store.warehouse_id)

@@ -1,4 +1,4 @@
-"""Texts and tables keep every character, fit on the terminal, and let nothing through that would act on it."""
+"""Texts and tables keep every character, fit on the terminal, and pass no control characters on."""
 
 from __future__ import annotations
 

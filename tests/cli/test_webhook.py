@@ -1,4 +1,4 @@
-"""`freshline webhook` adds, shows, tests, pauses and removes."""
+"""`freshline webhook`: add, list, test, pause and remove."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URL = "https://hooks.example/x?token=canary-4711"
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """One on this machine, where webhooks may go."""
+    """Start a receiver on this machine, and allow webhooks to reach it."""
     monkeypatch.setenv("FRESHLINE_WEBHOOK_ALLOW_PRIVATE", "127.0.0.1")
     receiver = Receiver()
     yield receiver

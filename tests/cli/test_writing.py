@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 
 def settle(store: Store) -> None:
-    """Absorb and decide until nothing is left to do."""
+    """Consume the inbox and decide until nothing is left to do."""
     absorber, reconciler = InboxConsumer(store), Reconciler(store)
     while absorber.run_once() or reconciler.run_once():
         pass

@@ -1,4 +1,4 @@
-"""The pages that newcomers read, cut into their code blocks, tables and commands."""
+"""Pages of the documentation, parsed into code blocks, tables and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Page:
 
     @property
     def prose(self) -> str:
-        """The text without its code blocks."""
+        """Return the text without its code blocks."""
         return _FENCE.sub("", self.text)
 
     def blocks(self, *languages: str) -> list[str]:
@@ -45,14 +45,14 @@ class Page:
         return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
     def commands(self) -> Iterator[list[str]]:
-        """Every `freshline ...` of its shell blocks, as arguments."""
+        """Return every `freshline ...` command of its shell blocks, as arguments."""
         for command in self.shell():
             words = shlex.split(command, comments=True)
             if words[:1] == ["freshline"]:
                 yield words[1:]
 
     def shell(self) -> list[str]:
-        """Every command line: all lines of `sh`, and of `console` those after the prompt."""
+        """Return every command line: all lines of `sh` blocks, and those after the prompt in `console` blocks."""
         typed = [line for block in self.blocks("sh") for line in block.splitlines() if line.strip()]
         return typed + [command for block in self.blocks("console") for command, _ in session(block)]
 

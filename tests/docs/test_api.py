@@ -1,4 +1,4 @@
-"""docs/api.md: every curl works as written, and the tables say what the API is."""
+"""docs/api.md: every curl command works as written, and the tables match the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/policies.md shows what `freshline apply` prints before a policy is turned on."""
+"""docs/policies.md shows the output of `freshline apply` before a policy is turned on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lab(database_url: str) -> Iterator[Lab]:
 
 
 def run_all(lab: Lab) -> None:
-    """Until nothing is left to do."""
+    """Do all runs until nothing is left to do."""
     lab.settle()
     while (run := lab.claim(name="shop")) is not None:
         lab.finish(run)

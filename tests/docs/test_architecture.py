@@ -1,4 +1,4 @@
-"""docs/architecture.md says what the code is."""
+"""docs/architecture.md matches the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/assets-overview.md lists every policy field, event and reason as the code has them."""
+"""docs/assets-overview.md lists every policy field, event and reason of the code."""
 
 from __future__ import annotations
 

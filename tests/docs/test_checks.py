@@ -1,4 +1,4 @@
-"""docs/checks.md: every check is there, and every example is one."""
+"""docs/checks.md lists every check, and every example is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md lists every setting with its default and what is allowed."""
+"""docs/configuration.md lists every setting with its default and the allowed values."""
 
 from __future__ import annotations
 

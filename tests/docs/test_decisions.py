@@ -1,4 +1,4 @@
-"""docs/decisions.md has every reason, in the order of the code, with the evidence that real decisions have."""
+"""docs/decisions.md lists every reason, in the order of the code, with the evidence of real decisions."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ CAUSES = [code(row[0]) for row in PAGE.table("Runs")]
 
 
 def looping() -> Scenario:
-    """Two successes left the cause as it was."""
+    """Return a scenario where two successes did not remove the cause."""
     run = stale().decide().run
     assert run is not None
     return stale().facts(success_cause=run.cause, cause_repeats=2)
 
 
 def expired() -> Scenario:
-    """Its freshness ran out."""
+    """Return a scenario where the freshness expired."""
     return given().input("a", head="1", read="1").output("b", expired="08:45")
 
 
-# For each reason the decisions that between them have all the evidence that there can be.
+# For each reason, decisions that together contain all possible evidence.
 SCENARIOS: dict[str, list[Scenario]] = {reason: [held_by(reason), held_by(reason, "min-interval")] for reason in HOLDS}
 SCENARIOS["in-flight"] += [stale().active("queued", {"a": "1"})]
 SCENARIOS["paused"] += [stale().paused(until="12:00")]
@@ -159,18 +159,18 @@ def test_the_next_evaluation_is_what_is_told(reason: str) -> None:
 
 
 def stamp(moment: datetime | None) -> str | None:
-    """As evidence has it."""
+    """Return a time as evidence contains it."""
     return moment.isoformat().replace("+00:00", "Z") if moment else None
 
 
 def seconds(text: str) -> timedelta:
-    """`30 s` or `10 min`."""
+    """Parse `30 s` or `10 min`."""
     number, unit = text.split()
     return timedelta(seconds=int(number) * (60 if unit == "min" else 1))
 
 
 def deadline(decision: Decision) -> datetime:
-    """Of a wait."""
+    """Return the deadline of a wait."""
     return datetime.fromisoformat(decision.evidence["deadline"])
 
 

@@ -1,4 +1,4 @@
-"""docs/doctor.md tells every check as the code has it."""
+"""docs/doctor.md describes every check as the code defines it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/decisions.md tells what becomes of events with the words, reasons and fields of the code."""
+"""docs/decisions.md describes the outcomes of events with the names, reasons and fields of the code."""
 
 from __future__ import annotations
 

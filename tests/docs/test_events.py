@@ -1,4 +1,4 @@
-"""Every event is a CloudEvent 1.0 on every surface, says what docs/events.md says, and fits the published schema."""
+"""Every event is a CloudEvent 1.0 on every surface, matches docs/events.md, and fits the published schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REQUIRED = {"id", "source", "specversion", "type"}
 
 
 def happen(lab: Lab) -> None:
-    """Everything that there is an event for."""
+    """Cause an event of every type."""
     fresh = {"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}
     backoff = {"baseMs": 1000, "maxMs": 1000, "budget": 2}
     lab.apply(workflow("b", "a", freshness=fresh, backoff=backoff), workflow("c", "a"))
@@ -57,7 +57,7 @@ def happen(lab: Lab) -> None:
 
 @pytest.fixture(scope="module")
 def events(module_database_url: str) -> Iterator[list[dict[str, Any]]]:
-    """All of them, as readers get them."""
+    """Return all events as readers get them."""
     with laboratory(module_database_url) as lab:
         happen(lab)
         yield lab.store.reader.events(limit=1000)

@@ -1,4 +1,4 @@
-"""What the pages show can be written and typed."""
+"""The definitions and commands on the pages are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of guarantees names tests that exist, and every promise has some."""
+"""The page of guarantees names existing tests, and at least one for every guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/policies.md shows what happens: every definition loads, and every timeline is played."""
+"""docs/policies.md matches the behaviour: every definition loads, and every timeline is simulated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BLOCKS = re.findall(r"^```(yaml|text)\n(.*?)^```", PAGE.text, re.MULTILINE | re.
 
 @dataclass(frozen=True)
 class Timeline:
-    """One picture of the page: moments, and per row what happens or is in each of them."""
+    """One timeline of the page: times, and per row the event or state at each of them."""
 
     definition: str
     beginning: str
@@ -41,7 +41,7 @@ class Timeline:
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
     def play(self, chain: Chain) -> Chain:
-        """Let it happen, column by column, and compare what is."""
+        """Simulate the timeline column by column, and compare the states."""
         for number, moment in enumerate(self.moments):
             chain = chain.at(moment) if chain.steps == () or moment > chain.now else chain
             words = [(name, word) for name, cells in self.rows for word in cells[number].split()]
@@ -103,7 +103,7 @@ def cut(line: str, starts: list[int]) -> list[str]:
 
 
 def dates(moments: list[str]) -> Iterator[datetime]:
-    """`Tue 06:00` is the next Tuesday; without a day it is the same one."""
+    """Parse times: `Tue 06:00` is the next Tuesday; without a day it is the same day."""
     day = MONDAY
     for moment in moments:
         *name, clock = moment.split()
@@ -112,7 +112,7 @@ def dates(moments: list[str]) -> Iterator[datetime]:
 
 
 def timelines() -> list[Timeline]:
-    """All of the page, each with the definition above it."""
+    """Return all timelines of the page, each with the definition above it."""
     found: list[Timeline] = []
     definition = ""
     for language, text in BLOCKS:
@@ -221,7 +221,7 @@ steps:
 
 
 class Alarms(Observer):
-    """Notes when something was overdue."""
+    """Records when an asset was overdue."""
 
     def __init__(self) -> None:
         self.rung: list[datetime] = []

@@ -1,4 +1,4 @@
-"""The example of the README is real: its files, its commands and what they print."""
+"""The example of the README: its files, its commands and their output."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def typed(deployment: Deployment, command: str) -> str:
 
 
 def plain(lines: list[str]) -> list[str]:
-    """Lines without what differs from time to time, and with single blanks."""
+    """Return the lines without parts that vary, and with single blanks."""
     return [" ".join(TIMES.sub("*", line).split()) for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""The demo's summary reads what the real store keeps."""
+"""The demo's summary, on the real store."""
 
 from __future__ import annotations
 

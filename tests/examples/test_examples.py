@@ -1,4 +1,4 @@
-"""The examples: each is valid, and does on real processes what its README shows."""
+"""The examples: each is valid, and behaves on real processes as its README shows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ long = [pytest.mark.spark, pytest.mark.process, pytest.mark.full]
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory, module_database_url: str) -> Iterator[Deployment]:
-    """All examples in one project, so that one Spark is enough for them."""
+    """Yield all examples in one project, so that one Spark is enough for them."""
     root = tmp_path_factory.mktemp("examples")
-    quick = "-XX:TieredStopAtLevel=1"  # the data is tiny: no time to compile well
+    quick = "-XX:TieredStopAtLevel=1"  # the data is too small for optimized code to pay off
     deployment = Deployment(root, module_database_url, FRESHLINE_LEASE_MS="10000", JDK_JAVA_OPTIONS=quick)
     for name in NAMES:
         for file in _files(name):
@@ -103,7 +103,7 @@ def _files(name: str) -> list[Path]:
 
 
 def _steps(block: str) -> list[tuple[str, list[str]]]:
-    """Commands, each with the lines below it."""
+    """Return the commands, each with the lines below it."""
     parts = [part.strip().splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE) if part.strip()]
     return [(lines[0], lines[1:]) for lines in parts]
 
@@ -118,6 +118,6 @@ def _run(deployment: Deployment, command: str) -> str:
 
 
 def _says(said: str, line: str) -> bool:
-    """Whether the line occurs, however it is spaced and wrapped; `...` stands for up to 20 characters."""
+    """Return whether the line occurs, ignoring spaces and line breaks; `...` stands for up to 20 characters."""
     pattern = r"\s+".join(map(re.escape, line.split())).replace(r"\.\.\.", ".{0,20}?")
     return re.search(pattern, said) is not None

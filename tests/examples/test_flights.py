@@ -1,4 +1,4 @@
-"""The example of `make demo`: what it has to show is in it, and it plays through."""
+"""The example of `make demo`: it contains what it demonstrates, and it runs to its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.spark.test_readers import read_by_duckdb, read_by_polars, rows
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "flights"
 Parents = dict[str, set[str]]
-TABLES = 9  # of the eleven assets; two keep their data elsewhere
+TABLES = 9  # of the eleven assets; two keep their data outside the warehouse
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def deliveries() -> ModuleType:
 
 @dataclass(frozen=True)
 class Played:
-    """The demo after it has ended: what it said, and what it left behind."""
+    """The demo after its end: its output, and the files that it left."""
 
     project: Path
     said: str
@@ -71,7 +71,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """One performance for all tests of it."""
+    """Run the demo once for all tests of it."""
     root = tmp_path_factory.mktemp("demo")
     command = [sys.executable, str(EXAMPLE / "demo.py"), "--dir", str(root / "flights"), "--deadline", "600"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
@@ -198,7 +198,7 @@ def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path) -> N
 
 
 def _versions(project: Path) -> dict[str, dict[int, dict[str, Any]]]:
-    """By asset and by the number of its table's version, what the database knows; nothing for what is no table."""
+    """Return the stored versions of each table by asset and version number; assets without tables have none."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FRESHLINE_")}
     with open_store(load(environ, project=project), name="test") as store:
         made = [one["assetId"] for one in store.reader.status()["assets"] if one["state"] != "source"]
@@ -213,7 +213,7 @@ def _versions(project: Path) -> dict[str, dict[int, dict[str, Any]]]:
 
 
 def _read_by_spark(session: SparkSession, warehouse: Path, snapshot: dict[str, Any]) -> list[str]:
-    """From the directories and with the schema that the database knows; the Delta log is not asked."""
+    """Read the table from the directories and schema in the database, without the Delta log."""
     paths = [str(warehouse / path) for path in snapshot["location"]["paths"]]
     table = session.read.schema(StructType.fromJson(snapshot["schema"])).parquet(*paths)
     return rows([tuple(row.values()) for row in table.toArrow().to_pylist()])

@@ -1,4 +1,4 @@
-"""A history logs thousands of lines that nobody reads: they would take a third of its time."""
+"""Logging of random histories: thousands of lines that are not read would take a third of the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Only errors are logged."""
+    """Log only errors."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     yield

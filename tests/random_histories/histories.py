@@ -1,4 +1,4 @@
-"""What a history is made of: random graphs with random policies, and how their definitions change on the way."""
+"""Random graphs with random policies, and random changes of their definitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.store_harness import Lab, workflow
 POOLS = {"narrow": 1, "wide": 2}
 FIRST_MINUTES = ("09:00", "09:01", "09:02", "09:04", "09:06")  # a history begins on Monday at nine
 
-# How often each choice is made, and what it says; several may meet in one policy.
+# The probability of each choice and its fields; one policy may have several.
 AUTO: tuple[tuple[float, tuple[dict[str, Any], ...]], ...] = (
     (0.12, ({"debounceMs": 5_000, "maxDelayMs": 20_000}, {"debounceMs": 8_000})),
     (0.10, ({"minIntervalMs": 10_000}, {"minIntervalMs": 40_000})),
@@ -38,17 +38,17 @@ EDGES: tuple[tuple[float, tuple[dict[str, Any], ...]], ...] = (
 
 @dataclass
 class Shape:
-    """A graph of workflows over a few sources, as it is applied now, and how their jobs behave."""
+    """A graph of workflows over a few sources, as currently applied, and the behaviour of their jobs."""
 
     sources: list[str]
-    dense: bool = False  # nearly all workflows join, wait and want nothing special
+    dense: bool = False  # nearly all workflows join, wait, and have no other policy
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by slug, ancestors first
     retired: set[str] = field(default_factory=set)
     coarse: set[str] = field(default_factory=set)  # outputs that often do not change: early cutoff
     flaky: dict[str, float] = field(default_factory=dict)
 
     def apply(self, lab: Lab) -> None:
-        """Store what is defined now."""
+        """Apply the current definitions."""
         kept = [one for slug, one in self.definitions.items() if slug not in self.retired]
         lab.apply(*kept, sources=tuple(self.sources), pools=POOLS)
 
@@ -65,7 +65,7 @@ class Shape:
         return rng.choice([slug for slug in self.definitions if slug not in self.retired])
 
     def upwards(self) -> Iterator[str]:
-        """All assets, descendants first."""
+        """Yield all assets, descendants first."""
         for slug in reversed(self.definitions):
             yield from outputs(self.definitions[slug])
         yield from self.sources
@@ -81,7 +81,7 @@ class Shape:
 
 
 def random_shape(rng: random.Random) -> Shape:
-    """Up to three sources and eight workflows, each reading up to three assets above it; every second one is dense."""
+    """Return up to three sources and eight workflows with up to three inputs each; every second graph is dense."""
     dense = rng.random() < 0.5
     shape = Shape([f"s{i}" for i in range(1 if dense else rng.randint(1, 3))], dense)
     for i in range(rng.randint(3, 6) if dense else rng.randint(2, 8)):
@@ -104,7 +104,7 @@ def random_workflow(rng: random.Random, slug: str, above: list[str], *, dense: b
 
 
 def random_policy(rng: random.Random, *, rooted: bool, plain: bool) -> dict[str, Any]:
-    """`rooted`: it reads nothing, so only its freshness makes it run again. `plain`: it only follows its inputs."""
+    """Return a random policy. `rooted`: no inputs, so only freshness causes runs. `plain`: it follows its inputs."""
     auto = {"onUpstreamUpdate": True, "maxWaitMs": 300_000}
     policy: dict[str, Any] = {
         "auto": auto if plain else auto | _chosen(rng, AUTO),
@@ -122,7 +122,7 @@ def random_policy(rng: random.Random, *, rooted: bool, plain: bool) -> dict[str,
 
 
 def change(rng: random.Random, shape: Shape) -> str:
-    """Somebody edits one definition: retires it, brings it back, or changes its policy, its job or its inputs."""
+    """Edit one definition: retire it, restore it, or change its policy, its job or its inputs."""
     slug = rng.choice(list(shape.definitions))
     if slug in shape.retired:
         shape.retired.discard(slug)
@@ -138,7 +138,7 @@ def change(rng: random.Random, shape: Shape) -> str:
 
 
 def _edited(rng: random.Random, shape: Shape, slug: str, *, same_inputs: bool) -> dict[str, Any]:
-    """Another definition with the same outputs: an asset never changes its owner here."""
+    """Return another definition with the same outputs: an asset never changes its owner here."""
     before = shape.definitions[slug]
     if same_inputs:
         read = before["steps"][0]["consumes"]

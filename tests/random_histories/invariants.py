@@ -1,4 +1,4 @@
-"""What must hold after every step, at the end of a history, and when things have settled."""
+"""Invariants that hold after every step, at the end of a history, and when the system has settled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.random_histories.histories import Shape, policy
 from tests.random_histories.lineage import Lineage
 from tests.store_harness import Lab
 
-# Each query finds what must not be there.
+# Each query finds rows that must not exist.
 AT_EVERY_STEP = {
     "two active automatic runs of one workflow (no duplicate)": """
         SELECT workflow_id FROM runs WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize'
@@ -76,7 +76,7 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
 """
-# No lost update: healthy are automatic workflows whose inputs exist and are not too old.
+# No lost update: a workflow is healthy if it is automatic and its inputs exist and are not too old.
 HEALTHY = """
   FROM workflows w LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE w.automatic AND w.retired_at IS NULL AND NOT EXISTS (
@@ -114,25 +114,25 @@ WHEN_SETTLED = {
 
 @dataclass
 class Invariants:
-    """Remembers what each queued run was judged on, to hold it to that when it has ended."""
+    """Checks of the invariants. The pins of each checked run are kept, and compared when the run has ended."""
 
     lab: Lab
     shape: Shape
     lineage: Lineage = field(init=False)
-    _judged: dict[str, tuple[Any, bool]] = field(default_factory=dict)
+    _checked: dict[str, tuple[Any, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lineage = Lineage(self.lab, self.shape)
 
     def after_step(self) -> None:
-        """Safety."""
+        """Check safety."""
         assert self.lab.forgotten() == 0, "a stale workflow that nothing will look at (docs/semantics.md#R4.1)"
         broken = self.broken(AT_EVERY_STEP)
         assert not broken, broken
         for run in self.lab.rows(QUEUED):
-            if self._judged.get(run["id"]) != (run["pins"], run["mixed"]):
-                self._judge(run, new=run["id"] not in self._judged)
-                self._judged[run["id"]] = (run["pins"], run["mixed"])
+            if self._checked.get(run["id"]) != (run["pins"], run["mixed"]):
+                self._check_run(run, new=run["id"] not in self._checked)
+                self._checked[run["id"]] = (run["pins"], run["mixed"])
 
     def at_the_end(self) -> None:
         """Check the invariants of the whole history."""
@@ -141,7 +141,7 @@ class Invariants:
         started = self.lab.rows(
             "SELECT id::text, pins, mixed FROM runs WHERE trigger_type = 'auto-materialize' AND attempt > 0"
         )
-        moved = [run["id"] for run in started if self._judged.get(run["id"]) != (run["pins"], run["mixed"])]
+        moved = [run["id"] for run in started if self._checked.get(run["id"]) != (run["pins"], run["mixed"])]
         assert not moved, f"read other versions than it was queued for (docs/semantics.md#R6.1): {moved}"
 
     def unsettled(self) -> list[str]:
@@ -149,26 +149,26 @@ class Invariants:
         return self.broken(WHEN_SETTLED)
 
     def broken(self, queries: Mapping[str, str]) -> list[str]:
-        """All of them in one statement; what they found."""
+        """Return the rows that the queries find; all queries are one statement."""
         parts = [f"SELECT '{text}' AS what, x::text AS found FROM ({query}) x" for text, query in queries.items()]
         with self.lab.database.connection() as connection:
             rows = connection.execute(" UNION ALL ".join(parts).encode(), {"now": self.lab.now}).fetchall()
         return [f"{row['what']}: {row['found']}" for row in rows]
 
-    def _judge(self, run: Mapping[str, Any], *, new: bool) -> None:
+    def _check_run(self, run: Mapping[str, Any], *, new: bool) -> None:
         """Check a run that the last step queued or renewed: it had a cause, no hold, and inputs of one generation."""
         name = f"{run['slug']} ({run['reason']}, {run['id']})"
         assert run["pins"] == (run["heads"] or {}), f"{name} is not pinned to the heads (docs/semantics.md#R6.2)"
         assert run["needed"], f"{name} has no cause (minimal)"
         assert not run["incomplete"], f"{name} is ahead of its round (docs/semantics.md#R1.4)"
         if new:
-            self._judge_holds(run, name)
+            self._check_holds(run, name)
         if not policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
             self.lineage.unbound.add(run["id"])
         elif not run["mixed"]:
             assert not self.lineage.is_mix(run["pins"]), f"{name} would read a mix without saying so (glitch-free)"
 
-    def _judge_holds(self, run: Mapping[str, Any], name: str) -> None:
+    def _check_holds(self, run: Mapping[str, Any], name: str) -> None:
         definition, now = self.shape.definitions[run["slug"]], self.lab.now
         for window in definition.get("quietHours", ()):
             assert not window["from"] <= f"{now:%H:%M}" < window["to"], (
@@ -181,7 +181,7 @@ class Invariants:
 
 
 def _cooldown(definition: Mapping[str, Any], run: Mapping[str, Any]) -> timedelta:
-    """docs/semantics.md#R7.2, at least; an open breaker lets probes through that keep the longest distance.
+    """Return the minimal cooldown (docs/semantics.md#R7.2); with an open breaker, the distance of its probes.
 
     See docs/semantics.md#R7.3.
     """

@@ -1,4 +1,4 @@
-"""Judges by content whether what a run reads is of one generation: whether some history explains all of it at once."""
+"""Decides by content whether the inputs of a run are of one generation: whether one history explains all of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SELECT s.asset_id, s.data_version, s.inputs, r.id::text AS run_id, w.slug,
 
 @dataclass
 class Lineage:
-    """Which data versions each version of an asset was computed from.
+    """The data versions from which each version of an asset was computed.
 
-    Not explained further is what promises nothing: sources, mixes that were said, manual runs, workflows that wait for
-    nobody, and what its workflow would not make anew if an input changed.
+    Snapshots without a guarantee are not traced further: sources, declared mixes, manual runs, workflows that do not
+    wait, and assets that their workflow would not update if an input changed.
     """
 
     lab: Lab
@@ -32,7 +32,7 @@ class Lineage:
     unbound: set[str] = field(default_factory=set)  # runs of workflows that did not wait
 
     def is_mix(self, pins: Mapping[str, Any]) -> bool:
-        """Whether no history explains what a run with these pins reads."""
+        """Return whether no history explains the inputs of a run with these pins."""
         read = {asset_id: str(pin["dataVersion"]) for asset_id, pin in pins.items()}
         return not _explained(read, list(self.shape.upwards()), self._readings())
 
@@ -61,7 +61,7 @@ class Lineage:
 
 
 def _explained(read: dict[str, str], upwards: list[str], readings: Mapping[tuple[str, str], set[Reading]]) -> bool:
-    """Whether every asset on the way up can be read at one data version. `upwards`: descendants first."""
+    """Return whether every ancestor can have been read at one data version. `upwards`: descendants first."""
     if not upwards:
         return True
     asset_id, rest = upwards[0], upwards[1:]

@@ -1,4 +1,4 @@
-"""Processes that sleep until they are rung or their poll is due, and doorbells that get lost, come late or twice."""
+"""Processes that sleep until a notification or their poll, and notifications that may be lost, late or doubled."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from freshline.services.rescuer import Rescuer
 from freshline.store.store import Store
 from tests.store_harness import Lab
 
-# Who hears which bell; the rescuer and the relay only poll.
-HEARS = {"absorber": "events", "reconciler": "considerations", "expiry": "timers", "worker": "runs"}
+# The channel of each service, by the name in its logs; the rescuer and the event sequencer only poll.
+LISTENS = {"absorber": "events", "reconciler": "considerations", "expiry": "timers", "worker": "runs"}
 LOST, LATE, TWICE = 0.25, 0.15, 0.1
 
 
 @dataclass(eq=False)
 class Sleeper:
-    """One loop of one process: `look` does a round, and says whether there may be more to do at once."""
+    """One loop of one process: `run_once` does a round, and returns whether there may be more to do at once."""
 
     name: str
-    look: Callable[[], bool]
+    run_once: Callable[[], bool]
     poll: timedelta
     due: datetime
-    rings: int = 0  # rings that it has heard and not served yet
+    pending: int = 0  # notifications that no round has served yet
 
     def round(self, now: datetime) -> None:
-        """Look, then sleep; a ring during the round, or a second one before it, means another round."""
-        self.rings = max(0, self.rings - 1)
+        """Run once, then sleep; a notification during the round, or a second one before it, causes another round."""
+        self.pending = max(0, self.pending - 1)
         self.due = now + self.poll  # also if this round is the process's last
-        if self.look() or self.rings:
+        if self.run_once() or self.pending:
             self.due = min(self.due, now)
 
 
 @dataclass(eq=False)
 class Process:
-    """A materializer: its services, and a store of its own, so that what it has cached is its own too."""
+    """A materializer: its services, with a separate store, so that processes share no cache."""
 
     lab: Lab
     number: int
@@ -61,30 +61,30 @@ class Process:
 
 
 @dataclass
-class Doorbells:
-    """Stands where PostgreSQL would notify: decides for each ring and each listener what becomes of it."""
+class Notifications:
+    """A replacement for NOTIFY that decides for each notification and each listener whether and when it arrives."""
 
     lab: Lab
     rng: random.Random
     listeners: Callable[[], Sequence[Sleeper]]
-    deaf: bool = False
+    muted: bool = False
 
     @contextmanager
-    def hung(self) -> Iterator[None]:
-        """While they hang there, every ring of the store and of the services comes here."""
-        with mock.patch.object(self.lab.database, "notify", self.ring):
+    def installed(self) -> Iterator[None]:
+        """Receive every notification of the store and of the services while the block lasts."""
+        with mock.patch.object(self.lab.database, "notify", self.notify):
             yield
 
-    def ring(self, *bells: str) -> None:
-        """Any number of rings before the next round are one; a lost one only means a later poll."""
+    def notify(self, *channels: str) -> None:
+        """Wake the listeners. Notifications before a round are merged; a lost one delays work until the next poll."""
         for sleeper in self.listeners():
-            if HEARS.get(sleeper.name) in bells and not self.deaf:
+            if LISTENS.get(sleeper.name) in channels and not self.muted:
                 self._reach(sleeper)
 
     def _reach(self, sleeper: Sleeper) -> None:
-        fate = self.rng.random()
-        if fate < LOST:
+        luck = self.rng.random()
+        if luck < LOST:
             return
-        delay = self.rng.choice([1, 4]) if fate < LOST + LATE else 0
-        sleeper.rings += 1 if 1 - fate < TWICE else 0
+        delay = self.rng.choice([1, 4]) if luck < LOST + LATE else 0
+        sleeper.pending += 1 if 1 - luck < TWICE else 0
         sleeper.due = min(sleeper.due, self.lab.later(seconds=delay))

@@ -1,4 +1,4 @@
-"""Run workers that take their time, die, sleep longer than their leases, hand runs back, and hear of cancellations."""
+"""Run workers that take time, die, sleep longer than their leases, hand runs back, and see cancellations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(eq=False)
 class Worker:
-    """`asleep_until`: it sleeps with its run, longer than its lease, and does not know."""
+    """A run worker. Until `asleep_until` it sleeps with its run, longer than its lease."""
 
     id: str
     loop: Sleeper
@@ -35,28 +35,28 @@ class Worker:
 
 @dataclass
 class Crew:
-    """All run workers of a history. `tell` adds words to the step that is under way."""
+    """All run workers of a history. `log` adds a text to the current step."""
 
     lab: Lab
     rng: random.Random
     shape: Shape
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     workers: list[Worker] = field(default_factory=list)
     faults: bool = True
     _made: itertools.count[int] = field(default_factory=itertools.count)
 
     def hire(self, count: int, poll: timedelta) -> None:
-        """More workers, who look for work at once."""
+        """Add workers, which try to claim a run at once."""
         for _ in range(count):
             worker = Worker(new_id(), Sleeper("worker", lambda: False, poll, self.lab.now))
-            worker.loop.look = self._looking(worker)
+            worker.loop.run_once = self._round_of(worker)
             self.workers.append(worker)
 
-    def _looking(self, worker: Worker) -> Callable[[], bool]:
-        return lambda: self._look(worker)
+    def _round_of(self, worker: Worker) -> Callable[[], bool]:
+        return lambda: self._run_once(worker)
 
-    def _look(self, worker: Worker) -> bool:
-        """Claim a run, or end the one that is done. True: it is busy, or there may be more."""
+    def _run_once(self, worker: Worker) -> bool:
+        """Claim a run, or end the one that is done. Return True if there may be more to do now."""
         if worker.asleep_until > self.lab.now:
             worker.loop.due = worker.asleep_until
             return False
@@ -72,7 +72,7 @@ class Crew:
         worker.run = self.lab.store.runs.claim(self.lab.claimant(worker.id))
         if worker.run is None:
             return False
-        self.tell(f"starts {worker.run.slug} attempt {worker.run.attempt}")
+        self.log(f"starts {worker.run.slug} attempt {worker.run.attempt}")
         worker.ends_at = self.lab.later(seconds=self.rng.choice([0, 0, 2, 8]) if self.faults else 0)
         worker.loop.due = worker.ends_at
         if self.faults:
@@ -82,34 +82,34 @@ class Crew:
     def _maybe_lose(self, worker: Worker) -> None:
         chance = self.rng.random()
         if chance < 0.08:
-            self.tell("and dies")
+            self.log("and dies")
             worker.run = None
         elif chance < 0.2:
-            self.tell("and sleeps past its lease")
+            self.log("and sleeps past its lease")
             worker.asleep_until = self.lab.later(seconds=LEASE_MS / 1000 + self.rng.choice([1, 30]))
 
     def _end(self, worker: Worker, run: ClaimedRun) -> None:
-        worker.run = None  # whatever happens to the commit, this worker does not know
+        worker.run = None  # whether or not the commit succeeds, the worker no longer holds the run
         try:
             self._finish(run)
         except FencedError:
-            self.tell("(fenced)")
+            self.log("(fenced)")
             assert self._owner(run) != (run.attempt, "running"), "fenced, although it owns the run"
 
     def _finish(self, run: ClaimedRun) -> None:
         chance = self.rng.random() if self.faults else 1.0
         if chance < self.shape.flaky.get(run.slug, 0):
-            self.tell(f"fails {run.slug}")
+            self.log(f"fails {run.slug}")
             self.lab.fail(run)
         elif chance > 0.97 and self.faults:
-            self.tell(f"hands {run.slug} back")
+            self.log(f"hands {run.slug} back")
             self.lab.store.runs.hand_back(run.id, run.attempt)
         else:
-            self.tell(f"finishes {run.slug} attempt {run.attempt}")
+            self.log(f"finishes {run.slug} attempt {run.attempt}")
             self.lab.store.runs.publish(run, self._outputs(run))
 
     def heartbeat(self) -> None:
-        """Everybody who is awake renews; who lost a run drops it, who hears that it was canceled ends it."""
+        """Renew the leases of workers that are awake; drop lost runs, and end canceled ones."""
         awake = [(w, w.run) for w in self.workers if w.run and w.asleep_until <= self.lab.now]
         if not awake:
             return
@@ -118,11 +118,11 @@ class Crew:
             if kept.get((run.id, run.attempt)) is not False:
                 worker.run = None
             if kept.get((run.id, run.attempt)):
-                self.tell(f"ends canceled {run.slug}")
+                self.log(f"ends canceled {run.slug}")
                 self.lab.store.runs.cancel(run.id, run.attempt)
 
     def leave(self) -> None:
-        """All of them are killed, and new ones come: their leases run out, nobody ends their runs."""
+        """Kill all workers and replace them: leases expire, and nobody ends the runs."""
         for worker in self.workers:
             worker.run, worker.asleep_until = None, NEVER
 

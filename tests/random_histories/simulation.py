@@ -1,8 +1,8 @@
 """A deterministic simulation: the real services and the real store, whole transactions as steps, a seeded scheduler.
 
-Several materializers and workers, crashes on either side of every commit, lost, late and doubled doorbells, pauses
-longer than leases, a clock that jumps, definitions that change. Safety is checked after every step; then the faults
-stop, all doorbells stay silent, and convergence is demanded of polling alone. One seed, one history.
+There are several materializers and workers, crashes before and after every commit, lost, late and doubled
+notifications, pauses longer than leases, clock jumps, and changes of definitions. Safety is checked after every step.
+Then faults and notifications stop, and the system must converge by polling alone. A seed determines the history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from freshline import failpoints
 from freshline.failpoints import FailpointError
 from tests.random_histories.histories import Shape, change, random_shape
 from tests.random_histories.invariants import Invariants
-from tests.random_histories.notifications import Doorbells, Process, Sleeper
+from tests.random_histories.notifications import Notifications, Process, Sleeper
 from tests.random_histories.sim_workers import LEASE_MS, Crew
 from tests.store_harness import Lab
 
@@ -35,7 +35,7 @@ SELECT count(*) = count(h.asset_id) FROM edges e JOIN workflows w ON w.id = e.wo
 
 @dataclass
 class Simulation:
-    """One history."""
+    """One random history."""
 
     lab: Lab
     seed: int
@@ -43,27 +43,27 @@ class Simulation:
     shape: Shape = field(init=False)
     crew: Crew = field(init=False)
     processes: list[Process] = field(init=False)
-    bells: Doorbells = field(init=False)
+    notifications: Notifications = field(init=False)
     invariants: Invariants = field(init=False)
     story: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         random.seed(self.seed)  # the jitter of cooldowns
-        self.rng = rng = random.Random(self.seed)  # noqa: S311 - a history is made of its seed
+        self.rng = rng = random.Random(self.seed)  # noqa: S311 - the seed determines the history
         self.shape = random_shape(rng)
         poll = timedelta(seconds=rng.choice([0.5, 5, 30]))
         self.processes = [
             Process(self.lab, number, rng.choice([1, 2, 100]), poll) for number in range(rng.randint(1, 3))
         ]
-        self.crew = Crew(self.lab, rng, self.shape, self._tell)
+        self.crew = Crew(self.lab, rng, self.shape, self._log)
         self.crew.hire(rng.randint(1, 3), poll)
-        self.bells = Doorbells(self.lab, rng, self._sleepers)
+        self.notifications = Notifications(self.lab, rng, self._sleepers)
         self.invariants = Invariants(self.lab, self.shape)
 
     def run(self) -> None:
         """Run the whole history; an AssertionError names the seed and the last steps."""
         try:
-            with self.bells.hung():
+            with self.notifications.installed():
                 self._live()
                 self._converge()
             self.invariants.at_the_end()
@@ -72,10 +72,10 @@ class Simulation:
             replay = f"make sim SEED={self.seed} SEEDS=1"
             raise AssertionError(f"seed {self.seed}: {error}\nreplay: {replay}\nthe last steps:\n{last}") from error
 
-    def _tell(self, words: str) -> None:
+    def _log(self, words: str) -> None:
         self.story[-1] += f" {words}"
 
-    # The faults.
+    # Faults.
 
     def _live(self) -> None:
         self._begin("apply")
@@ -84,9 +84,9 @@ class Simulation:
         for _ in range(STEPS):
             awake = [one for one in self._sleepers() if one.due <= self.lab.now]
             names, weights = list(outside), [weight for weight, _ in outside.values()]
-            name = self.rng.choices(["look", *names], [60 if awake else 0, *weights])[0]
-            if name == "look":
-                self._look(self.rng.choice(awake))
+            name = self.rng.choices(["round", *names], [60 if awake else 0, *weights])[0]
+            if name == "round":
+                self._round(self.rng.choice(awake))
             else:
                 self._begin(name)
                 self._crashing(outside[name][1])
@@ -111,7 +111,7 @@ class Simulation:
     def _begin(self, name: str) -> None:
         self.story.append(f"{self.lab.now:%H:%M:%S} {name}")
 
-    def _look(self, sleeper: Sleeper) -> None:
+    def _round(self, sleeper: Sleeper) -> None:
         """Run one round of a service or worker; a crash ends its process, and a new one starts."""
         process = next((one for one in self.processes if sleeper in one.loops), None)
         self._begin(f"{sleeper.name}{f' of {process.number}' if process else ''}")
@@ -119,19 +119,19 @@ class Simulation:
             process.start(self.lab.later(seconds=self.rng.choice([0, 3])))
 
     def _crashing(self, action: Callable[[], object]) -> bool:
-        """Whether it crashed, on either side of the commit."""
+        """Return whether it crashed, before or after the commit."""
         if self.rng.random() >= CRASHES:
             action()
             return False
         side = self.rng.choice(["before", "after"])
-        self._tell(f"(crash {side} commit)")
+        self._log(f"(crash {side} commit)")
         with failpoints.armed_all(side, _crash), suppress(FailpointError):
             action()
             return False
         return True
 
     def _check(self) -> None:
-        """After every step."""
+        """Check safety after a step."""
         self.invariants.after_step()
 
     def _sleepers(self) -> list[Sleeper]:
@@ -140,13 +140,13 @@ class Simulation:
     def _slug(self) -> str:
         return self.shape.active(self.rng)
 
-    # What the outside does.
+    # Actions of users and sources.
 
     def _report(self) -> None:
         source = self.rng.choice(self.shape.sources)
         version = self.rng.choice([None, str(self.rng.randint(1, 4))])
         key = self.rng.choice([None, f"k{self.rng.randint(1, 30)}"])
-        self._tell(f"{source}={version}")
+        self._log(f"{source}={version}")
         self.lab.report(source, version, key=key)
 
     def _tick(self) -> None:
@@ -156,7 +156,7 @@ class Simulation:
         """Change and apply the definitions; if a crash kept them from being stored, restore the previous ones."""
         before, epoch = self.shape.copy(), self._epoch()
         try:
-            self._tell(change(self.rng, self.shape))
+            self._log(change(self.rng, self.shape))
             self.shape.apply(self.lab)
         finally:
             if self._epoch() == epoch:
@@ -168,7 +168,7 @@ class Simulation:
 
     def _pause(self) -> None:
         slug, until = self._slug(), self.rng.choice([None, self.lab.later(seconds=30)])
-        self._tell(slug)
+        self._log(slug)
         self.lab.store.operations.pause(slug, until)
 
     def _cancel(self) -> None:
@@ -179,18 +179,18 @@ class Simulation:
     def _manual(self) -> None:
         slug = self._slug()
         if self.lab.one(READY, slug):
-            self._tell(slug)
+            self._log(slug)
             self.lab.store.operations.request_run(slug)
 
-    # The end.
+    # Convergence.
 
     def _converge(self) -> None:
-        """Faults stop, and nobody is rung: everything is free again by itself and comes from current data."""
-        self.bells.deaf, self.crew.faults = True, False
+        """Stop the faults and the notifications; the system must recover and become current by polling alone."""
+        self.notifications.muted, self.crew.faults = True, False
         self.crew.leave()
         self._begin("faults stop")
         self.lab.now += ROUND
-        self.lab.store.runs.rescue(100)  # runs that were canceled while their worker slept end here
+        self.lab.store.runs.rescue(100)  # ends runs that were canceled while their worker slept
         self._undo()
         for _ in range(MOST_ROUNDS):
             self.lab.now += ROUND
@@ -216,7 +216,7 @@ class Simulation:
         """Run the services of one process and then all workers once; check safety after each."""
         for sleepers in (self.rng.choice(self.processes).loops, [one.loop for one in self.crew.workers]):
             for sleeper in sleepers:
-                while sleeper.look():
+                while sleeper.run_once():
                     pass
             self._check()
 

@@ -1,4 +1,4 @@
-"""The doctor at random steps of histories with faults: what is under way is no fault."""
+"""The doctor at random steps of histories with faults: work in progress is not a fault."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ EVERY = 5
 
 @dataclass
 class Examined(Simulation):
-    """A history that the doctor looks at. Its materializer and its worker show themselves as real ones do."""
+    """A history that the doctor examines. Its materializer and its worker register as real ones do."""
 
     shown: tuple[str, str] = field(default_factory=lambda: (new_id(), new_id()))
-    looks: int = 0
+    checks: int = 0
 
     def _check(self) -> None:
-        """Healthy in every committed state, with repairs that find nothing to do."""
+        """Check that every committed state is healthy, and that repairs find nothing to do."""
         super()._check()
         store = self.lab.store
-        self.looks += 1
-        if self.looks % 20 == 0:
+        self.checks += 1
+        if self.checks % 20 == 0:
             store.events.stamp_positions(1000)
-        if self.looks % 3 == 0:
+        if self.checks % 3 == 0:
             materializer, worker = self.shown
             store.processes.register(
                 materializer, "materializer", project=None, code_hash=None, info=store.evaluation.summary()
             )
             store.processes.register(worker, "worker", project="lab", code_hash=CODE, info={"engine": "ok"})
-        if self.looks % EVERY == 0:
+        if self.checks % EVERY == 0:
             found = [sentence for one in examine(store, 20).findings if not one.healthy for sentence in one.sentences]
             assert not found, f"the doctor says: {found}"
-        if self.looks % (10 * EVERY) == 0:
+        if self.checks % (10 * EVERY) == 0:
             before = self.lab.everything()
             store.doctor.repair()
             assert self.lab.everything() == before, "there was something to mend"

@@ -1,4 +1,4 @@
-"""After random histories with faults every change has one fate, the one that all rows together tell.
+"""After random histories with faults every change has exactly one outcome, and all rows agree with it.
 
 See docs/semantics.md#R5.5.
 """
@@ -16,12 +16,12 @@ from tests.store_harness import MONDAY, Lab, laboratory
 SEEDS = range(100, 105)
 SETTLED = {"triggered", "included", "superseded"}
 HELD = {("held", "waiting-for-all"), ("held", "input-too-old")}
-MOST_EVENTS = 40  # a trigger names no more
+MOST_EVENTS = 40  # a trigger names at most this many
 
 
 @dataclass
 class Ledger:
-    """Every row there is about one asset's changes and one consumer's runs."""
+    """Every row about one asset's changes and one consumer's runs."""
 
     lab: Lab
     asset_id: str
@@ -42,7 +42,7 @@ class Ledger:
         return max(one for one in known if sequence is None or one <= sequence)
 
     def read(self, run: Json) -> int:
-        """Which change a run read."""
+        """Return the sequence of the change that a run read."""
         return self.newest(run["pins"][self.asset_id]["sequence"])
 
     def reader(self, sequence: int) -> Json | None:
@@ -51,7 +51,7 @@ class Ledger:
 
 
 def check(ledger: Ledger, snapshot: Json, fate: Json) -> None:
-    """Against all rows, without a window and without an index."""
+    """Check an outcome against all rows, without a window and without an index."""
     sequence, lab = snapshot["sequence"], ledger.lab
     run = ledger.reader(sequence)
     if not snapshot["changed"]:
@@ -63,7 +63,7 @@ def check(ledger: Ledger, snapshot: Json, fate: Json) -> None:
     elif ledger.newest() > sequence:
         assert (fate["fate"], fate["runId"]) == ("superseded", None)
     else:
-        # Taken back to what the last success had read, or one side of a round that is not complete, or beside old data.
+        # Reverted to the version that the last success read, or one input of an incomplete round, or next to old data.
         vector = lab.state(ledger.slug)["consumed_versions"]
         same = vector[ledger.asset_id]["dataVersion"] == snapshot["data_version"]
         assert (fate["fate"], fate["reason"]) in ({("ignored", "up-to-date")} if same else HELD)
@@ -88,7 +88,7 @@ def check_superseded(ledger: Ledger, snapshot: Json, fate: Json) -> None:
 
 
 def check_all(lab: Lab) -> Counter[str]:
-    """Every change that may trigger a workflow which was never redefined; how often each fate was met."""
+    """Check every change that may trigger a workflow that was never redefined; count the outcomes."""
     edges = lab.rows(
         "SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id"
         " JOIN workflow_partitions p ON p.workflow_id = w.id"

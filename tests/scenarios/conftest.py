@@ -1,4 +1,4 @@
-"""Every scenario has a laboratory of its own."""
+"""A lab for each scenario."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executes runs on the real store in virtual time: every workflow takes as long as it is said to."""
+"""Executes runs on the real store in virtual time, with a given duration for every workflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_MOMENTS = 100_000
 
 
 class Factory:
-    """As many workers as there are runs; `seconds` of each workflow, 0 for those that are not named."""
+    """Unlimited workers; `seconds` is the duration of each workflow, 0 for those not named."""
 
     def __init__(self, lab: Lab, seconds: Mapping[str, float]) -> None:
         self.lab = lab
@@ -23,7 +23,7 @@ class Factory:
         self._ends: list[tuple[datetime, str, ClaimedRun]] = []
 
     def work(self, until: datetime | None = None) -> None:
-        """From moment to moment until nothing runs or is to be looked at, or until then."""
+        """Advance the clock to each next event until nothing is left to do, or until the given time."""
         for _ in range(MOST_MOMENTS):
             self._fill()
             following = self._next_moment()
@@ -34,7 +34,7 @@ class Factory:
         raise AssertionError("it never comes to rest")
 
     def _fill(self) -> None:
-        """Everything that can happen now: runs end, decisions fall, runs begin, and those that take no time end."""
+        """Do everything that is due: finish runs, decide, start runs, and finish those that take no time."""
         while True:
             self._finish()
             self.lab.settle()
@@ -46,7 +46,7 @@ class Factory:
             self.lab.finish(heapq.heappop(self._ends)[2])
 
     def _begin(self) -> bool:
-        """Claim everything; whether a run has ended already."""
+        """Claim all queued runs; return whether a run has ended already."""
         while run := self.lab.claim():
             heapq.heappush(self._ends, (self.lab.later(seconds=self._seconds.get(run.slug, 0)), run.id, run))
         return bool(self._ends) and self._ends[0][0] <= self.lab.now
@@ -57,7 +57,7 @@ class Factory:
 
 
 def generations(lab: Lab, slug: str, source: str) -> list[set[int]]:
-    """Of which snapshots of `source` the inputs of each run of the workflow stem, oldest run first."""
+    """Return the snapshots of `source` from which the inputs of each run of the workflow come, oldest run first."""
     return [_generations(lab, run["pins"], source) for run in lab.runs(slug)]
 
 

@@ -1,4 +1,4 @@
-"""Long histories on the real store: diamonds join once each time, chains keep their pace, failures stay rare."""
+"""Long histories on the real store: diamonds join once per change, chains keep their pace, failures stay rare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORT_CUT = (workflow("b", "a"), workflow("c", "b"), workflow("d", "a c"))
 CHANGES = 20
 
 CHAIN = (workflow("b", "a"), workflow("c", "b"), workflow("d", "c"), workflow("e", "d"))
-# Some levels are slower than the one above them, some are faster; all are slower than the source.
+# Some levels are slower than the level above, some are faster; all are slower than the source.
 SECONDS = {"b": 90, "c": 60, "d": 150, "e": 45}
 SOURCE_SECONDS = 30
 
@@ -33,7 +33,7 @@ def test_twenty_settled_changes_are_twenty_joins(
     """D runs exactly once per change of A, never mixed, on one generation of A (docs/scenarios.md#scenario-11)."""
     lab.apply(*shape)
     factory = Factory(lab, seconds)
-    for change in range(CHANGES + 1):  # the first one is the first data that there is
+    for change in range(CHANGES + 1):  # the first one is the initial data
         lab.report("a", str(change))
         factory.work()
     assert generations(lab, "d", "a") == [{number} for number in range(1, CHANGES + 2)]

@@ -14,7 +14,7 @@ LONG_DIAMOND = (workflow("b", "a"), workflow("c", "b"), workflow("d", "a c"))
 
 
 def settled(lab: Lab, *definitions: dict[str, object]) -> None:
-    """Everything was produced once from version 0 of `a`."""
+    """Produce everything once from version 0 of `a`."""
     lab.apply(*definitions)
     lab.report("a", "0")
     lab.work()

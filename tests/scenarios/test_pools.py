@@ -20,7 +20,7 @@ def pooled(slug: str, priority: int = 100, **more: Any) -> dict[str, Any]:
 
 
 def begin(lab: Lab) -> list[str]:
-    """Claim until nothing may run; the slugs, in order."""
+    """Claim until no run may start; return the slugs in order."""
     started = []
     while run := lab.claim():
         started.append(run.slug)
@@ -54,7 +54,7 @@ def cancel(lab: Lab, run: ClaimedRun) -> None:
 
 
 def lose(lab: Lab, run: ClaimedRun) -> None:
-    """Its worker died; somebody else may have it, and has, before it is failed as poison."""
+    """Let the lease of the first attempt expire, and rescue the run."""
     lab.advance(seconds=60)
     assert run.attempt == 1
     lab.store.runs.rescue(10)

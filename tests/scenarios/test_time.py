@@ -13,7 +13,7 @@ HOUR = 3_600_000
 
 
 def due(lab: Lab, asset_id: str = "b", kind: str = "expiry") -> datetime:
-    """When the asset's timer fires."""
+    """Return when the asset's timer fires."""
     found: datetime = lab.one("SELECT due_at FROM timers WHERE asset_id = %s AND kind = %s", asset_id, kind)
     return found
 

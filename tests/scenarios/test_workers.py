@@ -93,7 +93,7 @@ def test_any_number_of_workers_take_each_run_once(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    while (run := lab.claim()) is not None:  # whoever lost a tie has gone home empty-handed
+    while (run := lab.claim()) is not None:  # a reconciler that lost a tie has ended without work
         taken.append(run.slug)
     assert sorted(taken) == sorted(slugs)
     assert lab.one("SELECT count(*) FROM runs WHERE status = 'queued'") == 5

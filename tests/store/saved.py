@@ -1,4 +1,4 @@
-"""The state of a database, kept beside it and put back in a few milliseconds: for many cases that begin alike."""
+"""Snapshots of a database that are restored in a few milliseconds, for many cases with the same start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PARTITIONS = "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inh
 
 
 class Saved:
-    """All rows of all tables and the lab's clock, as they were when it was made. `name`: a schema of its own."""
+    """All rows of all tables and the lab's clock, at the time of creation. `name` is the schema that holds the copy."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self.lab = lab
@@ -31,11 +31,9 @@ class Saved:
         self._columns = {row["table_name"]: row["names"] for row in columns}
 
     def restore(self) -> None:
-        """Everything is as it was. Keys are not checked meanwhile: they were right."""
+        """Restore all rows. Keys are not checked meanwhile: they were valid when saved."""
         self.lab.now = self.now
-        self.lab.store.evaluation._graph = (
-            None  # it may have the number of an epoch that comes again with other definitions
-        )
+        self.lab.store.evaluation._graph = None  # its epoch may be reused with other definitions
         self._do(
             "SET session_replication_role = replica",
             *(f"DROP TABLE public.{name}" for name in self._partitions() if name not in self._known),

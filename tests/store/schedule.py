@@ -1,6 +1,6 @@
-"""Transactions in threads of their own, stepped statement by statement: all interleavings, not those that happen.
+"""Transactions in threads, stepped statement by statement, to run all interleavings and not just likely ones.
 
-A step ends before the next statement or commit. Whether a thread waits for a lock is asked of the server, not guessed.
+A step ends before the next statement or commit. pg_blocking_pids tells whether a thread waits for a lock.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Actor:
         assert self._go.acquire(timeout=PATIENCE_S), "nobody lets it go on"
 
     def settle(self, blocked: Callable[[int], bool]) -> None:
-        """Wait until it stops: before its next statement, at a lock of somebody else's, or because it is done."""
+        """Wait until it stops: before its next statement, at another session's lock, or because it is done."""
         for _ in range(int(PATIENCE_S / LOOK_S)):
             try:
                 self.state = self._reports.get(timeout=LOOK_S)
@@ -84,7 +84,7 @@ actors: dict[threading.Thread, Actor] = {}
 
 @dataclass(slots=True)
 class Trace:
-    """What happened: whose turn it was at each step, and whose it could have been."""
+    """A schedule that was run: whose turn it was at each step, and whose it could have been."""
 
     actors: Sequence[Actor]
     turns: list[int] = field(default_factory=list)
@@ -95,20 +95,20 @@ class Trace:
         return " ".join(f"{self.actors[turn].name}" for turn in self.turns)
 
     def switches(self, turns: Sequence[int]) -> int:
-        """How often a turn was taken from somebody who could have gone on."""
+        """Return how often the turn passed on although the actor could have gone on."""
         pairs = zip(turns, turns[1:], self.choices[1:], strict=False)
         return sum(one != two and one in choice for one, two, choice in pairs)
 
 
 class Stage:
-    """Plays schedules on one lab."""
+    """Runs schedules on one lab."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self._observer = psycopg.connect(lab.database.url, autocommit=True)
 
     def close(self) -> None:
-        """Look no longer."""
+        """Close the connection that watches for locks."""
         self._observer.close()
 
     def play(self, acts: dict[str, Act], prefix: Sequence[int]) -> Trace:
@@ -127,7 +127,7 @@ class Stage:
                 actor.settle(self._blocked)
         choice = tuple(number for number, actor in enumerate(trace.actors) if actor.state == "ready")
         if not choice:
-            return  # a deadlock, which the server is about to resolve
+            return  # a deadlock, which the server will resolve
         wanted = prefix[len(trace.turns)] if len(trace.turns) < len(prefix) else trace.turns[-1] if trace.turns else 0
         turn = wanted if wanted in choice else choice[0]
         trace.turns.append(turn)
@@ -142,7 +142,7 @@ class Stage:
         return bool(row and row[0])
 
     def explore(self, acts: dict[str, Act], *, switches: int, before: Callable[[], None], most: int) -> Iterator[Trace]:
-        """Every schedule with up to so many switches, each once; `before` puts the scene back. At most `most`."""
+        """Yield every schedule with up to `switches` switches, at most `most` of them; `before` restores the state."""
         waiting: list[tuple[int, ...]] = [()]
         for _ in range(most):
             if not waiting:
@@ -161,7 +161,7 @@ class Stage:
 
 @contextmanager
 def stepped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Statements and commits of actors wait for their turn."""
+    """Make the statements and commits of actors wait for their turn."""
 
     def pause(connection: Any) -> None:
         actor = actors.get(threading.current_thread())

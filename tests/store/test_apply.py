@@ -1,4 +1,4 @@
-"""Apply: the plan says what happens, and it happens in one transaction (docs/semantics.md#R10)."""
+"""Apply: the plan describes the changes, and they happen in one transaction (docs/semantics.md#R10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What apply announces is what then runs (issue 3, part 6)."""
+"""The preview of apply lists exactly the runs that follow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def announced(flood: Plan) -> Ran:
 
 
 def work(lab: Lab) -> None:
-    """Every run changes its output, which is what a plan assumes."""
+    """Do all runs; each changes its output, as the plan assumes."""
 
     def outputs(run: ClaimedRun) -> list[StagedOutput]:
         made = [(one["assetId"], step["id"]) for step in run.definition["steps"] for one in step["produces"]]
@@ -54,7 +54,7 @@ def work(lab: Lab) -> None:
 
 
 def apply(lab: Lab, *workflows: Definition, baseline: bool = False) -> Ran:
-    """Apply and let everything run; the new runs."""
+    """Apply and do all runs; return the new ones."""
     known = {run["id"] for run in lab.runs()}
     lab.apply(*workflows, baseline=baseline)
     work(lab)
@@ -268,7 +268,7 @@ def edited(luck: random.Random, workflows: list[Definition]) -> list[Definition]
 
 
 def agreeing(one: Definition) -> Definition:
-    """With the same block on every output: policies that contradict each other are refused (docs/semantics.md#R2.1)."""
+    """Return it with the same block on every output: contradicting policies are refused (docs/semantics.md#R2.1)."""
     first, *others = one["steps"][0]["produces"]
     for output in others:
         output.pop("autoMaterialize", None)

@@ -1,4 +1,4 @@
-"""Every change that somebody makes is in the audit: who, what, before and after, in the transaction of the change."""
+"""Every change by a user is in the audit: who, what, before and after, in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.store.transaction_cases import CASES, NAMES, WORLD, Scene
 from tests.store_harness import Lab, laboratory, workflow
 
 SOMEBODY = Actor("cli:ada@here")
-# What the services and the workers do by themselves: it is in events, decisions and runs, and nobody asked for it.
+# Transactions of services and workers. No user requests them; they are recorded in events, decisions and runs.
 BY_THEMSELVES = {
     "absorb", "append_logs", "begin_step", "cancel_running", "claim_run", "claim_webhook", "fail_run", "finish_step",
     "fire_timers", "forget_snapshots", "give_up", "hand_back", "leave_worker", "log_table", "mark_failed", "prune",
@@ -27,7 +27,7 @@ CHANGES = sorted(set(NAMES) - BY_THEMSELVES)
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """Source a -> b -> c."""
+    """Yield a source a -> b -> c."""
     with laboratory(database_url) as lab:
         lab.apply(*WORLD)
         yield lab

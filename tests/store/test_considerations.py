@@ -15,7 +15,7 @@ MANY = 20
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """Three groups of stale workflows: `e` by a report, `t` by an expiry, `s` found by a sweep."""
+    """Yield three groups of stale workflows: `e` by a report, `t` by an expiry, `s` found by a sweep."""
     refreshed = {"freshness": {"ttlMs": 60_000}, "autoMaterialize": {"onUpstreamUpdate": True}}
     with laboratory(database_url, batch=BATCH) as lab:
         events = [workflow(f"e{number:02}", "events") for number in range(MANY)]

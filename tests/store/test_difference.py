@@ -1,4 +1,4 @@
-"""What two versions of a table differ by is told, whatever it is."""
+"""The difference between two versions of a table."""
 
 from __future__ import annotations
 

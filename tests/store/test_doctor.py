@@ -1,4 +1,4 @@
-"""The doctor finds what is planted, says it in a sentence, repairs what it may, and is silent about everything else."""
+"""The doctor finds planted damage, describes it, repairs what it may, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LONG = {"minutes": 10}
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """How to break it, what must be said, and which other checks may see it too."""
+    """A planted fault: how to cause it, the expected text, and other checks that may find it too."""
 
     break_: Callable[[Lab], Any]
     sentence: str
@@ -42,7 +42,7 @@ class Plant:
 
 
 def sql(*statements: str) -> Callable[[Lab], None]:
-    """Somebody writes to the database, past its constraints."""
+    """Return a function that writes to the database and bypasses its constraints."""
 
     def break_(lab: Lab) -> None:
         with lab.database.transaction("report") as connection:
@@ -121,7 +121,7 @@ def doubled(lab: Lab) -> None:
 
 
 def tidy(lab: Lab) -> None:
-    """Timers and looks that came due meanwhile, as services do it all the time."""
+    """Process the timers and considerations that came due meanwhile, as services do continuously."""
     lab.work()
     lab.store.events.stamp_positions(10_000)
 

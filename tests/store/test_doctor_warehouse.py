@@ -1,4 +1,4 @@
-"""The doctor's look at the warehouse: damage and leftovers are found, and only what nobody needs is removed."""
+"""The doctor's examination of the warehouse: it finds damage and leftovers, and removes only unneeded files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG_AGO = time.time() - 2 * examination.YOUNG_S
 
 @pytest.fixture
 def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
-    """One table, written by a run."""
+    """Yield a lab with one table, written by a run."""
     with laboratory(database_url, warehouse=str(tmp_path / "w")) as lab:
         layout.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"))
@@ -49,7 +49,7 @@ def stage(lab: Lab, run_id: str, attempt: int = 1, asset_id: str = "b") -> tuple
 
 
 def age(directory: Path) -> None:
-    """As if it had been written long ago."""
+    """Set the times of the files to a time long ago."""
     for path in (directory, *directory.rglob("*")):
         os.utime(path, (LONG_AGO, LONG_AGO))
 
@@ -159,7 +159,7 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     lab.settle()
     run = lab.start()
     lost, _ = stage(lab, run.id, 1)
-    keep, _ = stage(lab, run.id, 2)  # of the attempt that goes on
+    keep, _ = stage(lab, run.id, 2)  # of the current attempt
     lab.advance(minutes=1)
     lab.store.runs.rescue(10)
     pruned, _ = stage(lab, new_id())

@@ -1,4 +1,4 @@
-"""What became of an event can be asked at any time, and nothing was kept for the answer (docs/semantics.md#R5.5)."""
+"""The outcome of an event is derived at any time from rows that exist anyway (docs/semantics.md#R5.5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOUR = 3_600_000
 
 @pytest.fixture(scope="module")
 def shared(module_database_url: str) -> Iterator[Lab]:
-    """One installation for all tests of this module: they are many and short."""
+    """Yield one installation for all tests of this module: they are many and short."""
     with laboratory(module_database_url) as lab:
         yield lab
 
@@ -43,16 +43,16 @@ def change(lab: Lab, version: str | None = None, asset_id: str = "a", **more: An
     return str(lab.report(asset_id, version, **more)["eventId"])
 
 
-def fate(lab: Lab, event_id: str, slug: str = "b") -> dict[str, Any]:
-    """Of the event, for the workflow."""
+def details(lab: Lab, event_id: str, slug: str = "b") -> dict[str, Any]:
+    """Return the outcome of the event for the workflow, with all fields."""
     fates = lab.store.reader.event(event_id)["fates"]
     (found,) = [one for one in fates if one["workflowSlug"] == slug]
     return dict(found)
 
 
-def told(lab: Lab, event_id: str, slug: str = "b") -> tuple[str, str | None]:
+def outcome(lab: Lab, event_id: str, slug: str = "b") -> tuple[str, str | None]:
     """Return the outcome and the reason."""
-    found = fate(lab, event_id, slug)
+    found = details(lab, event_id, slug)
     return found["fate"], found["reason"]
 
 
@@ -62,7 +62,7 @@ def last_run(lab: Lab, slug: str = "b") -> str:
 
 
 def expired(lab: Lab, asset_id: str = "b") -> str:
-    """Expire the asset by hand; its event."""
+    """Expire the asset by hand, and return the event."""
     lab.advance(seconds=1)
     lab.store.operations.expire(asset_id)
     lab.store.evaluation.fire_timers(10)
@@ -70,7 +70,7 @@ def expired(lab: Lab, asset_id: str = "b") -> str:
 
 
 class TestRead:
-    """A run reads it: triggered, or included."""
+    """A run reads the change: triggered, or included."""
 
     def test_an_update_triggers_its_run(self, lab: Lab) -> None:
         """The run that it started is named while it is queued, running and succeeded."""
@@ -78,12 +78,12 @@ class TestRead:
         event = change(lab)
         seen = []
         lab.settle()
-        seen.append(fate(lab, event))
+        seen.append(details(lab, event))
         run = lab.start()
-        seen.append(fate(lab, event))
+        seen.append(details(lab, event))
         lab.finish(run)
         lab.settle()
-        seen.append(fate(lab, event))
+        seen.append(details(lab, event))
         assert {(one["fate"], one["reason"], one["runId"]) for one in seen} == {
             ("triggered", "upstream-update", last_run(lab))
         }
@@ -95,10 +95,10 @@ class TestRead:
         began(lab, workflow("b", "a"), workflow("c", "a"), workflow("d", "b c"))
         event = change(lab)
         lab.work()
-        assert [told(lab, event, slug)[0] for slug in ("b", "c")] == ["triggered", "triggered"]
+        assert [outcome(lab, event, slug)[0] for slug in ("b", "c")] == ["triggered", "triggered"]
         for asset_id in ("b", "c"):
             produced = [one for one in lab.events("asset.produced") if one["subject"] == asset_id][-1]
-            found = fate(lab, str(produced["id"]), "d")
+            found = details(lab, str(produced["id"]), "d")
             assert (found["fate"], found["runId"]) == ("triggered", last_run(lab, "d"))
 
     def test_a_queued_run_that_is_renewed_includes_it(self, lab: Lab) -> None:
@@ -108,10 +108,10 @@ class TestRead:
         lab.settle()
         newer = change(lab)
         lab.settle()
-        assert told(lab, newer) == ("included", "renewed")
+        assert outcome(lab, newer) == ("included", "renewed")
         lab.work()
-        assert told(lab, newer) == ("included", "renewed")
-        found = fate(lab, older)
+        assert outcome(lab, newer) == ("included", "renewed")
+        found = details(lab, older)
         assert (found["fate"], found["runId"], found["supersededBy"]) == ("superseded", last_run(lab), newer)
         assert len(lab.runs("b")) == 2
 
@@ -122,7 +122,7 @@ class TestRead:
         lab.settle()
         newer = str(lab.report("a")["eventId"])
         lab.settle()
-        assert told(lab, newer) == ("included", "renewed")
+        assert outcome(lab, newer) == ("included", "renewed")
 
     @pytest.mark.parametrize("reason", ["missing", "definition-changed", "expired", "manual"])
     def test_a_run_that_was_started_for_something_else_includes_it(self, lab: Lab, reason: str) -> None:
@@ -142,7 +142,7 @@ class TestRead:
         elif reason == "manual":
             lab.store.operations.request_run("b")
         lab.work()
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["reason"], found["runId"]) == ("included", reason, last_run(lab))
 
     def test_a_retry_is_triggered_by_what_it_retries_for(self, lab: Lab) -> None:
@@ -153,13 +153,13 @@ class TestRead:
         failed = lab.start()
         lab.fail(failed)
         lab.settle()
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["reason"], found["runId"]) == ("held", "cooling-down", failed.id)
         assert found["until"] == found["evidence"]["until"]
         assert found["runStatus"] == "failed"
         lab.advance(hours=1)
         lab.work()
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["reason"], found["runId"]) == ("triggered", "retry", last_run(lab))
 
     def test_a_later_run_on_the_same_data_changes_nothing(self, lab: Lab) -> None:
@@ -171,7 +171,7 @@ class TestRead:
         expired(lab)
         lab.work()
         assert last_run(lab) != first
-        assert fate(lab, event)["runId"] == first
+        assert details(lab, event)["runId"] == first
 
     def test_old_decisions_are_not_needed(self, lab: Lab) -> None:
         """When the decisions are forgotten, runs and snapshots still tell."""
@@ -179,11 +179,11 @@ class TestRead:
         event = change(lab)
         lab.work()
         lab.rows("DELETE FROM decisions RETURNING id")
-        assert told(lab, event) == ("triggered", "upstream-update")
+        assert outcome(lab, event) == ("triggered", "upstream-update")
 
 
 class TestSuperseded:
-    """A newer change is read instead."""
+    """A run reads a newer change instead."""
 
     def test_a_change_that_nobody_read_before_the_next(self, lab: Lab) -> None:
         """The newer event is named, also while it is held itself."""
@@ -191,13 +191,13 @@ class TestSuperseded:
         lab.store.operations.pause("b")
         older, newer = change(lab), change(lab)
         lab.settle()
-        found = fate(lab, older)
+        found = details(lab, older)
         assert (found["fate"], found["runId"], found["supersededBy"]) == ("superseded", None, newer)
-        assert told(lab, newer) == ("held", "paused")
+        assert outcome(lab, newer) == ("held", "paused")
         lab.store.operations.resume("b")
         lab.work()
-        assert fate(lab, older)["runId"] == fate(lab, newer)["runId"] == last_run(lab)
-        assert [told(lab, one) for one in (older, newer)] == [("superseded", None), ("triggered", "upstream-update")]
+        assert details(lab, older)["runId"] == details(lab, newer)["runId"] == last_run(lab)
+        assert [outcome(lab, one) for one in (older, newer)] == [("superseded", None), ("triggered", "upstream-update")]
 
     def test_a_failed_run_has_not_read_it(self, lab: Lab) -> None:
         """It was read by a run that failed; the next one reads the newer change."""
@@ -208,7 +208,7 @@ class TestSuperseded:
         newer = change(lab)
         lab.advance(hours=1)
         lab.work()
-        found = fate(lab, older)
+        found = details(lab, older)
         assert (found["fate"], found["supersededBy"], found["runId"]) == ("superseded", newer, last_run(lab))
 
     def test_a_change_that_is_taken_back(self, lab: Lab) -> None:
@@ -218,14 +218,14 @@ class TestSuperseded:
         lab.settle()
         back = change(lab, "1")
         lab.settle()
-        assert fate(lab, there)["supersededBy"] == back
-        assert told(lab, there)[0] == "superseded"
-        assert told(lab, back) == ("ignored", "up-to-date")
+        assert details(lab, there)["supersededBy"] == back
+        assert outcome(lab, there)[0] == "superseded"
+        assert outcome(lab, back) == ("ignored", "up-to-date")
         assert lab.active() == []
 
 
 class TestHeld:
-    """Nobody reads it yet, and the last decision says why."""
+    """No run reads it yet, and the last decision says why."""
 
     def test_behind_a_running_run(self, lab: Lab) -> None:
         """The run that is in the way is named; then it gets a run of its own."""
@@ -235,13 +235,13 @@ class TestHeld:
         run = lab.start()
         second = change(lab)
         lab.settle()
-        found = fate(lab, second)
+        found = details(lab, second)
         assert (found["fate"], found["reason"], found["runId"]) == ("held", "in-flight", run.id)
-        assert (found["runStatus"], told(lab, first)[0]) == ("running", "triggered")
+        assert (found["runStatus"], outcome(lab, first)[0]) == ("running", "triggered")
         lab.finish(run)
         lab.work()
-        assert [told(lab, one)[0] for one in (first, second)] == ["triggered", "triggered"]
-        assert fate(lab, first)["runId"] == run.id != fate(lab, second)["runId"]
+        assert [outcome(lab, one)[0] for one in (first, second)] == ["triggered", "triggered"]
+        assert details(lab, first)["runId"] == run.id != details(lab, second)["runId"]
 
     @pytest.mark.parametrize(
         ("auto", "more", "reason"),
@@ -258,7 +258,7 @@ class TestHeld:
         lab.settle()
         event = change(lab)
         lab.settle()
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["reason"]) == ("held", reason)
         assert found["until"] is not None
         assert found["decisionId"] == str(lab.decision("b")["id"])
@@ -269,7 +269,7 @@ class TestHeld:
         began(lab, workflow("b", "a"), workflow("d", "a b"))
         event = change(lab)
         lab.settle()
-        found = fate(lab, event, "d")
+        found = details(lab, event, "d")
         assert (found["fate"], found["reason"]) == ("held", "waiting-for-upstream")
         assert found["until"] == found["evidence"]["deadline"]
 
@@ -278,9 +278,9 @@ class TestHeld:
         lab.apply(workflow("b", "a c"))
         lab.settle()
         event = change(lab)
-        assert told(lab, event) == ("pending", "unabsorbed")
+        assert outcome(lab, event) == ("pending", "unabsorbed")
         lab.settle()
-        assert told(lab, event) == ("held", "input-missing")
+        assert outcome(lab, event) == ("held", "input-missing")
 
     def test_an_evaluation_that_fails(self, lab: Lab) -> None:
         """An error holds it too."""
@@ -288,13 +288,13 @@ class TestHeld:
         lab.rows('UPDATE workflows SET policy = policy || \'{"when": "odd"}\' RETURNING id')
         event = change(lab)
         lab.settle()
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["reason"]) == ("held", "evaluation-failed")
         assert "odd" in found["evidence"]["error"]
 
 
 class TestIgnored:
-    """It makes nobody run, and the reason is told."""
+    """It causes no run, and the reason is given."""
 
     @pytest.mark.parametrize(
         ("auto", "reason"),
@@ -307,21 +307,21 @@ class TestIgnored:
         lab.work()
         older, event = change(lab), change(lab)
         lab.settle()
-        assert [told(lab, one) for one in (older, event)] == [("ignored", reason)] * 2
+        assert [outcome(lab, one) for one in (older, event)] == [("ignored", reason)] * 2
         lab.store.operations.request_run("b")
         lab.work()
-        assert told(lab, event) == ("included", "manual")
-        assert told(lab, older) == ("ignored", reason)
+        assert outcome(lab, event) == ("included", "manual")
+        assert outcome(lab, older) == ("ignored", reason)
 
     def test_equal_data(self, lab: Lab) -> None:
         """The same version again is no change, whoever runs later."""
         began(lab, workflow("b", "a"))
         event = change(lab, "1")
         lab.settle()
-        assert told(lab, event) == ("ignored", "unchanged")
+        assert outcome(lab, event) == ("ignored", "unchanged")
         lab.store.operations.request_run("b")
         lab.work()
-        assert told(lab, event) == ("ignored", "unchanged")
+        assert outcome(lab, event) == ("ignored", "unchanged")
 
     def test_equal_data_that_completes_a_round(self, lab: Lab) -> None:
         """With `when: all` a production counts, changed or not (docs/semantics.md#R1.4)."""
@@ -331,11 +331,11 @@ class TestIgnored:
         lab.work()
         changed = change(lab, "2")
         lab.settle()
-        assert told(lab, changed) == ("held", "waiting-for-all")
+        assert outcome(lab, changed) == ("held", "waiting-for-all")
         same = change(lab, "1", "c")
         assert lab.work() == ["b"]
-        assert told(lab, changed) == ("triggered", "upstream-update")
-        found = fate(lab, same)
+        assert outcome(lab, changed) == ("triggered", "upstream-update")
+        found = details(lab, same)
         assert (found["fate"], found["runId"]) == ("included", last_run(lab))
 
     def test_a_late_report(self, lab: Lab) -> None:
@@ -345,7 +345,7 @@ class TestIgnored:
         lab.work()
         late = change(lab, "5", sequence=5)
         lab.settle()
-        assert told(lab, late) == ("ignored", "late")
+        assert outcome(lab, late) == ("ignored", "late")
 
     def test_a_duplicate_has_the_fate_of_the_first(self, lab: Lab) -> None:
         """A known key makes no event; the answer names the first one's (docs/semantics.md#R3.3)."""
@@ -353,7 +353,7 @@ class TestIgnored:
         first, again = change(lab, "2", key="k"), change(lab, "3", key="k")
         assert first == again
         lab.work()
-        assert told(lab, again)[0] == "triggered"
+        assert outcome(lab, again)[0] == "triggered"
 
     def test_what_was_accepted_as_fresh(self, lab: Lab) -> None:
         """`apply --baseline now` and `onMissing: false` take it as read."""
@@ -364,7 +364,7 @@ class TestIgnored:
         lab.apply(workflow("b", "a", entrypoint="jobs:other"), cautious, baseline=True)
         lab.store.operations.resume("b")
         assert lab.work() == []
-        assert [told(lab, event, slug) for slug in ("b", "c")] == [("ignored", "baseline")] * 2
+        assert [outcome(lab, event, slug) for slug in ("b", "c")] == [("ignored", "baseline")] * 2
 
     def test_nobody_consumes_it(self, lab: Lab) -> None:
         """No consumer, no fate."""
@@ -374,17 +374,17 @@ class TestIgnored:
 
 
 class TestPending:
-    """Nobody has looked yet."""
+    """It was not evaluated yet."""
 
     def test_unabsorbed_then_due(self, lab: Lab) -> None:
         """In the inbox, then noted, then decided."""
         began(lab, workflow("b", "a"))
         event = change(lab)
-        assert told(lab, event) == ("pending", "unabsorbed")
+        assert outcome(lab, event) == ("pending", "unabsorbed")
         lab.store.evaluation.consume_inbox(10)
-        assert told(lab, event) == ("pending", "due")
+        assert outcome(lab, event) == ("pending", "due")
         lab.settle()
-        assert told(lab, event) == ("triggered", "upstream-update")
+        assert outcome(lab, event) == ("triggered", "upstream-update")
 
     def test_the_last_decision_may_be_about_an_older_change(self, lab: Lab) -> None:
         """A hold counts only for what it saw, also if both fall in one instant."""
@@ -394,14 +394,14 @@ class TestPending:
         lab.settle()
         at_once = str(lab.report("a")["eventId"])
         lab.store.evaluation.consume_inbox(10)
-        assert told(lab, at_once) == ("pending", "due")
+        assert outcome(lab, at_once) == ("pending", "due")
         later = change(lab)
         lab.store.evaluation.consume_inbox(10)
-        assert told(lab, later) == ("pending", "due")
+        assert outcome(lab, later) == ("pending", "due")
 
 
 class TestExpired:
-    """An expiry concerns the workflow that makes the asset."""
+    """An expiry concerns the workflow that produces the asset."""
 
     def test_triggers_its_run(self, lab: Lab) -> None:
         """By the clock: pending, then its run."""
@@ -409,13 +409,13 @@ class TestExpired:
         lab.advance(hours=1)
         lab.store.evaluation.fire_timers(10)
         event = str(lab.events("asset.expired")[-1]["id"])
-        assert told(lab, event) == ("pending", "unabsorbed")
+        assert outcome(lab, event) == ("pending", "unabsorbed")
         lab.store.evaluation.consume_inbox(10)
-        assert told(lab, event) == ("pending", "due")
+        assert outcome(lab, event) == ("pending", "due")
         lab.settle()
-        assert told(lab, event) == ("triggered", "expired")
+        assert outcome(lab, event) == ("triggered", "expired")
         lab.work()
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["runId"], found["runStatus"]) == ("triggered", last_run(lab), "succeeded")
 
     def test_is_included_in_a_run_for_an_update(self, lab: Lab) -> None:
@@ -426,10 +426,10 @@ class TestExpired:
         run = lab.start()
         event = expired(lab)
         lab.settle()
-        assert told(lab, event) == ("included", "upstream-update")
+        assert outcome(lab, event) == ("included", "upstream-update")
         lab.finish(run)
         assert lab.work() == []
-        found = fate(lab, event)
+        found = details(lab, event)
         assert (found["fate"], found["runId"]) == ("included", run.id)
 
     def test_is_superseded_by_a_later_expiry(self, lab: Lab) -> None:
@@ -440,12 +440,15 @@ class TestExpired:
             lab.advance(hours=1)
             lab.settle()
         first, second = (str(one["id"]) for one in lab.events("asset.expired"))
-        assert (fate(lab, first)["fate"], fate(lab, first)["supersededBy"]) == ("superseded", second)
-        assert told(lab, second) == ("held", "paused")
+        assert (details(lab, first)["fate"], details(lab, first)["supersededBy"]) == (
+            "superseded",
+            second,
+        )
+        assert outcome(lab, second) == ("held", "paused")
         lab.store.operations.resume("b")
         lab.work()
-        assert told(lab, second) == ("triggered", "expired")
-        assert fate(lab, first)["runId"] == fate(lab, second)["runId"] == last_run(lab)
+        assert outcome(lab, second) == ("triggered", "expired")
+        assert details(lab, first)["runId"] == details(lab, second)["runId"] == last_run(lab)
 
     @pytest.mark.parametrize(("auto", "reason"), [(None, "not-auto"), ({"enabled": False}, "policy-off")])
     def test_is_ignored_without_a_block(self, lab: Lab, auto: dict[str, Any] | None, reason: str) -> None:
@@ -456,10 +459,10 @@ class TestExpired:
         lab.work()
         event = expired(lab)
         lab.settle()
-        assert told(lab, event) == ("ignored", reason)
+        assert outcome(lab, event) == ("ignored", reason)
         lab.store.operations.request_run("b")
         lab.work()
-        assert told(lab, event) == ("included", "manual")
+        assert outcome(lab, event) == ("included", "manual")
 
     def test_an_output_without_a_block_beside_one_with(self, lab: Lab) -> None:
         """The block of another output is not its block."""
@@ -468,7 +471,7 @@ class TestExpired:
         began(lab, one)
         event = expired(lab, "y")
         lab.settle()
-        assert told(lab, event) == ("ignored", "does-not-trigger")
+        assert outcome(lab, event) == ("ignored", "does-not-trigger")
 
     def test_the_clock_is_set_anew_without_data(self, lab: Lab) -> None:
         """`--baseline now` takes what is there as fresh."""
@@ -476,10 +479,10 @@ class TestExpired:
         lab.store.operations.pause("b")
         event = expired(lab)
         lab.settle()
-        assert told(lab, event) == ("held", "paused")
+        assert outcome(lab, event) == ("held", "paused")
         lab.apply(workflow("b", "a", entrypoint="jobs:other"), baseline=True)
         lab.settle()
-        assert told(lab, event) == ("ignored", "clock-reset")
+        assert outcome(lab, event) == ("ignored", "clock-reset")
 
     def test_nobody_makes_it_any_more(self, lab: Lab) -> None:
         """Its workflow was retired."""
@@ -490,7 +493,7 @@ class TestExpired:
 
 
 class TestAsking:
-    """How events are named and what comes back."""
+    """How events are named, and the fields of the answer."""
 
     def test_the_answer_is_the_event_and_its_fates(self, lab: Lab) -> None:
         """The fields of the listing, how many workflows it concerns, and at most so many fates."""
@@ -527,5 +530,5 @@ class TestAsking:
         began(lab, workflow("b", "a"))
         event = change(lab)
         before = lab.everything()
-        fate(lab, event)
+        details(lab, event)
         assert lab.everything() == before

@@ -25,16 +25,16 @@ from tests.store_harness import Lab, laboratory
 from tests.waiting import wait_until
 
 LEASE_S = 15
-# Whoever loses the answer to one of these looks it up by its key and then knows: these try again by themselves,
+# If the answer to one of these is lost, the result is looked up by its key. These retry by themselves,
 KEYED = {"report", "request_run"}
-# and these leave that to the worker, which knows how long its lease lasts.
+# and these leave the retry to the worker, which knows the end of its lease.
 ENDING = {"cancel_running", "fail_run", "hand_back", "publish_run"}
 forkserver = multiprocessing.get_context("forkserver")
-forkserver.set_forkserver_preload(["pytest", "tests.store.transaction_cases"])  # once, and not in every process
+forkserver.set_forkserver_preload(["pytest", "tests.store.transaction_cases"])  # once instead of in every process
 
 
 class Theatre:
-    """One database for all cases: each scene is prepared once and put back for every case that begins with it."""
+    """One database for all cases: each initial state is prepared once and restored for every case that uses it."""
 
     def __init__(self, lab: Lab, url: str) -> None:
         self.lab = lab
@@ -68,21 +68,21 @@ def crash() -> None:
 
 
 class Once:
-    """An action for the first one that comes."""
+    """An action that only the first caller performs."""
 
     def __init__(self, action: Callable[[Subject], None]) -> None:
         self._action = action
         self._done = False
 
     def __call__(self, subject: Subject) -> None:
-        """Act, or let pass."""
+        """Act on the first call."""
         if not self._done:
             self._done = True
             self._action(subject)
 
 
 def kill(theatre: Theatre, scene: Scene, name: str, side: str) -> None:
-    """Another process does it and is killed."""
+    """Do it in another process, which is killed."""
     state = scene.lab.worker, scene.run, scene.ids
     process = forkserver.Process(target=die, args=(theatre.url, scene.lab.now, name, side, state))
     process.start()
@@ -112,7 +112,7 @@ def repeat(act: Callable[[Scene], Any], scene: Scene) -> None:
 
 
 def converges(scene: Scene) -> None:
-    """Whatever was in the way ends by itself: the next update reaches everybody once, and nothing is forgotten."""
+    """Check recovery without help: the next update reaches every workflow once, and nothing is forgotten."""
     lab = scene.lab
     lab.store.operations.resume("b")
     lab.report("a", "final")
@@ -124,7 +124,7 @@ def converges(scene: Scene) -> None:
     assert lab.state("b")["consumed_versions"]["a"]["dataVersion"] == "final"
     assert lab.state("c")["consumed_versions"]["b"]["dataVersion"] == lab.head("b")["data_version"]
     assert lab.forgotten() == 0
-    # A manual run keeps the pins of its request (docs/semantics.md#R6.5): if it comes late, its outputs are made again.
+    # A manual run keeps the pins of its request (docs/semantics.md#R6.5): if it is late, its outputs are made again.
     doubled = lab.rows(
         "SELECT pins FROM runs r WHERE status = 'succeeded' AND trigger ->> 'reason' IN ('missing', 'upstream-update')"
         " AND NOT EXISTS (SELECT FROM runs m WHERE m.workflow_id = r.workflow_id AND m.trigger_type = 'manual')"

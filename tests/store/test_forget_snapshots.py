@@ -1,4 +1,4 @@
-"""Old snapshots go; what the present rests on stays, and nothing is decided otherwise because of it."""
+"""Old snapshots are deleted; those that current state refers to are kept, and no decision changes because of it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ONE_VERSION = '{"table": {"keepVersions": 1, "keepMs": 0}}'
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """`b` is made from the source `a`."""
+    """Yield a lab where `b` is made from the source `a`."""
     with laboratory(database_url) as lab:
         lab.apply(workflow("b", "a"))
         yield lab
 
 
 def forget(lab: Lab, batch: int = 100) -> int:
-    """All pages; how many snapshots went."""
+    """Forget all pages, and return the number of deleted snapshots."""
     forgotten, place = 0, BEGINNING
     while True:
         page = lab.store.retention.forget_snapshots(KEEP, batch, place)

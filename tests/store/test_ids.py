@@ -1,4 +1,4 @@
-"""Ids are UUIDs of version 7 and grow."""
+"""Ids are UUIDs of version 7, in ascending order."""
 
 from __future__ import annotations
 

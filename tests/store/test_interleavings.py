@@ -1,9 +1,9 @@
 """Every pair of transactions that share a row, in every order of their statements, on real connections.
 
-Afterwards: nobody deadlocked, at most one active run, heads and events agree with snapshots, nothing stale is forgotten
-, and the next update reaches everybody. The gate plays the pairs that matter most with one switch in the middle
-of a transaction; `make full` plays every pair so, the dangerous ones with all switches if they are short and with two
-if they are long, and triples with two.
+Afterwards there was no deadlock, at most one run is active, heads and events agree with snapshots, no stale workflow is
+forgotten, and the next update reaches every workflow. The regular tests run the most important pairs with one switch
+inside a transaction. `make full` does so with every pair; it runs the dangerous pairs with all switches if they are
+short and with two if they are long, and triples with two.
 
 See docs/semantics.md#R4.1.
 """
@@ -54,7 +54,7 @@ TOUCHES = {
     "rollback_table": {"assets", "heads", "timers"},
     "sweep": {"considerations"},
 }
-# These touch rows that only their own kind does, one process at a time or by the key of a process.
+# These touch rows that no other transaction touches, one process at a time or by the key of a process.
 ALONE = {
     "add_webhook",
     "create_token",
@@ -71,7 +71,7 @@ ALONE = {
     "stamp_positions",
     "use_token",
 }
-# These share rows of webhooks alone, and are played in tests/webhooks/test_interleavings.py.
+# These share only rows of webhooks; tests/webhooks/test_interleavings.py covers them.
 WEBHOOKS = {
     "claim_webhook",
     "pause_webhook",
@@ -81,7 +81,7 @@ WEBHOOKS = {
     "resume_webhook",
 }
 NEEDS_A_RUN = {"cancel", "claim_run"}
-# A run of b is held by a worker whose lease is over; otherwise it is queued, or there is none yet.
+# For these a worker with an expired lease holds a run of b; for others it is queued, or there is none yet.
 HELD = {
     "append_logs",
     "begin_step",
@@ -149,7 +149,7 @@ SELECT 'an inbox row without its event' FROM inbox i WHERE i.kind <> 'touched'
 
 
 class Place:
-    """Scenes in which everything can happen to b at once, and what can."""
+    """Initial states in which every transaction can act on b, and the transactions."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -182,7 +182,7 @@ class Place:
         return Saved(self.lab, name)
 
     def acts(self, names: tuple[str, ...]) -> dict[str, Act]:
-        """One act for each name; two of a kind get different names."""
+        """Return one act for each name; equal names are made distinct."""
         return {f"{name}{'+' * names[:number].count(name)}": self._act(name) for number, name in enumerate(names)}
 
     def _act(self, name: str) -> Act:
@@ -212,12 +212,12 @@ class Place:
         return own.get(name) or (lambda: CASES[name].act(Scene(lab)))
 
     def play(self, names: tuple[str, ...], *, switches: int, most: int = 5_000) -> tuple[int, int]:
-        """Every schedule of these, judged. Returns how many there were, and in how many somebody had to wait."""
+        """Run and check every schedule of these. Return how many there were, and in how many an actor had to wait."""
         acts = self.acts(names)
         played = waited = 0
         for scene in self._scenes(names):
             for trace in self.stage.explore(acts, switches=switches, before=scene.restore, most=most):
-                self._judge(trace, thoroughly=played % 7 == 0)
+                self._check(trace, thoroughly=played % 7 == 0)
                 played += 1
                 waited += trace.waits > 0
         return played, waited
@@ -227,7 +227,7 @@ class Place:
             return [self.held]
         return [self.queued] if set(names) & NEEDS_A_RUN else [self.noted, self.queued]
 
-    def _judge(self, trace: Trace, *, thoroughly: bool) -> None:
+    def _check(self, trace: Trace, *, thoroughly: bool) -> None:
         for actor in trace.actors:
             assert actor.error is None or isinstance(actor.error, FencedError), (
                 f"{actor.name}: {actor.error!r}: {trace}"
@@ -240,7 +240,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(module_database_url: str) -> Iterator[Place]:
-    """One database for all."""
+    """Yield one database for all tests."""
     with patient_laboratory(module_database_url) as lab:
         place = Place(lab)
         yield place
@@ -252,7 +252,7 @@ Play = Callable[..., tuple[int, int]]
 
 @pytest.fixture
 def play(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
-    """Plays schedules with stepped statements."""
+    """Return a function that runs schedules with stepped statements."""
     with stepped(monkeypatch):
         yield place.play
 

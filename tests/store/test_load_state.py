@@ -1,4 +1,4 @@
-"""What a decision is told does not depend on how it was asked for: by ancestors, or by whatever moves."""
+"""The state that a decision reads does not depend on the query: by ancestors, or by everything in motion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.store.transaction_cases import key_of
 from tests.store_harness import Lab, laboratory, workflow
 
 
-def look(lab: Lab, slug: str, above: list[str] | None) -> tuple[dict[int, Moving], bool]:
+def motion_of(lab: Lab, slug: str, above: list[str] | None) -> tuple[dict[int, Moving], bool]:
     """Return the motion above this workflow, and whether the state is calm."""
     ids = None if above is None else [key_of(lab, one)[0] for one in above]
     with lab.database.connection() as connection:
@@ -25,8 +25,8 @@ def test_little_motion_is_told_whole(database_url: str) -> None:
         lab.report("a", "1")
         lab.report("x", "1")
         lab.store.evaluation.consume_inbox(10)
-        listed, calm = look(lab, "d", ["b", "c"])
-        everything, _ = look(lab, "d", None)
+        listed, calm = motion_of(lab, "d", ["b", "c"])
+        everything, _ = motion_of(lab, "d", None)
         assert calm
         ids = {slug: key_of(lab, slug)[0] for slug in ("b", "c", "other")}
         assert {one: everything.get(one) for one in (ids["b"], ids["c"])} == {
@@ -50,7 +50,7 @@ def test_a_crowd_is_no_calm(database_url: str) -> None:
         for slug in ("a", "x"):
             lab.report(slug, "1")
         lab.store.evaluation.consume_inbox(10)
-        assert look(lab, "join", None)[1] is False
+        assert motion_of(lab, "join", None)[1] is False
         reconciler = Reconciler(lab.store)
         reconciler.run_once()
         assert lab.store.evaluation._calm is False

@@ -1,4 +1,4 @@
-"""PostgreSQL goes away and comes back: nobody crashes, nobody turns in circles, one line tells it, work goes on."""
+"""PostgreSQL goes away and comes back: no process crashes or spins, one line reports it, work continues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TERMINATE = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE
 
 @pytest.fixture
 def lab(database_url: str) -> Iterator[Lab]:
-    """b reads a, c reads b."""
+    """Yield a lab where b reads a and c reads b."""
     with laboratory(database_url, poll_ms=POLL_MS) as lab:
         lab.apply(workflow("b", "a"), workflow("c", "b"))
         yield lab
@@ -46,7 +46,7 @@ def terminate(url: str) -> None:
 
 
 class Wire:
-    """A relay between us and the server, which can be cut in the middle of an answer."""
+    """A proxy between us and the server, which can be cut in the middle of an answer."""
 
     def __init__(self, url: str, home: Path) -> None:
         parts = conninfo_to_dict(url)
@@ -65,7 +65,7 @@ class Wire:
         self._to_lose = statement
 
     def close(self) -> None:
-        """Cut everything."""
+        """Cut all connections."""
         for line in (self._ear, *self._lines):
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
@@ -229,7 +229,7 @@ def test_connections_are_limited_and_who_waits_too_long_hears_why(
 
 
 class Server:
-    """A PostgreSQL of its own that may be killed."""
+    """A separate PostgreSQL server that may be killed."""
 
     def __init__(self, home: Path) -> None:
         self._cluster = Cluster(home, {"fsync": "off"})
@@ -241,7 +241,7 @@ class Server:
         self._cluster.ensure_accepting(60)
 
     def kill(self) -> None:
-        """All of it at once, like a machine that loses its power."""
+        """Kill all its processes at once, as a power failure does."""
         pid = self._cluster.pid
         assert pid is not None
         os.kill(pid, signal.SIGQUIT)
@@ -253,7 +253,7 @@ class Server:
 
 @contextmanager
 def materializing(lab: Lab) -> Iterator[Materializer]:
-    """All services at work."""
+    """Run all services while the block lasts."""
     materializer = Materializer(lab.store, lab.settings)
     materializer.start()
     try:
@@ -271,7 +271,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def served(lab: Lab, act: Callable[[], object]) -> None:
-    """Everything still works: a report becomes runs, without anybody's help."""
+    """Check that everything still works: a report becomes runs without help."""
     act()
     for slug in "bc":
         run = wait_until(lab.claim, what=f"the run of {slug}")

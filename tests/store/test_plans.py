@@ -1,4 +1,4 @@
-"""The hot queries, and those about one event, touch what happened and never the whole catalogue: no sequential scan."""
+"""The hot queries, and those about one event, never scan the whole catalogue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from freshline.store.db.queries import load
 from tests.store_harness import MONDAY, Lab, laboratory
 
-# A component of 20 workflows after each source; all rows that a system has which ran for a while.
+# A component of 20 workflows after each source, with the rows of a system that ran for a while.
 CATALOGUE = """
 INSERT INTO projects VALUES ('lab', 'code-1', now());
 INSERT INTO pools (project, name, slots) SELECT 'lab', 'p' || n, 4 FROM generate_series(1, 5) n;
@@ -71,7 +71,7 @@ def catalogue(request: pytest.FixtureRequest, module_database_url: str) -> Itera
         with lab.database.connection() as connection:
             connection.execute("TRUNCATE projects, assets, workflows CASCADE")
             connection.execute("ALTER TABLE workflows ALTER id RESTART")
-            lab.store.retention.prune(30, 1)  # makes partitions for the weeks to come
+            lab.store.retention.prune(30, 1)  # creates partitions for the next weeks
             for statement in filter(str.strip, CATALOGUE.split(";")):
                 connection.execute(statement, {"count": request.param, "week": MONDAY + timedelta(days=8)})
             connection.execute("VACUUM ANALYZE")
@@ -136,11 +136,11 @@ HOT = [
     }.items()
     for name in names.split()
 ]
-# Small by nature: one row, what is unabsorbed, queued, running or not yet in its log, and what people set up.
+# Small in any system: one row; unconsumed, queued, running or not yet logged rows; rows that users create.
 SMALL = {
     "evaluation.claim_inbox": {"inbox_pkey"},
-    # Without a list of ancestors it takes whatever is held, as part of the motion (docs/semantics.md#R4.1).
-    # And it counts the first few, to know whether a list is worth its while.
+    # Without a list of ancestors it reads all holds, as part of the motion (docs/semantics.md#R4.1).
+    # It also counts the first few, to decide whether a list pays off.
     "evaluation.load_states": {"inbox", "runs_active", "considerations", "considerations_due"},
     "evaluation.renew_runs": {"runs_queue"},
     "evaluation.hurry_runs": {"runs_queue"},

@@ -1,4 +1,4 @@
-"""History stays within its limits, and nothing that is still needed goes."""
+"""History is bounded by its retention, and rows that are still needed are kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.store_harness import MONDAY, Lab, laboratory, workflow
 
 
 def prune(lab: Lab, batch: int = 100) -> int:
-    """Tours until nothing more goes; how many pages the last one had."""
+    """Prune until nothing more is deleted; return the number of pages of the last pass."""
     while True:
         pages = list(tour(lab, batch))
         if not any(sum(page.values()) for page in pages):
@@ -111,7 +111,7 @@ def test_event_partitions_are_made_ahead_and_dropped_whole(database_url: str) ->
         assert len(names) == 4
         lab.now = MONDAY + timedelta(days=10)
         lab.report("a", "1")
-        assert lab.one("SELECT count(*) FROM events_default") == 1  # the definition's, from before
+        assert lab.one("SELECT count(*) FROM events_default") == 1  # the event of the definition, which is older
         lab.store.events.stamp_positions(1000)
         lab.now = MONDAY + timedelta(days=60)
         lab.store.retention.prune(30, 100)

@@ -1,4 +1,4 @@
-"""Publishing: all outputs at once or none, with their events, clocks and vector (docs/semantics.md#R9)."""
+"""Publishing: all outputs at once or none, with their events, timers and consumed versions (docs/semantics.md#R9)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def reader(database_url: str) -> Iterator[Reader]:
 
 
 def chain(rows: Rows) -> None:
-    """Source raw -> clean -> daily, all computed from what is there."""
+    """Insert a source raw -> clean -> daily, all computed from current data."""
     rows.source("raw")
     rows.workflow("make-clean", ["clean"], ["raw"])
     rows.workflow("make-daily", ["daily"], ["clean"])
@@ -45,12 +45,12 @@ def chain(rows: Rows) -> None:
 
 
 def states(reader: Reader) -> dict[str, str]:
-    """Asset to state."""
+    """Return the state of each asset."""
     return {one["assetId"]: one["state"] for one in reader.status()["assets"]}
 
 
 class TestRuns:
-    """Runs as a listing and one by one."""
+    """Lists of runs, and single runs."""
 
     def test_has_the_fields_that_checks_rely_on(self, rows: Rows, reader: Reader) -> None:
         """A run has the fields of the contract, in camelCase, with times in UTC."""
@@ -139,7 +139,7 @@ class TestRuns:
 
 
 class TestLogs:
-    """What runs printed."""
+    """The output of runs."""
 
     def test_lines_come_in_order_after_a_line(self, rows: Rows, reader: Reader) -> None:
         """A follower asks for the lines after the last one that it has."""
@@ -195,7 +195,7 @@ class TestEvents:
 
 
 class TestDecisions:
-    """The decisions and `why`."""
+    """Decisions and `why`."""
 
     def test_has_the_fields_and_pages(self, rows: Rows, reader: Reader) -> None:
         """Decisions have the fields of the contract, newest first."""
@@ -424,7 +424,7 @@ class TestStatus:
 
 
 class TestGraph:
-    """Lineage."""
+    """The graph of assets and workflows."""
 
     def test_whole_and_around_an_asset(self, rows: Rows, reader: Reader) -> None:
         """Around an asset are its ancestors and descendants, and no siblings."""
@@ -440,7 +440,7 @@ class TestGraph:
 
 
 class TestSnapshots:
-    """An asset's history."""
+    """The history of an asset."""
 
     def test_head_version_and_history(self, rows: Rows, reader: Reader) -> None:
         """The current snapshot, one by its version, and all of them newest first."""
@@ -477,7 +477,7 @@ class TestWorkers:
 
 
 class TestReading:
-    """What holds for every method."""
+    """What all methods have in common."""
 
     def test_it_cannot_write(self, reader: Reader) -> None:
         """The reader's transactions are read-only in the database's eyes."""

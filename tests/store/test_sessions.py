@@ -1,4 +1,4 @@
-"""What a session keeps from one transaction to the next."""
+"""State that a session keeps across transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psycopg
 
 from freshline.store.db.database import Database
 
-LOOKS = 10  # the driver prepares what it sees often
+LOOKS = 10  # the driver prepares statements that are repeated
 
 
 def test_a_look_keeps_what_was_prepared(database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Two transactions at once, held at the place that hurts: nobody loses an update, nobody deadlocks, one wins."""
+"""Pairs of concurrent transactions, held at critical points: no lost update, no deadlock, one winner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 20
 
 
 class Gate:
-    """One thread stops here until it is opened; others pass."""
+    """A point where one thread, the visitor, stops until it is opened; others pass."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -36,7 +36,7 @@ class Gate:
         self.visitor: threading.Thread | None = None
 
     def __call__(self) -> None:
-        """Stop, if this is the thread that is meant."""
+        """Stop the visitor."""
         if threading.current_thread() is self.visitor:
             self.reached.set()
             assert self.opened.wait(PATIENCE_S)
@@ -50,7 +50,7 @@ class Stage:
         self._pool = ThreadPoolExecutor(8)
 
     def begin(self, act: Callable[[], T]) -> Future[T]:
-        """Do it in another thread."""
+        """Call it in another thread."""
         return self._pool.submit(act)
 
     def until_blocked(self, future: Future[T], *, many: int = 1) -> None:
@@ -63,7 +63,7 @@ class Stage:
 
     @contextmanager
     def held_in(self, gate: Gate, act: Callable[[], T]) -> Iterator[Future[T]]:
-        """`act` stops at the gate for as long as the block lasts, and ends well after it."""
+        """Hold `act` at the gate while the block lasts; it must succeed afterwards."""
 
         def visit() -> T:
             gate.visitor = threading.current_thread()
@@ -86,13 +86,13 @@ class Stage:
             yield future
 
     def close(self) -> None:
-        """All threads have ended."""
+        """Wait for all threads."""
         self._pool.shutdown()
 
 
 @pytest.fixture
 def stage(database_url: str) -> Iterator[Stage]:
-    """b and c read a; whatever happens, nothing stale is forgotten (docs/semantics.md#R4.1)."""
+    """Yield a source a -> b -> c; at the end no stale workflow may be forgotten (docs/semantics.md#R4.1)."""
     with laboratory(database_url) as lab:
         stage = Stage(lab)
         lab.apply(workflow("b", "a"), workflow("c", "b"))

@@ -42,7 +42,7 @@ SELECT c.oid, c.oid::regclass::text AS name, array_agg(a.attnum ORDER BY a.attnu
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a table as texts, by the numbers of its columns."""
+    """The rows of a table as texts, by column number."""
 
     name: str
     types: dict[int, int]
@@ -88,7 +88,7 @@ def old(empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     dump = gzip.decompress((FIXTURE / "database.sql.gz").read_bytes()).decode().replace("/srv/upgrade", str(project))
     with psycopg.connect(empty_database_url, autocommit=True) as conn:
         conn.execute(dump.encode())
-        # The clock of all sessions stands still, those of commands included.
+        # Fixes the clock of all sessions, including those of commands.
         name = sql.Identifier(conninfo_to_dict(empty_database_url)["dbname"])  # type: ignore[arg-type]
         conn.execute(sql.SQL("ALTER DATABASE {} SET freshline.now = {}").format(name, TAKEN_AT.isoformat()))
     monkeypatch.setenv("FRESHLINE_PROJECT", str(project))

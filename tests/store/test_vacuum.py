@@ -1,4 +1,4 @@
-"""Which versions of tables are kept: nothing goes that somebody needs, and what goes, goes late.
+"""Which versions of tables are kept: needed versions are never removed, others only after a delay.
 
 See docs/semantics.md#R9.8.
 """
@@ -22,7 +22,7 @@ from tests.store_harness import Lab, laboratory, workflow
 
 @pytest.fixture
 def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
-    """Two versions are kept, and each for a day after it was replaced."""
+    """Yield a lab that keeps two versions, and each for a day after it was superseded."""
     with laboratory(database_url, warehouse=str(tmp_path / "w"), keep_versions=2, keep_tables_ms=86_400_000) as lab:
         layout.check_warehouse(lab.storage, lab.store.warehouse_id)
         lab.apply(workflow("b", "a"), workflow("c", "b", auto=None))
@@ -50,7 +50,7 @@ def change(lab: Lab, **how: Any) -> Path:
 
 
 def vacuum(lab: Lab) -> None:
-    """Both phases, and the time in between."""
+    """Run both phases, with the delay in between."""
     service = Vacuum(lab.store)
     service.run_once()
     lab.advance(minutes=11)
@@ -176,7 +176,7 @@ def test_leftovers_of_a_crash_between_the_phases_are_found(lab: Lab) -> None:
     lab.advance(days=2)
     Vacuum(lab.store).run_once()
     lab.advance(minutes=11)
-    assert len(lab.store.tables.remove_versions(10)) == 2  # and here the process dies
+    assert len(lab.store.tables.remove_versions(10)) == 2  # the process dies after this
     for path in made:
         age(path)
     assert Warehouse(lab.store).remove_leftovers() == 2

@@ -32,7 +32,7 @@ def short(slug: str, inputs: str, **more: Any) -> dict[str, Any]:
 
 
 def run(lab: Lab, slug: str, *, minutes: float, times: int = 1) -> None:
-    """Manual runs that take so long."""
+    """Do manual runs of this duration."""
     for _ in range(times):
         lab.store.operations.request_run(slug)
         claimed = lab.start_of(slug)

@@ -1,4 +1,4 @@
-"""Every transaction of the store with how to get to it, and how to see that it happened exactly once."""
+"""Every transaction of the store: how to prepare it, how to do it, and how to check that it happened exactly once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = sorted(
 
 @dataclass(slots=True)
 class Scene:
-    """A lab in the middle of something."""
+    """A lab in a prepared state."""
 
     lab: Lab
     run: ClaimedRun | None = None
@@ -41,18 +41,18 @@ class Scene:
 
     @property
     def held(self) -> ClaimedRun:
-        """The run that a worker holds."""
+        """Return the run that a worker holds."""
         assert self.run is not None
         return self.run
 
     def count(self, query: str) -> int:
-        """How many."""
+        """Return the number of rows."""
         return int(self.lab.one(f"SELECT count(*) FROM {query}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How to get there, the transaction, and how to see that it happened exactly once."""
+    """A transaction: its initial state, the call, and the check that it happened exactly once."""
 
     act: Callable[[Scene], Any]
     done: Callable[[Scene], bool]
@@ -60,7 +60,7 @@ class Case:
 
 
 def idle(scene: Scene) -> None:
-    """Everything is fresh."""
+    """Make everything fresh."""
     scene.lab.report("a", "1")
     scene.lab.work()
 
@@ -125,19 +125,19 @@ def expired(scene: Scene) -> None:
 
 
 def forgotten(scene: Scene) -> None:
-    """Somebody deleted a consideration."""
+    """Delete a consideration."""
     noted(scene)
     scene.lab.rows("DELETE FROM considerations RETURNING 1")
 
 
 def timerless(scene: Scene) -> None:
-    """Somebody deleted the timers."""
+    """Delete the timers."""
     idle(scene)
     scene.lab.rows("DELETE FROM timers RETURNING 1")
 
 
 def positioned(scene: Scene) -> None:
-    """Events have positions and were not published."""
+    """Stamp the positions of events that are not published."""
     idle(scene)
     scene.lab.store.events.stamp_positions(1000)
 
@@ -163,20 +163,20 @@ def tables(run: ClaimedRun) -> list[StagedOutput]:
 
 
 def tabled(scene: Scene) -> None:
-    """Two versions of two tables."""
+    """Make two versions of two tables."""
     for version in ("1", "2"):
         scene.lab.report("a", version)
         scene.lab.work_with(tables)
 
 
 def unlogged(scene: Scene) -> None:
-    """One version is not in its log yet."""
+    """Remove one version from its log."""
     tabled(scene)
     scene.lab.rows("DELETE FROM table_commits WHERE asset_id = 'c' OR table_version = 0 RETURNING 1")
 
 
 def superfluous(scene: Scene) -> None:
-    """Nobody needs the first version of b."""
+    """Make the first version of b unneeded."""
     tabled(scene)
     keep = '{"table": {"keepVersions": 1, "keepMs": 0}}'
     scene.lab.rows("UPDATE assets SET declaration = declaration || %s WHERE id = 'b' RETURNING 1", keep)
@@ -195,24 +195,24 @@ def register(scene: Scene) -> None:
 
 
 def make_token(scene: Scene) -> None:
-    """Somebody may use the API."""
+    """Create a token."""
     digest = hashlib.sha256(scene.ids[0].encode()).digest()
     scene.lab.store.tokens.create("ci", "read", digest, lifetime_ms=HOUR)
 
 
 def tokened(scene: Scene) -> None:
-    """There is a token."""
+    """Prepare a token."""
     make_token(scene)
 
 
 def add_hook(scene: Scene) -> None:
-    """Somebody wants to be told."""
+    """Add a webhook."""
     hook = Webhook("hook", "https://hooks.example/", b"x" * 32, id=scene.ids[0])
     scene.lab.store.webhooks.add(hook, key="k", after=0)
 
 
 def hooked(scene: Scene) -> None:
-    """There is a webhook, and events for it."""
+    """Prepare a webhook with events to deliver."""
     positioned(scene)
     add_hook(scene)
 
@@ -247,7 +247,7 @@ def record(scene: Scene, *, final: bool = False) -> None:
 
 
 def died(scene: Scene) -> None:
-    """There is a dead letter."""
+    """Prepare a dead letter."""
     claimed(scene)
     record(scene, final=True)
 
