@@ -92,7 +92,7 @@ class Demo:
         self._screen.heading("What happened, from the store")
         self._screen.table(UPDATES, summary_rows(found))
         for line in summary_sentences(found):
-            self._screen.say(line)
+            self._screen.message(line)
         for arguments in (["status"], ["why", SHOWN, "--limit", "8"], ["show", SHOWN, "--sql", BEST, "--limit", "8"]):
             self._screen.heading(f"$ freshline {shlex.join(arguments)}")
             call(self._project, *arguments)
@@ -210,21 +210,21 @@ def main() -> int:
     project = None
     try:
         project = made_project(options.dir)
-        screen.say(f"The project is in {project}")
+        screen.message(f"The project is in {project}")
         perform(project, screen, options.deadline)
     except KeyboardInterrupt:
-        screen.say(f"interrupted; everything that was started is stopped; the project is in {project}", "bold")
+        screen.message(f"interrupted; everything that was started is stopped; the project is in {project}", "bold")
         return 130
     except (Failed, FreshlineError) as error:
-        screen.say(f"the demo failed: {error}", "bold red")
-        screen.say(f"the project and its logs are in {project}" if project else "")
+        screen.message(f"the demo failed: {error}", "bold red")
+        screen.message(f"the project and its logs are in {project}" if project else "")
         return 1
     screen.heading("Next: the project is still there, with its data and its history")
     for note, command in next_steps(project):
         if note:
-            screen.say(f"    # {note}")
+            screen.message(f"    # {note}")
         screen.command(f"    {command}")
-    screen.say(f"`rm -r {shlex.quote(str(project))}` removes it.")
+    screen.message(f"`rm -r {shlex.quote(str(project))}` removes it.")
     return 0
 
 

@@ -203,7 +203,7 @@ class Chain:
     def _active(self, simulator: Simulator, name: str) -> Run:
         member = self.catalogue.find(name)
         if member.id not in simulator.active:
-            raise self._wrong(f"there is no run of {name}: it is {_described(simulator, member)}")
+            raise self._wrong(f"{name} has no run: it is {_described(simulator, member)}")
         return simulator.active[member.id]
 
     def _queued(self, simulator: Simulator, name: str) -> Run:
@@ -277,7 +277,7 @@ def _reason(name: str) -> Reason:
     try:
         return Reason(name)
     except ValueError:
-        raise UsageError(f"there is no reason {name!r}; allowed are {', '.join(Reason)}") from None
+        raise UsageError(f"reason {name!r} does not exist; allowed are {', '.join(Reason)}") from None
 
 
 def _moment(given: str | datetime, now: datetime, *, first: bool = False) -> datetime:

@@ -55,7 +55,7 @@ def test_rolling_back_makes_a_new_version_with_the_old_rows(freshline: Freshline
     again = freshline("table", "rollback", "b", "--to", "2").stderr
     assert "b is at version 4, as before, with the rows of version 2" in again
     assert "has no version 77" in freshline("table", "rollback", "b", "--to", "77", code=1).stderr
-    assert "there is no asset 'nobody'" in freshline("table", "rollback", "nobody", "--to", "1", code=1).stderr
+    assert "asset 'nobody' does not exist" in freshline("table", "rollback", "nobody", "--to", "1", code=1).stderr
     (event,) = [one for one in freshline.json("events", "--type", "asset.produced") if "rolledBackTo" in one["data"]]
     assert event["data"]["rolledBackTo"] == 2
 

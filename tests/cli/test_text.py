@@ -42,7 +42,7 @@ def test_what_would_act_on_a_terminal_is_left_out() -> None:
 
 def test_sentences_cannot_act_on_a_terminal_either(capsys: pytest.CaptureFixture[str]) -> None:
     """Errors repeat what users and their programs said."""
-    output.say("Error: \x1b[2Jgone")
+    output.message("Error: \x1b[2Jgone")
     assert capsys.readouterr().err == "Error: gone\n"
 
 

@@ -164,10 +164,10 @@ JOB = {
     "allowed are package.module:function, as in jobs.clean:run",
     "{kind: python, entrypoint: 'jobs:rum'}": "entrypoint 'jobs:rum': jobs.py has no function 'rum'; "
     "did you mean 'run'?",
-    "{kind: python, entrypoint: 'job:run'}": "entrypoint 'job:run': there is no module 'job'; "
+    "{kind: python, entrypoint: 'job:run'}": "entrypoint 'job:run': module 'job' does not exist; "
     "looked for job.py and job/__init__.py in the project",
-    "{kind: python, entrypoint: 'json.absent:run'}": "entrypoint 'json.absent:run': there is no module 'json.absent'; "
-    "looked for json/absent.py and json/absent/__init__.py in the project",
+    "{kind: python, entrypoint: 'json.absent:run'}": "entrypoint 'json.absent:run': module 'json.absent' does not exist"
+    "; looked for json/absent.py and json/absent/__init__.py in the project",
     "{kind: python, entrypoint: 'more:none'}": "entrypoint 'more:none': more.py:1 takes 0 arguments; "
     "a job function takes one, ctx",
     "{kind: python, entrypoint: 'more:two'}": "entrypoint 'more:two': more.py:2 takes 2 arguments; "

@@ -84,7 +84,7 @@ def test_every_command_can_be_typed(page: str, arguments: list[str]) -> None:
     rest = list(arguments)
     while isinstance(command, click.Group):
         found = command.get_command(context, rest[0])
-        assert found is not None, f"{page}: there is no command {rest[0]!r}"
+        assert found is not None, f"{page}: command {rest[0]!r} does not exist"
         command = found
         context = click.Context(command, info_name=rest.pop(0), parent=context)
     command.make_context(context.info_name, rest, parent=context.parent)

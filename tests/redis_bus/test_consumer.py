@@ -217,7 +217,7 @@ def test_a_message_that_was_deleted_meanwhile_blocks_nobody(lab: Lab, server: Se
 
 
 BAD: dict[str, tuple[dict[Any, Any], str, str]] = {
-    "unknown asset": ({"assetId": "nobody"}, "not-found", "there is no asset 'nobody'"),
+    "unknown asset": ({"assetId": "nobody"}, "not-found", "asset 'nobody' does not exist"),
     "produced asset": ({"assetId": "b"}, "conflict", "is produced by workflow 'b'"),
     "no asset": ({"dataVersion": "1"}, "usage", "no assetId"),
     "typing mistake": ({"assetId": "a", "dataversion": "1"}, "usage", "did you mean 'dataVersion'?"),

@@ -249,10 +249,10 @@ def test_a_source_that_others_still_consume_can_be_given_up(lab: Lab) -> None:
 def test_unknown_names_get_a_hint(lab: Lab) -> None:
     """Errors say what there is."""
     lab.apply(workflow("orders", "sales"))
-    with pytest.raises(NotFoundError, match="there is no asset 'sale'") as asset:
+    with pytest.raises(NotFoundError, match="asset 'sale' does not exist") as asset:
         lab.report("sale")
     assert asset.value.hint == "did you mean 'sales'?"
-    with pytest.raises(NotFoundError, match="there is no workflow 'order'"):
+    with pytest.raises(NotFoundError, match="workflow 'order' does not exist"):
         lab.store.operations.pause("order")
     with pytest.raises(ConflictError, match="is a source and has no freshness"):
         lab.store.operations.expire("sales")

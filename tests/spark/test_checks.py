@@ -51,7 +51,7 @@ BAD: list[tuple[dict[str, Any], Any, str]] = [
     ({"sql": "sum(k) < 3"}, 4, "`sum(k) < 3` does not hold for the table of 4 rows"),
     ({"sql": "with x as (select k from output) select k from x where k = 4"}, {"k": 4}, "must return no row"),
     ({"freshRows": {"column": "old", "maxAge": "1h"}}, None, "ms old; allowed are 3600000 ms"),
-    ({"freshRows": {"column": "never", "maxAge": "1h"}}, None, "there is no value"),
+    ({"freshRows": {"column": "never", "maxAge": "1h"}}, None, "it has no value"),
 ]
 
 

@@ -115,7 +115,7 @@ def test_pause_cancel_and_policies_that_are_off() -> None:
         (lambda chain: chain.work().expect_stale("b"), r"expected b to be stale, but it is skipped \(up-to-date\)"),
         (lambda chain: chain.expect_run("b", "expired"), r"because of 'expired', but it runs because of 'upstream-upd"),
         (lambda chain: chain.expect_run("b", mixed=True), r"to be mixed, but it is the reverse"),
-        (lambda chain: chain.succeed("d"), r"there is no run of d: it is held \(waiting-for-upstream: b, c\)"),
+        (lambda chain: chain.succeed("d"), r"d has no run: it is held \(waiting-for-upstream: b, c\)"),
         (lambda chain: chain.start("b").start("b"), r"the run of b has begun already"),
     ],
 )  # fmt: skip
@@ -130,10 +130,10 @@ def test_what_happened_instead_is_told(wrong: Any, told: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "kind", "told"),
     [
-        (lambda chain: chain.report("aa"), NotFoundError, "there is no asset 'aa'.*did you mean 'a'"),
+        (lambda chain: chain.report("aa"), NotFoundError, "asset 'aa' does not exist.*did you mean 'a'"),
         (lambda chain: chain.report("b"), FreshlineError, "'b' is produced by workflow 'b'; only sources"),
         (lambda chain: chain.expect_runs("a"), NotFoundError, "'a' is a source"),
-        (lambda chain: chain.expect_held("b", "bored"), UsageError, "no reason 'bored'; allowed are missing, retry"),
+        (lambda chain: chain.expect_held("b", "bored"), UsageError, "'bored' does not exist; allowed are missing"),
         (lambda chain: chain.at("noon"), UsageError, "'noon' is not a time; allowed are 09:00"),
         (lambda chain: chain.at("2025-01-01T00:00"), UsageError, "lies before 2026-01-05 09:00:00; time only moves on"),
         (lambda _: given({"slug": "b", "stepz": []}), DefinitionErrors, "stepz"),

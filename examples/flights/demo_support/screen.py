@@ -37,7 +37,7 @@ class Screen:
             yield
         self._live = None
 
-    def say(self, text: str, style: str = "") -> None:
+    def message(self, text: str, style: str = "") -> None:
         """Print a sentence."""
         self._print(Text((text, style)))
 

@@ -66,9 +66,9 @@ def _print_traceback(ctx: click.Context) -> None:
 
 
 def _print(sentence: str) -> None:
-    from freshline.cli.render.output import say  # noqa: PLC0415 - not needed unless something went wrong
+    from freshline.cli.render.output import message  # noqa: PLC0415 - not needed unless something went wrong
 
-    say(sentence)
+    message(sentence)
 
 
 def _sentence(error: Exception) -> str:

@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Suggest similar commands for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no command {args[0]!r}; {_similar(args[0])}", ctx)
+            raise click.UsageError(f"command {args[0]!r} does not exist; {_similar(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

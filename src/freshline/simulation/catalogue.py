@@ -98,7 +98,7 @@ class Catalogue:
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"there is no {kind} {name!r}", hint=hint(name, sorted(set(known))))
+    return NotFoundError(f"{kind} {name!r} does not exist", hint=hint(name, sorted(set(known))))
 
 
 def _graph(members: Iterable[Member]) -> Graph:

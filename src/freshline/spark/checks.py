@@ -211,7 +211,7 @@ def _fresh(check: Check, age: int | None) -> Result:
     fresh = check.fresh_rows
     allowed, column = (fresh.max_age_ms, fresh.column) if fresh else (0, "")
     passed = age is not None and age <= allowed
-    newest = "there is no value" if age is None else f"the newest value is {age} ms old"
+    newest = "it has no value" if age is None else f"the newest value is {age} ms old"
     return Result(check, passed, age, f"column {column!r}: {newest}; allowed are {allowed} ms")
 
 

@@ -39,7 +39,7 @@ def api(app: App, *, host: str | None, port: int | None, log_format: str | None)
         where = settings.api_port if port is None else port
         server = Server(store, host=host or settings.api_host, port=where, auth=settings.api_auth)
         server.start()
-        output.say(f"the API is at {server.url}/api/v1; Ctrl-C stops it")
+        output.message(f"the API is at {server.url}/api/v1; Ctrl-C stops it")
         try:
             wait_for(asked, lambda: server.heartbeat.fatal)
         finally:

@@ -57,11 +57,11 @@ def upgrade(app: App, *, finish: bool, as_json: bool) -> None:
         state = {"current": found.current, "latest": found.latest, "unfinished": list(found.unfinished)}
         output.print_json({"applied": done, **state})
     elif done:
-        output.say(f"applied {', '.join(done)}; the schema is at version {found.current}")
+        output.message(f"applied {', '.join(done)}; the schema is at version {found.current}")
     else:
-        output.say(f"the schema is at version {found.current}; there was nothing to do")
+        output.message(f"the schema is at version {found.current}; there was nothing to do")
     if found.unfinished and not as_json:
-        output.say(_unfinished(found.unfinished))
+        output.message(_unfinished(found.unfinished))
 
 
 @command("status", examples=["freshline db status", "freshline db status --json"])
@@ -76,7 +76,7 @@ def status(app: App, *, as_json: bool) -> None:
         output.print_json(found)
         return
     for line in _sentences(found):
-        output.say(line)
+        output.message(line)
 
 
 @command("stop", examples=["freshline db stop"])
@@ -93,7 +93,7 @@ def stop(app: App, *, as_json: bool) -> None:
     if as_json:
         output.print_json({"stopped": stopped})
     else:
-        output.say("the embedded server is stopped" if stopped else "the embedded server was not running")
+        output.message("the embedded server is stopped" if stopped else "the embedded server was not running")
 
 
 for part in (upgrade, status, stop):

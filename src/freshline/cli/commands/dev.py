@@ -52,7 +52,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         services.start()
         worker.start()
         served = serve(store, settings)
-        output.say("freshline is running; Ctrl-C stops it")
+        output.message("freshline is running; Ctrl-C stops it")
         try:
             activity = Activity(store, quiet=quiet)
             while not asked.wait(POLL_S):
@@ -71,10 +71,10 @@ def serve(store: Store, settings: Settings) -> Callable[[], None]:
     try:
         server = Server(store, host=settings.api_host, port=settings.api_port, auth=settings.api_auth)
     except UsageError as error:
-        output.say(f"without the API: {error}")
+        output.message(f"without the API: {error}")
         return lambda: None
     server.start()
-    output.say(f"the API is at {server.url}/api/v1")
+    output.message(f"the API is at {server.url}/api/v1")
     return server.stop
 
 
@@ -109,7 +109,9 @@ class Watched:
         except DatabaseError:
             raise  # not an error of the files: they are applied when it is back
         except FreshlineError as error:
-            output.say(f"Error: {error} [{error.code}]\nthe last good definitions stay; fix the files to apply them")
+            output.message(
+                f"Error: {error} [{error.code}]\nthe last good definitions stay; fix the files to apply them"
+            )
         self._seen = now
         return True
 

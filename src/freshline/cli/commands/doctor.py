@@ -79,7 +79,7 @@ def _print_readiness(found: list[Readiness], *, as_json: bool) -> None:
     if as_json:
         output.print_json({"ready": ready, "checks": [one.as_json() for one in found]})
     for one in found if not as_json else ():
-        output.say(f"{one.name}: {'ok' if one.ok else one.detail}")
+        output.message(f"{one.name}: {'ok' if one.ok else one.detail}")
     if not ready:
         raise click.exceptions.Exit(1)
 
@@ -134,9 +134,9 @@ def _print(found: Json) -> None:
         if check["count"]:
             _print_check(check)
     if found["repaired"]:
-        output.say(f"repaired: {', '.join(found['repaired'])}")
+        output.message(f"repaired: {', '.join(found['repaired'])}")
     bad = sum(check["count"] > 0 and check["severity"] != "note" for check in found["checks"])
-    output.say(f"{len(found['checks'])} checks, " + (f"{bad} found something" if bad else "all is well"))
+    output.message(f"{len(found['checks'])} checks, " + (f"{bad} found something" if bad else "all is well"))
 
 
 def _print_check(check: Json) -> None:

@@ -71,7 +71,7 @@ def _states(status: Json) -> dict[str, str]:
 
 def _draw(found: Json, states: dict[str, str], marked: str | None) -> None:
     if not found["assets"]:
-        output.say("nothing is applied yet; `freshline apply` stores a project's definitions")
+        output.message("nothing is applied yet; `freshline apply` stores a project's definitions")
         return
     forest = _Forest(found, states, marked)
     for root in forest.roots():

@@ -228,7 +228,7 @@ def _show_outcomes(event: Json, *, as_json: bool) -> None:
     if event["fates"]:
         output.show(Table.of(event_outcomes.COLUMNS, [event_outcomes.cells(one) for one in event["fates"]]))
     if note := event_outcomes.more_text(event) if event["fates"] else event_outcomes.no_outcome_text(event):
-        output.say(note)
+        output.message(note)
 
 
 def _show(found: list[Json], kind: listing.Listing, *, as_json: bool) -> None:
@@ -237,7 +237,7 @@ def _show(found: list[Json], kind: listing.Listing, *, as_json: bool) -> None:
     elif found:
         output.show(kind.table(found))
     else:
-        output.say("there are none")
+        output.message("there are none")
 
 
 def _follow(follower: Follower, kind: listing.Listing, *, as_json: bool) -> None:

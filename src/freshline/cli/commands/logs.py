@@ -55,7 +55,7 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
         _print(one, as_json=False)
     print_error(ended)
     if not found:
-        output.say(f"run {run_id} printed nothing")
+        output.message(f"run {run_id} printed nothing")
 
 
 def _follow(reader: ReadOnlyBackend, run_id: str) -> Iterator[Json]:

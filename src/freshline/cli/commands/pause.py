@@ -65,4 +65,4 @@ def _answer(store: Backend, slug: str, sentence: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json(store.reader.status(slug)["workflows"][0])
     else:
-        output.say(sentence)
+        output.message(sentence)

@@ -39,7 +39,7 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
         made = reader.plan(asset, app.settings)
     read = bool(made["runs"] or made["held"] or made["cut"])
     if not read:
-        output.say(f"no workflow reads {asset}, so nothing would run")
+        output.message(f"no workflow reads {asset}, so nothing would run")
     if as_json:
         output.print_json(made)
     elif read:
@@ -58,11 +58,11 @@ def show_wave(made: Json) -> None:
             output.show("")
             _show(LEFT_OUT, map(_left, rows), title=title)
     if made["runs"]:
-        output.say(
+        output.message(
             "assumes that every run succeeds and changes its output; a run whose output stays equal stops the wave"
         )
     if made["active"]:
-        output.say(f"already queued or running, assumed to be done: {_some(made['active'])}")
+        output.message(f"already queued or running, assumed to be done: {_some(made['active'])}")
 
 
 def _show(columns: Columns, rows: Iterable[list[str]], title: str | None = None) -> None:

@@ -45,7 +45,7 @@ def materializer(app: App, *, log_format: str | None) -> None:
     with stop_signals() as asked, app.store(settings) as store, metrics_served(settings):
         service = Materializer(store, settings)
         service.start()
-        output.say("materializer is running; Ctrl-C stops it")
+        output.message("materializer is running; Ctrl-C stops it")
         try:
             wait_for(asked, lambda: service.heartbeat.fatal)
         finally:
@@ -71,7 +71,7 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
     with stop_signals() as asked, app.store(settings) as store, metrics_served(settings):
         service = Worker(store, settings, slots=slots)
         service.start()
-        output.say(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
+        output.message(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
         try:
             wait_for(asked, lambda: service.heartbeat.fatal)
         finally:

@@ -44,9 +44,9 @@ def init(app: App, *, directory: Path | None) -> None:
 
     target = (directory or app.project or Path()).expanduser()
     for path in write_template(target):
-        output.say(f"wrote {path}")
+        output.message(f"wrote {path}")
     where = "" if target == Path() else f"cd {target} && "
-    output.say(f"next: {where}freshline dev")
+    output.message(f"next: {where}freshline dev")
 
 
 @command(
@@ -77,7 +77,7 @@ def validate(app: App, *, directory: Path | None, strict: bool, as_json: bool) -
     _warn(project.warnings)
     found = _contents(project)
     counts = ", ".join(_count(len(found[many]), many) for many in ("workflows", "sources"))
-    output.say(f"{root} is valid: {counts}")
+    output.message(f"{root} is valid: {counts}")
 
 
 @command(
@@ -121,7 +121,7 @@ def apply(
     if as_json:
         output.print_json({**plan.as_json(), "flood": wave.as_json(), "applied": applied})
     elif not plan.empty:
-        output.say("applied" if applied else "nothing was changed")
+        output.message("applied" if applied else "nothing was changed")
 
 
 def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -> Plan:
@@ -149,7 +149,7 @@ def _agreed(plan: ApplyPlan, *, yes: bool) -> bool:
     if yes or plan.empty:
         return True
     if not _on_a_terminal():
-        raise UsageError("there is no terminal to ask on; --yes applies the plan, --dry-run only shows it")
+        raise UsageError("no terminal can be asked; --yes applies the plan, --dry-run only shows it")
     return click.confirm("Apply this?", err=True)
 
 
@@ -161,7 +161,7 @@ def show_plan(plan: ApplyPlan) -> None:
     """Print the plan as a table."""
     _warn(plan.warnings)
     if plan.empty:
-        output.say(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
+        output.message(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
         return
     rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
     output.show(Table.of(["", "WORKFLOW", Column("WHAT", wraps=30)], rows, title=f"project {plan.project}"))
@@ -187,7 +187,7 @@ def _plan_row(slug: str, kind: str, plan: ApplyPlan) -> list[str | Text]:
 
 def _warn(warnings: Any) -> None:
     for warning in warnings:
-        output.say(f"warning: {warning}")
+        output.message(f"warning: {warning}")
 
 
 def _contents(project: Project) -> Json:

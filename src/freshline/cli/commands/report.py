@@ -56,7 +56,7 @@ def report(
     if as_json:
         output.print_json(found)
     else:
-        output.say(_result_text(asset, found))
+        output.message(_result_text(asset, found))
 
 
 @command("expire", examples=["freshline expire flights.delay.hourly", "freshline expire flights.delay.hourly --json"])
@@ -70,7 +70,7 @@ def expire(app: App, *, asset: str, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        output.say(f"{asset} is expired; `freshline why {asset}` shows what follows")
+        output.message(f"{asset} is expired; `freshline why {asset}` shows what follows")
 
 
 def _payload(text: str | None) -> Any:

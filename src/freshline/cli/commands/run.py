@@ -66,7 +66,7 @@ def run(
     if as_json:
         output.print_json(found)
     elif not wait:
-        output.say(
+        output.message(
             f"run {short(run_id)} of {slug} is {found['status']}; `freshline logs {short(run_id)} -f` follows it"
         )
     else:
@@ -93,9 +93,9 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"runId": run_id, "status": status})
     elif status == "running":
-        output.say(f"run {short(run_id)} was asked to stop")
+        output.message(f"run {short(run_id)} was asked to stop")
     else:
-        output.say(f"run {short(run_id)} is {status}")
+        output.message(f"run {short(run_id)} is {status}")
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -132,10 +132,12 @@ def _print_notes(store: Backend, shown: Progress) -> bool:
 
 def _print_end(run: Json) -> None:
     took = between(run["startedAt"], run["finishedAt"])
-    output.say(f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {ending(run)}".rstrip())
+    output.message(
+        f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {ending(run)}".rstrip()
+    )
     for made in run["outputs"]:
-        output.say(f"  {made['assetId']} {output_text(made)}")
+        output.message(f"  {made['assetId']} {output_text(made)}")
         for line in check_lines(made["checks"] or ()):
-            output.say(f"  {line.plain}")
+            output.message(f"  {line.plain}")
     if run["status"] == "failed":
-        output.say(f"`freshline runs {short(run['id'])}` shows more")
+        output.message(f"`freshline runs {short(run['id'])}` shows more")

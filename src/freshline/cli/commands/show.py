@@ -306,7 +306,7 @@ def _show_table(snapshot: Json, answer: Answer) -> None:
     whole = (
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
     )
-    output.say(
+    output.message(
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])} ({whole}): "
         f"{len(answer.rows)} rows shown{more}"
     )
@@ -314,9 +314,9 @@ def _show_table(snapshot: Json, answer: Answer) -> None:
 
 def _print_checks(checks: list[Json] | None) -> None:
     if checks:
-        output.say(check_summary(checks))
+        output.message(check_summary(checks))
         for line in check_lines(checks):
-            output.say(line.plain)
+            output.message(line.plain)
 
 
 def _cell(value: Any) -> str:
@@ -332,7 +332,7 @@ def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
         return
     columns = [[one["name"], json.dumps(one["type"])] for one in (snapshot["schema"] or {}).get("fields", ())]
     output.show(Table.of(["COLUMN", Column("TYPE", wraps=20)], columns))
-    output.say(
+    output.message(
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
     )
@@ -348,4 +348,4 @@ def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
         output.print_json(_document(snapshot, Answer([], [], truncated=False)) | {"payload": snapshot["payload"]})
         return
     output.write_line(json.dumps(snapshot["payload"], indent=2, ensure_ascii=False), sys.stdout)
-    output.say(f"{snapshot['assetId']} version {snapshot['version']} has no table; this is its payload")
+    output.message(f"{snapshot['assetId']} version {snapshot['version']} has no table; this is its payload")

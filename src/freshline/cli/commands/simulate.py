@@ -142,7 +142,7 @@ def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
         title = f"lag of the {len(rows)} slowest assets (p50 / p95 / max)"
         output.show("", Table.of(["ASSET", *columns[1:3]], rows, title=title))
     for note in chosen.notes:
-        output.say(note)
+        output.message(note)
 
 
 def _row(name: str, before: Any, after: Any) -> list[str]:

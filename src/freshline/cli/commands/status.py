@@ -70,7 +70,7 @@ def status(app: App, *, name: str | None, as_json: bool) -> None:
 def _overview(found: Json) -> None:
     now = parse_time(found["at"])
     if not found["assets"] and not found["workflows"]:
-        output.say("nothing is applied yet; `freshline apply` stores a project's definitions")
+        output.message("nothing is applied yet; `freshline apply` stores a project's definitions")
     else:
         output.show(asset_table(found["assets"], now), "", workflow_table(found["workflows"], now))
     if found["pools"]:
@@ -149,7 +149,7 @@ def _detail(found: Json) -> None:
             "",
         )
     for one in found["assets"][:1]:
-        output.say(f"`freshline why {one['assetId']}` shows the last decisions")
+        output.message(f"`freshline why {one['assetId']}` shows the last decisions")
     _print_notes(found)
 
 
@@ -191,4 +191,4 @@ def _workflow_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
 
 def _print_notes(found: Json) -> None:
     for note in found["notes"]:
-        output.say(f"note: {note}")
+        output.message(f"note: {note}")

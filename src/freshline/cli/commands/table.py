@@ -103,7 +103,7 @@ def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
         output.print_json(_json(asset, made))
     else:
         how = "" if made.changed else ", as before"
-        output.say(f"{asset} is at version {made.sequence}{how}, with the rows of version {version}")
+        output.message(f"{asset} is at version {made.sequence}{how}, with the rows of version {version}")
 
 
 @command("vacuum", examples=["freshline table vacuum flights.clean", "freshline table vacuum --all"])
@@ -126,7 +126,7 @@ def vacuum(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
     if as_json:
         output.print_json(found)
     else:
-        output.say(f"{found['marked']} versions marked, the files of {found['removed']} removed")
+        output.message(f"{found['marked']} versions marked, the files of {found['removed']} removed")
 
 
 def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
@@ -161,7 +161,7 @@ def repair(app: App, *, asset: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
     else:
-        output.say(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
+        output.message(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
 
 
 def _ours(store: Store) -> Storage:

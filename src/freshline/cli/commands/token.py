@@ -57,7 +57,7 @@ def create(app: App, *, name: str, scope: str, expires: str, as_json: bool) -> N
         output.print_json({**made, "token": secret})
         return
     click.echo(secret)
-    output.say(f"'{name}' may {scope} until {moment(made['expiresAt'])}; keep the token, it is not shown again")
+    output.message(f"'{name}' may {scope} until {moment(made['expiresAt'])}; keep the token, it is not shown again")
 
 
 @command("list", examples=["freshline token list", "freshline token list --json"])
@@ -73,7 +73,7 @@ def list_(app: App, *, as_json: bool) -> None:
         columns: Columns = ["NAME", "SCOPE", "STATE", Column("CREATED", drop=1), "EXPIRES", Column("LAST USED", drop=2)]
         output.show(Table.of(columns, [_cells(one) for one in found]))
     else:
-        output.say("there are none; `freshline token create NAME` creates one")
+        output.message("there are none; `freshline token create NAME` creates one")
 
 
 @command("revoke", examples=["freshline token revoke ci"])
@@ -87,7 +87,7 @@ def revoke(app: App, *, name: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"name": name, "revoked": True})
     else:
-        output.say(f"'{name}' is revoked")
+        output.message(f"'{name}' is revoked")
 
 
 for part in (create, list_, revoke):

@@ -90,8 +90,8 @@ def add(
         return
     if secret:
         click.echo(secret)
-        output.say("keep the secret, it is not shown again: receivers verify signatures with it")
-    output.say(f"'{made.name}' gets {', '.join(shown['types'])} about {', '.join(shown['assets'])}")
+        output.message("keep the secret, it is not shown again: receivers verify signatures with it")
+    output.message(f"'{made.name}' gets {', '.join(shown['types'])} about {', '.join(shown['assets'])}")
 
 
 @command("list", examples=["freshline webhook list", "freshline webhook list --json"])
@@ -106,7 +106,7 @@ def list_(app: App, *, as_json: bool) -> None:
     elif found:
         output.show(Table.of(WEBHOOKS, [_cells(one) for one in found]))
     else:
-        output.say("there are none; `freshline webhook add URL` makes one")
+        output.message("there are none; `freshline webhook add URL` makes one")
 
 
 @command("deliveries", examples=["freshline webhook deliveries hooks.example"])
@@ -127,7 +127,7 @@ def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
         ]
         output.show(Table.of(DELIVERIES, rows))
     else:
-        output.say("all deliveries succeeded")
+        output.message("all deliveries succeeded")
 
 
 @command("redeliver", examples=["freshline webhook redeliver hooks.example"])
@@ -142,7 +142,7 @@ def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json({"name": name, "redelivered": number})
     else:
-        output.say(f"{number} dead letter{'' if number == 1 else 's'} of '{name}' will be sent again")
+        output.message(f"{number} dead letter{'' if number == 1 else 's'} of '{name}' will be sent again")
 
 
 @command("pause", examples=["freshline webhook pause hooks.example"])
@@ -152,7 +152,7 @@ def pause(app: App, *, name: str) -> None:
     """Send nothing until it is resumed; events wait."""
     with app.store() as store:
         store.webhooks.pause(name)
-    output.say(f"'{name}' is paused")
+    output.message(f"'{name}' is paused")
 
 
 @command("resume", examples=["freshline webhook resume hooks.example"])
@@ -162,7 +162,7 @@ def resume(app: App, *, name: str) -> None:
     """End a pause, and the wait after failures; waiting events are sent."""
     with app.store() as store:
         store.webhooks.resume(name)
-    output.say(f"'{name}' is resumed")
+    output.message(f"'{name}' is resumed")
 
 
 @command("remove", examples=["freshline webhook remove hooks.example"])
@@ -172,7 +172,7 @@ def remove(app: App, *, name: str) -> None:
     """Remove a webhook and its waiting events."""
     with app.store() as store:
         store.webhooks.remove(name)
-    output.say(f"'{name}' is removed")
+    output.message(f"'{name}' is removed")
 
 
 @command("test", examples=["freshline webhook test hooks.example"])
@@ -188,7 +188,7 @@ def test(app: App, *, name: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"name": name, "status": status})
     else:
-        output.say(f"'{name}' answered {status}")
+        output.message(f"'{name}' answered {status}")
 
 
 for part in (add, list_, deliveries, redeliver, pause, resume, remove, test):

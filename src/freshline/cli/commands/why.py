@@ -90,11 +90,13 @@ def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
 def _print_none(reader: ReadOnlyBackend, name: str) -> None:
     found = reader.find(name)
     if found.get("assetId") and found["workflowSlug"] is None:
-        output.say(
+        output.message(
             f"{name} is a source: `freshline report {name}` reports its changes, and nothing is decided about it"
         )
     else:
-        output.say(f"nothing was decided about {name} yet; is `freshline materializer` (or `freshline dev`) running?")
+        output.message(
+            f"nothing was decided about {name} yet; is `freshline materializer` (or `freshline dev`) running?"
+        )
 
 
 @command(

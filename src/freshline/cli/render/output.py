@@ -57,7 +57,7 @@ def show(*parts: str | Text | Table, hang: int = 0) -> None:
             write_sentence(part, sys.stdout, hang=hang)
 
 
-def say(text: str) -> None:
+def message(text: str) -> None:
     """Print a sentence about the answer on stderr."""
     write_sentence(text, sys.stderr)
 

@@ -87,7 +87,7 @@ def _text(path: Path, name: str) -> str:
             raise DefinitionError(f"; {name} has {status.st_size} bytes; allowed are {MAX_BYTES}")
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise DefinitionError(f"; there is no file {name}{_nearest(path)}") from None
+        raise DefinitionError(f"; file {name} does not exist{_nearest(path)}") from None
     except UnicodeDecodeError as error:
         raise DefinitionError(f", which is not UTF-8 text: byte {error.start} is wrong", place=Place(name)) from None
     except (OSError, RuntimeError) as error:

@@ -47,7 +47,7 @@ class EntryPoints:
         module = self._modules[name]
         if module is None:
             path = name.replace(".", "/")
-            return f"there is no module {name!r}; looked for {path}.py and {path}/__init__.py in the project"
+            return f"module {name!r} does not exist; looked for {path}.py and {path}/__init__.py in the project"
         if module.error is not None:
             return module.error
         if function not in module.names:

@@ -100,7 +100,7 @@ class Operations:
         with self._database.transaction("cancel") as connection:
             row = connection.execute(SQL["lock_any_run"], {"run": run_id}).fetchone()
             if row is None:
-                raise NotFoundError(f"there is no run {run_id}; `freshline runs` lists them")
+                raise NotFoundError(f"run {run_id} does not exist; `freshline runs` lists them")
             with audit.changing(connection, "cancel", run_id, "run_state", run_id):
                 status = request.cancel(connection, row, reason)
         self._database.notify("runs", "events")

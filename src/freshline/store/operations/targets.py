@@ -35,7 +35,7 @@ def find_asset(connection: Connection, asset_id: str) -> TargetAsset:
     """Return the asset, locked against a change of its producer. Raise NotFoundError if it does not exist."""
     row = connection.execute(SQL["lock_asset"], {"asset": asset_id}).fetchone()
     if row is None:
-        raise NotFoundError(f"there is no asset '{asset_id}'", hint=_hint(connection, "asset_names", asset_id))
+        raise NotFoundError(f"asset '{asset_id}' does not exist", hint=_hint(connection, "asset_names", asset_id))
     return cast("TargetAsset", row)
 
 
@@ -62,7 +62,7 @@ def refuse_partition(partition_key: str) -> None:
 
 
 def _no_workflow(connection: Connection, slug: str) -> NotFoundError:
-    return NotFoundError(f"there is no workflow '{slug}'", hint=_hint(connection, "workflow_names", slug))
+    return NotFoundError(f"workflow '{slug}' does not exist", hint=_hint(connection, "workflow_names", slug))
 
 
 def _hint(connection: Connection, query: str, wrong: str) -> str:

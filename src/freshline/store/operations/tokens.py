@@ -40,7 +40,7 @@ class Tokens:
         with self._database.transaction("revoke_token") as connection:
             row = connection.execute(SQL["lock_token"], {"name": name}).fetchone()
             if row is None:
-                raise NotFoundError(f"there is no token '{name}'", hint=_hint(connection, name))
+                raise NotFoundError(f"token '{name}' does not exist", hint=_hint(connection, name))
             if row["revoked_at"] is not None:
                 return
             with audit.changing(connection, "revoke_token", name, "token_state", row["id"]):

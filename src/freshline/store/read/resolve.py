@@ -84,7 +84,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
     """Return the error for a name that does not exist, with the most similar known names."""
     names = sorted(set(known))
     other = "`freshline status` lists what there is" if names else "nothing is applied yet; `freshline apply` does that"
-    return NotFoundError(f"there is no {kind} {name!r}", hint=did_you_mean(name, names, most=3) or other)
+    return NotFoundError(f"{kind} {name!r} does not exist", hint=did_you_mean(name, names, most=3) or other)
 
 
 def parse_uuid(text: str, what: str) -> UUID:

@@ -196,7 +196,7 @@ def _newest(connection: Connection, where: Row) -> int:
 
 def _known(where: Row, row: Row | None) -> Row:
     if row is None:
-        raise NotFoundError(f"there is no asset '{where['asset']}'; `freshline status` lists them")
+        raise NotFoundError(f"asset '{where['asset']}' does not exist; `freshline status` lists them")
     return row
 
 

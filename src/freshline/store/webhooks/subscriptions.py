@@ -162,4 +162,4 @@ def _locked(connection: Connection, name: str) -> Row:
 def _unknown(connection: Connection, name: str) -> NotFoundError:
     names = [row["name"] for row in connection.execute(SQL["webhook_names"])]
     hint = did_you_mean(name, names) or "`freshline webhook list` shows them"
-    return NotFoundError(f"there is no webhook '{name}'", hint=hint)
+    return NotFoundError(f"webhook '{name}' does not exist", hint=hint)
