@@ -140,7 +140,7 @@ class Deployment:
         return {one["assetId"]: one["state"] for one in self.reader.status()["assets"]}
 
     def versions(self) -> dict[str, str]:
-        return {one["assetId"]: one["dataVersion"] for one in self.reader.status()["assets"]}
+        return {one["assetId"]: one["dataVersion"] or "" for one in self.reader.status()["assets"]}
 
     def journal(self, asset: str) -> list[list[str]]:
         """Return what the job itself recorded: run, attempt, process."""

@@ -342,8 +342,9 @@ class TestStatus:
         rows.run("w", queued=10, trigger={"type": "manual"})
         (asset,) = reader.status()["assets"]
         last = asset["lastAutoRun"]
+        assert last
         assert (last["runId"], last["status"], last["reason"]) == (run_id, "succeeded", "expired")
-        assert last["finishedAt"].endswith("Z")
+        assert (last["finishedAt"] or "").endswith("Z")
 
     def test_hold_names_reason_end_and_blocker(self, rows: Rows, reader: Reader) -> None:
         """A hold tells why, until when and for whom; its end comes from the decision where it blocks nobody."""
@@ -379,6 +380,7 @@ class TestStatus:
         rows.partition("w", failures=5, eligible_at=ago(0), breaker_at=ago(4))
         run_id = rows.run("w", "running")
         (found,) = reader.status("w")["workflows"]
+        assert found["paused"]
         assert found["paused"]["until"] is not None
         assert found["breaker"]["state"] == "open"
         assert found["cooldown"]["failures"] == 5

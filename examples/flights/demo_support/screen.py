@@ -15,7 +15,7 @@ from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import number, parse_time
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
+from freshline.model.documents import AssetStatus, Status
 
 ASSETS: Columns = ["ASSET", "STATE", Column("VERSION", drop=1), "ROWS", "AGE", Column("HELD", wraps=20, drop=2)]
 
@@ -64,7 +64,7 @@ class Screen:
         for count, line in enumerate(lines):
             self._console.print(terminal.drawn(Text(" " * indent if count else head, line)), soft_wrap=True)
 
-    def assets(self, status: Json, levels: dict[str, int]) -> None:
+    def assets(self, status: Status, levels: dict[str, int]) -> None:
         """Replace the live table."""
         if self._live is None:
             return
@@ -83,7 +83,7 @@ class Screen:
             self._console.print(terminal.drawn(line), soft_wrap=True)
 
 
-def _row(one: Json, levels: dict[str, int], now: datetime) -> list[str | Text]:
+def _row(one: AssetStatus, levels: dict[str, int], now: datetime) -> list[str | Text]:
     age = f"{(now - parse_time(one['producedAt'])).total_seconds():.0f} s" if one["producedAt"] else "-"
     name = "  " * (levels[one["assetId"]] - 1) + one["assetId"]
     state = output.coloured(one["state"])

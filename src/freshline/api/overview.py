@@ -9,6 +9,7 @@ from freshline.api import models
 from freshline.api.auth import RequireRead
 from freshline.api.pagination import Name, UnvalidatedRoute
 from freshline.api.workflows import StoreDep
+from freshline.model.documents import Status
 from freshline.model.json import Json
 from freshline.store.read.session import json_value
 
@@ -16,7 +17,7 @@ router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 
 
 @router.get("/status", response_model=models.Status)
-def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Json:
+def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Status:
     """Return all assets and workflows; with `name`, one asset or workflow. An asset takes precedence."""
     return store.reader.status(name)
 

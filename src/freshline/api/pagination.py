@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -61,7 +61,7 @@ def encoded(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
-def page(limit: int, read: Callable[[int], Sequence[Json]], key: str = "id") -> Json:
+def page(limit: int, read: Callable[[int], Sequence[Mapping[str, object]]], key: str = "id") -> Json:
     """Return one page of a listing. It reads one entry more, to know whether there is another page."""
     found = read(limit + 1)
     more = len(found) > limit

@@ -10,6 +10,7 @@ from freshline.api import models
 from freshline.api.auth import RequireOperate, RequireRead, access
 from freshline.api.pagination import After, Limit, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError
+from freshline.model.documents import WorkflowStatus
 from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
@@ -66,7 +67,9 @@ def run_workflow(
 
 
 @router.post("/workflows/{slug}/pause", response_model=models.WorkflowState)
-def pause_workflow(actor: RequireOperate, store: StoreDep, slug: Slug, body: models.PauseRequest | None = None) -> Json:
+def pause_workflow(
+    actor: RequireOperate, store: StoreDep, slug: Slug, body: models.PauseRequest | None = None
+) -> WorkflowStatus:
     """Pause automatic runs. After the pause one run catches up with all changes."""
     with acting(actor):
         store.operations.pause(slug, body.until if body else None)
@@ -74,7 +77,9 @@ def pause_workflow(actor: RequireOperate, store: StoreDep, slug: Slug, body: mod
 
 
 @router.post("/workflows/{slug}/resume", response_model=models.WorkflowState)
-def resume_workflow(actor: RequireOperate, store: StoreDep, slug: Slug, _: models.EmptyBody | None = None) -> Json:
+def resume_workflow(
+    actor: RequireOperate, store: StoreDep, slug: Slug, _: models.EmptyBody | None = None
+) -> WorkflowStatus:
     """Resume automatic runs."""
     with acting(actor):
         store.operations.resume(slug)
@@ -82,7 +87,9 @@ def resume_workflow(actor: RequireOperate, store: StoreDep, slug: Slug, _: model
 
 
 @router.post("/workflows/{slug}/reset", response_model=models.WorkflowState)
-def reset_workflow(actor: RequireOperate, store: StoreDep, slug: Slug, _: models.EmptyBody | None = None) -> Json:
+def reset_workflow(
+    actor: RequireOperate, store: StoreDep, slug: Slug, _: models.EmptyBody | None = None
+) -> WorkflowStatus:
     """End the cooldown, close the breaker and clear a cancellation."""
     with acting(actor):
         store.operations.reset(slug)
@@ -96,6 +103,5 @@ def one_key(header: str | None, field: str | None) -> str | None:
     return header if header is not None else field
 
 
-def _state(store: Store, slug: str) -> Json:
-    found: Json = store.reader.status(slug)["workflows"][0]
-    return found
+def _state(store: Store, slug: str) -> WorkflowStatus:
+    return store.reader.status(slug)["workflows"][0]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from freshline.api import MAX_PAGE
 from freshline.cli.backend.http import Connection
 from freshline.cli.render.format import parse_time
+from freshline.model.documents import Status
 from freshline.model.json import Json
 from freshline.settings import Settings
 
@@ -23,14 +24,14 @@ class Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def status(self, name: str | None = None) -> Json:
+    def status(self, name: str | None = None) -> Status:
         """Return the status of everything, or of one asset or workflow."""
-        return self._one("status", name=name)
+        return cast("Status", self._one("status", name=name))
 
     def find(self, name: str) -> Json:
         """Return the asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
         found = [one for one in self.status(name)["assets"] if one["assetId"] == name]
-        return found[0] if found else {"slug": name}
+        return {**found[0]} if found else {"slug": name}
 
     def why(self, name: str, limit: int = 10) -> list[Json]:
         """Return the last decisions about an asset, or about a workflow by its slug."""

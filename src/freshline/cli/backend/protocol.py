@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from freshline.model.documents import Status
 from freshline.model.json import Json
 from freshline.settings import Settings
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class ReadOnlyBackend(Protocol):
     """Methods for reading; see `freshline.store.read.reader.Reader`."""
 
-    def status(self, name: str | None = None) -> Json: ...
+    def status(self, name: str | None = None) -> Status: ...
 
     def find(self, name: str) -> Json: ...
 

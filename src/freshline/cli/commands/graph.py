@@ -10,6 +10,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.text import Text
+from freshline.model.documents import Status
 from freshline.model.json import Json
 
 
@@ -65,7 +66,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _states(status: Json) -> dict[str, str]:
+def _states(status: Status) -> dict[str, str]:
     return {one["assetId"]: one["state"] for one in status["assets"]}
 
 

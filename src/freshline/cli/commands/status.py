@@ -13,7 +13,7 @@ from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
+from freshline.model.documents import AssetStatus, Pool, Status, WorkflowStatus
 
 ASSETS: Columns = [
     "ASSET",
@@ -67,7 +67,7 @@ def status(app: App, *, name: str | None, as_json: bool) -> None:
         _detail(found)
 
 
-def _overview(found: Json) -> None:
+def _overview(found: Status) -> None:
     now = parse_time(found["at"])
     if not found["assets"] and not found["workflows"]:
         output.message("nothing is applied yet; `freshline apply` stores a project's definitions")
@@ -78,26 +78,26 @@ def _overview(found: Json) -> None:
     _print_notes(found)
 
 
-def asset_table(assets: list[Json], now: datetime) -> Table:
+def asset_table(assets: list[AssetStatus], now: datetime) -> Table:
     """Return the assets, one row each."""
     return Table.of(ASSETS, [_asset_row(one, now) for one in assets])
 
 
-def workflow_table(workflows: list[Json], now: datetime) -> Table:
+def workflow_table(workflows: list[WorkflowStatus], now: datetime) -> Table:
     """Return the workflows, one row each."""
     return Table.of(WORKFLOWS, [_workflow_row(one, now) for one in workflows])
 
 
-def _pool_table(pools: list[Json]) -> Table:
+def _pool_table(pools: list[Pool]) -> Table:
     columns = ["POOL", "PROJECT", "RUNNING", "SLOTS", "QUEUED"]
-    return Table.of(columns, [[str(one[name]) for name in map(_pool_field, columns)] for one in pools])
+    return Table.of(columns, [_pool_row(one) for one in pools])
 
 
-def _pool_field(column: str) -> str:
-    return "name" if column == "POOL" else column.lower()
+def _pool_row(one: Pool) -> list[str]:
+    return [one["name"], one["project"], str(one["running"]), str(one["slots"]), str(one["queued"])]
 
 
-def _asset_row(one: Json, now: datetime) -> list[str | Text]:
+def _asset_row(one: AssetStatus, now: datetime) -> list[str | Text]:
     expires = Text(("expired", "dark_orange")) if one["expired"] else distance(one["expiresAt"], now)
     return [
         one["assetId"],
@@ -111,7 +111,7 @@ def _asset_row(one: Json, now: datetime) -> list[str | Text]:
     ]
 
 
-def _workflow_row(one: Json, now: datetime) -> list[str | Text]:
+def _workflow_row(one: WorkflowStatus, now: datetime) -> list[str | Text]:
     run = f"{short(one['inFlight'])} {one['inFlightStatus']}" if one["inFlight"] else "-"
     return [
         one["slug"],
@@ -125,35 +125,32 @@ def _workflow_row(one: Json, now: datetime) -> list[str | Text]:
     ]
 
 
-def _failures(one: Json, now: datetime) -> str:
+def _failures(one: WorkflowStatus, now: datetime) -> str:
     cooldown = one["cooldown"]
     if not cooldown["failures"]:
         return "-"
     return f"{cooldown['failures']}, again {distance(cooldown['nextEligibleAt'], now)}"
 
 
-def _paused(one: Json) -> str:
+def _paused(one: WorkflowStatus) -> str:
     if not one["paused"]:
         return "-"
     return f"until {moment(one['paused']['until'])}" if one["paused"]["until"] else "yes"
 
 
-def _detail(found: Json) -> None:
+def _detail(found: Status) -> None:
     now = parse_time(found["at"])
     for one in found["assets"]:
         output.show(Text((one["assetId"], "bold")), Table.of(DETAILS, _asset_lines(one, now)), "")
-    for one in found["workflows"]:
-        output.show(
-            Text((f"workflow {one['slug']}", "bold")),
-            Table.of(DETAILS, _workflow_lines(one, now)),
-            "",
-        )
+    for workflow in found["workflows"]:
+        title = Text((f"workflow {workflow['slug']}", "bold"))
+        output.show(title, Table.of(DETAILS, _workflow_lines(workflow, now)), "")
     for one in found["assets"][:1]:
         output.message(f"`freshline why {one['assetId']}` shows the last decisions")
     _print_notes(found)
 
 
-def _asset_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
+def _asset_lines(one: AssetStatus, now: datetime) -> list[tuple[str, str | Text]]:
     last = one["lastAutoRun"]
     run = f"{short(last['runId'])} {last['status']} ({last['reason']})" if last else "-"
     return [
@@ -174,7 +171,7 @@ def _time(text: str | None, now: datetime) -> str:
     return "-" if text is None else f"{moment(text)}  {distance(text, now)}"
 
 
-def _workflow_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
+def _workflow_lines(one: WorkflowStatus, now: datetime) -> list[tuple[str, str | Text]]:
     opened = one["breaker"]["openedAt"]
     return [
         ("definition", f"version {one['version']} of project {one['project']}"),
@@ -189,6 +186,6 @@ def _workflow_lines(one: Json, now: datetime) -> list[tuple[str, str | Text]]:
     ]
 
 
-def _print_notes(found: Json) -> None:
+def _print_notes(found: Status) -> None:
     for note in found["notes"]:
         output.message(f"note: {note}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from freshline.cli.render.format import duration, moment, short, version
+from freshline.model.documents import Hold
 from freshline.model.enums import Outcome, Reason
 from freshline.model.json import Json
 
@@ -45,7 +46,7 @@ def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def hold_text(hold: Json | None) -> str:
+def hold_text(hold: Hold | None) -> str:
     """Return a hold of `status` in a few words."""
     if hold is None:
         return ""

@@ -7,9 +7,9 @@ consumed versions and the decisions. This takes two statements, regardless of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypedDict
 from uuid import UUID
 
+from freshline.model.documents import EventOutcomes, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
@@ -17,30 +17,7 @@ from freshline.store.read import affected
 from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Workflow
 from freshline.store.read.session import json_value
 
-
-class WorkflowOutcome(TypedDict):
-    """The outcome for one workflow."""
-
-    workflowSlug: str
-    partitionKey: str
-    fate: str
-    reason: str | None
-    until: str | None
-    runId: str | None
-    runStatus: str | None
-    supersededBy: str | None
-    decisionId: str | None
-    evidence: Json
-
-
-class Outcomes(TypedDict):
-    """The number of affected workflows, and the outcome for the first of them by slug."""
-
-    consumers: int
-    fates: list[WorkflowOutcome]
-
-
-NO_OUTCOMES: Outcomes = {"consumers": 0, "fates": []}
+NO_OUTCOMES: EventOutcomes = {"consumers": 0, "fates": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +34,7 @@ class _Result:
     evidence: Json = field(default_factory=dict)
 
 
-def of_event(connection: Connection, event: Row, limit: int) -> Outcomes:
+def of_event(connection: Connection, event: Row, limit: int) -> EventOutcomes:
     """Return the outcomes of an event for the first `limit` affected workflows."""
     if event["type"] == EventType.ASSET_PRODUCED:
         return _outcomes_of_change(connection, event, limit)
@@ -66,7 +43,7 @@ def of_event(connection: Connection, event: Row, limit: int) -> Outcomes:
     return NO_OUTCOMES
 
 
-def _outcomes_of_change(connection: Connection, event: Row, limit: int) -> Outcomes:
+def _outcomes_of_change(connection: Connection, event: Row, limit: int) -> EventOutcomes:
     change = affected.read_change(connection, event["id"])
     if change is None:
         return NO_OUTCOMES
@@ -75,7 +52,7 @@ def _outcomes_of_change(connection: Connection, event: Row, limit: int) -> Outco
     return {"consumers": count, "fates": outcomes}
 
 
-def _outcomes_of_expiry(connection: Connection, event: Row) -> Outcomes:
+def _outcomes_of_expiry(connection: Connection, event: Row) -> EventOutcomes:
     found = affected.read_producer(connection, event)
     if found is None:
         return NO_OUTCOMES

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from freshline.errors import NotFoundError
+from freshline.model.documents import Pool, Status, WorkflowStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
 from freshline.store.db.database import Database
@@ -157,7 +158,7 @@ class Reader:
             return self.decisions(limit, workflow=found["slug"])
         return self.decisions(limit, asset=found["assetId"])
 
-    def status(self, name: str | None = None) -> Json:
+    def status(self, name: str | None = None) -> Status:
         """Return `{at, assets, workflows, pools, notes}`: all, or those of one asset or workflow."""
         with self._session() as session:
             names, slugs = _scope(session, name)
@@ -169,7 +170,7 @@ class Reader:
             "at": at,
             "assets": [asset_status(row) for row in assets],
             "workflows": [workflow_status(row) for row in workflows],
-            "pools": pools,
+            "pools": cast("list[Pool]", pools),
             "notes": notes(queue),
         }
 
@@ -181,8 +182,7 @@ class Reader:
     def waiting(self) -> float | None:
         """Return the age in seconds of the oldest event in the inbox; None if the inbox is empty."""
         with self._session() as session:
-            age: float | None = session.rows("waiting")[0]["age"]
-            return age
+            return cast("float | None", session.rows("waiting")[0]["age"])
 
     def measures(self, assets: int) -> Json:
         """Return queue depths and ages, holds by reason, processes by kind, ages and lags of up to `assets` assets."""
@@ -215,7 +215,7 @@ class Reader:
             resolve.asset(session, asset_id)
             return declarations.assets(session, assets=[asset_id])[0]
 
-    def workflows(self, limit: int = 20, after: str | None = None) -> list[Json]:
+    def workflows(self, limit: int = 20, after: str | None = None) -> list[WorkflowStatus]:
         """List workflows by slug, as in `status`. `after` is a slug."""
         with self._session() as session:
             slugs = [row["slug"] for row in session.rows("workflow_page", limit=limit, after=after)]
@@ -294,8 +294,7 @@ class Reader:
     def now(self) -> datetime:
         """Return the time of the database. All stored times are from this clock."""
         with self._session() as session:
-            now: datetime = session.rows("clock")[0]["now"]
-            return now
+            return cast("datetime", session.rows("clock")[0]["now"])
 
     def below(self, asset: str) -> Facts:
         """Return the state of all workflows downstream of an asset and of their ancestors."""

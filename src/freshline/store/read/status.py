@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
+from freshline.model.documents import AssetStatus, Hold, LastRun, Pause, WorkflowStatus
 from freshline.model.enums import AssetState
-from freshline.model.json import Json
 from freshline.store.db.database import Row
 from freshline.store.read.session import json_value
 
 
-def asset_status(row: Row) -> Json:
+def asset_status(row: Row) -> AssetStatus:
     """Return an entry of `status.assets`."""
     planned = next_refresh(row)
     return {
@@ -49,7 +49,7 @@ def asset_state(row: Row) -> AssetState:
     return AssetState.FRESH
 
 
-def workflow_status(row: Row) -> Json:
+def workflow_status(row: Row) -> WorkflowStatus:
     """Return an entry of `status.workflows`."""
     return {
         "slug": row["slug"],
@@ -88,7 +88,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun} is" if number == 1 else f"{number} {noun}s are"
 
 
-def _last_run(row: Row) -> Json | None:
+def _last_run(row: Row) -> LastRun | None:
     if row["last_run"] is None:
         return None
     return {
@@ -99,7 +99,7 @@ def _last_run(row: Row) -> Json | None:
     }
 
 
-def _hold(row: Row) -> Json | None:
+def _hold(row: Row) -> Hold | None:
     if row["hold"] is None:
         return None
     return {"reason": row["hold"], "until": json_value(_hold_end(row)), "blocker": row["blocker"]}
@@ -120,7 +120,7 @@ def next_refresh(row: Row) -> tuple[datetime, str] | None:
     return min(((time, why) for time, why in planned if time is not None), default=None)
 
 
-def _paused(row: Row) -> Json | bool:
+def _paused(row: Row) -> Pause | Literal[False]:
     if row["paused_at"] is None:
         return False
     return {"since": json_value(row["paused_at"]), "until": json_value(row["paused_until"])}

@@ -1,0 +1,128 @@
+"""The documents that reads return, to the command line and to the API alike.
+
+Field names are public. Times are ISO 8601 in UTC, ids are text.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from freshline.model.json import Json
+
+
+class Hold(TypedDict):
+    """Why a workflow does not run, until when, and the workflow that it waits for."""
+
+    reason: str
+    until: str | None
+    blocker: str | None
+
+
+class LastRun(TypedDict):
+    """The last automatic run of a workflow."""
+
+    runId: str
+    status: str
+    finishedAt: str | None
+    reason: str | None
+
+
+class AssetStatus(TypedDict):
+    """An entry of `status.assets`. `hold` and `nextRefreshAt` are those of the producing workflow."""
+
+    assetId: str
+    partitionKey: str
+    workflowSlug: str | None
+    state: str
+    producedAt: str | None
+    expiresAt: str | None
+    expired: bool
+    dataVersion: str | None
+    version: int | None
+    tableVersion: int | None
+    rows: int | None
+    bytes: int | None
+    runId: str | None
+    lastAutoRun: LastRun | None
+    nextRefreshAt: str | None
+    hold: Hold | None
+
+
+class Pause(TypedDict):
+    """When a workflow was paused, and until when; None: until it is resumed."""
+
+    since: str
+    until: str | None
+
+
+class Cooldown(TypedDict):
+    """The consecutive failures of a workflow, and when it may run again."""
+
+    failures: int
+    nextEligibleAt: str | None
+
+
+class Breaker(TypedDict):
+    """Whether the circuit breaker of a workflow is open."""
+
+    state: Literal["open", "closed"]
+    openedAt: str | None
+
+
+class WorkflowStatus(TypedDict):
+    """An entry of `status.workflows`. `inFlight` is the id of the active run."""
+
+    slug: str
+    version: int
+    project: str
+    automatic: bool
+    paused: Pause | Literal[False]
+    inFlight: str | None
+    inFlightStatus: str | None
+    cooldown: Cooldown
+    breaker: Breaker
+    hold: Hold | None
+    succeededAt: str | None
+    avoided: int
+
+
+class Pool(TypedDict):
+    """A pool and its use."""
+
+    project: str
+    name: str
+    slots: int
+    running: int
+    queued: int
+
+
+class Status(TypedDict):
+    """The state of the installation. `notes`: work that no running process can do."""
+
+    at: str
+    assets: list[AssetStatus]
+    workflows: list[WorkflowStatus]
+    pools: list[Pool]
+    notes: list[str]
+
+
+class WorkflowOutcome(TypedDict):
+    """The outcome of an event for one workflow."""
+
+    workflowSlug: str
+    partitionKey: str
+    fate: str
+    reason: str | None
+    until: str | None
+    runId: str | None
+    runStatus: str | None
+    supersededBy: str | None
+    decisionId: str | None
+    evidence: Json
+
+
+class EventOutcomes(TypedDict):
+    """The number of workflows that an event affects, and the outcome for the first of them by slug."""
+
+    consumers: int
+    fates: list[WorkflowOutcome]
