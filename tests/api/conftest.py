@@ -14,7 +14,7 @@ from freshline.api.server import Server
 from tests.store_harness import Lab, laboratory, workflow
 
 HOUR = 3_600_000
-WORLD = (
+WORKFLOWS = (
     workflow("b", "a", freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}),
     workflow("c", "b", auto={"onUpstreamUpdate": True, "priority": 7}),
 )
@@ -67,7 +67,7 @@ def serving(lab: Lab, **options: Any) -> Iterator[Api]:
 def lab(database_url: str) -> Iterator[Lab]:
     """Yield a source a -> b -> c, all fresh, by automatic runs."""
     with laboratory(database_url) as lab:
-        lab.apply(*WORLD)
+        lab.apply(*WORKFLOWS)
         lab.report("a", "1")
         lab.work()
         yield lab
@@ -77,7 +77,7 @@ def lab(database_url: str) -> Iterator[Lab]:
 def shared(module_database_url: str) -> Iterator[Api]:
     """Yield an API shared by the tests of a module; they must not change anything."""
     with laboratory(module_database_url) as lab:
-        lab.apply(*WORLD)
+        lab.apply(*WORKFLOWS)
         lab.report("a", "1")
         lab.work()
         with serving(lab) as api:

@@ -14,7 +14,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
 from freshline.api.app import document
-from tests.api.conftest import WORLD, Api, serving
+from tests.api.conftest import WORKFLOWS, Api, serving
 from tests.api.documents import operations
 from tests.store_harness import laboratory
 
@@ -33,7 +33,7 @@ def closed(module_database_url: str) -> Iterator[Api]:
     """Yield an API where every request needs a token, and a client with an admin token."""
     with laboratory(module_database_url) as lab, pytest.MonkeyPatch.context() as environment:
         environment.setenv("NO_PROXY", "127.0.0.1")
-        lab.apply(*WORLD)
+        lab.apply(*WORKFLOWS)
         lab.report("a", "1")
         lab.work()
         with serving(lab, auth="token") as api:

@@ -219,13 +219,13 @@ def test_words_for_people_are_the_same(
              ("logs abcdef", 1),
              ("report shop.clean", 1), ("expire shop.raw", 1), ("show shop.clean --version 99", 1)]  # fmt: skip
 
-    def told() -> list[tuple[str, str]]:
+    def printed() -> list[tuple[str, str]]:
         results = [applied(*line.split(" "), code=code) for line, code in asked]
         return [(AGE.sub("AGE", one.stdout), one.stderr) for one in results]
 
-    direct = told()
+    direct = printed()
     with served(store, monkeypatch):
-        through = told()
+        through = printed()
     assert through == direct
     assert SECRET not in "".join(out + err for out, err in through) + caplog.text
 

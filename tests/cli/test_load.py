@@ -32,7 +32,7 @@ PATHS = [
     "/workers",
 ]
 CLIENTS = 8
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Readers:
 
     def _read(self, number: int, began: float) -> None:
         """Send the requests of one client at their times; a late one is sent as soon as possible."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[number % len(self.ports)], timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[number % len(self.ports)], timeout=TIMEOUT_S)
         answers: Counter[int | str] = Counter()
         late = []
         for turn in range(number, self.most, CLIENTS):

@@ -19,9 +19,9 @@ from freshline import failpoints
 from freshline.store.db import database
 from tests.store_harness import Lab, laboratory
 
-PATIENCE_S = 30.0
-LOOK_S = 0.002
-PATIENT = ("lock_timeout", "idle_in_transaction_session_timeout")
+TIMEOUT_S = 30.0
+POLL_S = 0.002
+SERVER_TIMEOUTS = ("lock_timeout", "idle_in_transaction_session_timeout")
 Act = Callable[[], Any]
 _execute = psycopg.Connection.execute
 
@@ -54,13 +54,13 @@ class Actor:
         """Wait for permission to go on; the thread itself calls this before each statement."""
         self.pid = connection.info.backend_pid
         self._reports.put("ready")
-        assert self._go.acquire(timeout=PATIENCE_S), "nobody lets it go on"
+        assert self._go.acquire(timeout=TIMEOUT_S), "nobody lets it go on"
 
     def settle(self, blocked: Callable[[int], bool]) -> None:
         """Wait until it stops: before its next statement, at another session's lock, or because it is done."""
-        for _ in range(int(PATIENCE_S / LOOK_S)):
+        for _ in range(int(TIMEOUT_S / POLL_S)):
             try:
-                self.state = self._reports.get(timeout=LOOK_S)
+                self.state = self._reports.get(timeout=POLL_S)
             except queue.Empty:
                 if self.pid and blocked(self.pid) and self._reports.empty():
                     self.state = "blocked"
@@ -178,13 +178,13 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @contextmanager
-def patient_laboratory(url: str) -> Iterator[Lab]:
+def long_timeout_laboratory(url: str) -> Iterator[Lab]:
     """Yield a lab that detects deadlocks at once, and whose lock and transaction timeouts fit a busy machine."""
     name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET deadlock_timeout = '20ms'")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(PATIENT, "60s"))
+        patch.setattr(database, "SESSION", database.SESSION | dict.fromkeys(SERVER_TIMEOUTS, "60s"))
         with laboratory(url) as lab:
             lab.database.notify = _silence  # type: ignore[method-assign]
             yield lab

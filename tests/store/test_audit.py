@@ -11,7 +11,7 @@ from freshline import failpoints
 from freshline.failpoints import FailpointError
 from freshline.store.operations.audit import MOST_NAMES, Actor, acting
 from tests.store.test_failpoints import crash
-from tests.store.transaction_cases import CASES, NAMES, WORLD, Scene
+from tests.store.transaction_cases import CASES, NAMES, WORKFLOWS, Scene
 from tests.store_harness import Lab, laboratory, workflow
 
 SOMEBODY = Actor("cli:ada@here")
@@ -29,7 +29,7 @@ CHANGES = sorted(set(NAMES) - BY_THEMSELVES)
 def lab(database_url: str) -> Iterator[Lab]:
     """Yield a source a -> b -> c."""
     with laboratory(database_url) as lab:
-        lab.apply(*WORLD)
+        lab.apply(*WORKFLOWS)
         yield lab
 
 
@@ -74,7 +74,7 @@ def test_apply_tells_what_it_changed_in_bounded_words(lab: Lab) -> None:
     with acting(SOMEBODY):
         lab.apply(
             workflow("b", "a", auto={"priority": 1}),
-            WORLD[1],
+            WORKFLOWS[1],
             *(workflow(f"w{number:03}", "a") for number in range(MOST_NAMES + 5)),
         )
     (entry,) = entries(lab)

@@ -23,7 +23,7 @@ from tests.store_harness import Lab, laboratory, workflow
 from tests.waiting import wait_until
 
 HOUR = 3_600_000
-WORLD = (
+WORKFLOWS = (
     workflow("b", "a", freshness={"ttlMs": HOUR, "maxAgeMs": 2 * HOUR}, pool="p"),
     workflow("c", "b", freshness={"cadenceMs": 24 * HOUR}),
     workflow("d", "b c"),
@@ -70,7 +70,7 @@ def later(*actions: Callable[[Lab], Any]) -> Callable[[Lab], None]:
 
 def retire(lab: Lab) -> None:
     """Retire the workflow `old`."""
-    lab.apply(*WORLD[:-1], pools={"p": 1})
+    lab.apply(*WORKFLOWS[:-1], pools={"p": 1})
 
 
 def registered(**info: Any) -> Callable[[Lab], None]:
@@ -217,19 +217,19 @@ PLANTS = {
 
 
 @pytest.fixture(scope="module")
-def world(module_database_url: str) -> str:
+def healthy_url(module_database_url: str) -> str:
     """Return the URL of a database where every asset is fresh and every event has a position."""
     with laboratory(module_database_url) as lab:
-        lab.apply(*WORLD, pools={"p": 1})
+        lab.apply(*WORKFLOWS, pools={"p": 1})
         lab.report("a", "1")
         tidy(lab)
     return module_database_url
 
 
 @pytest.fixture
-def lab(world: str, copy: Callable[[str], str]) -> Iterator[Lab]:
+def lab(healthy_url: str, copy: Callable[[str], str]) -> Iterator[Lab]:
     """Yield a lab on a copy of that database, for one test."""
-    with laboratory(copy(world)) as lab:
+    with laboratory(copy(healthy_url)) as lab:
         yield lab
 
 
@@ -399,7 +399,7 @@ def test_the_odd_materializer_is_named(lab: Lab, info: dict[str, Any], sentence:
 def test_a_word_of_before_the_apply_is_not_odd(lab: Lab) -> None:
     """A materializer speaks every few seconds: until then its last word is of before the apply and of fewer heads."""
     registered()(lab)
-    lab.apply(*WORLD, workflow("e", "d"), pools={"p": 1})
+    lab.apply(*WORKFLOWS, workflow("e", "d"), pools={"p": 1})
     lab.work()
     assert "materializers-differ" not in wrong(examine(lab.store, 20))
 
@@ -412,7 +412,7 @@ def test_materializers_with_one_database_say_the_same(lab: Lab) -> None:
     assert other.evaluation.summary() == lab.store.evaluation.summary()
     assert other.evaluation._graph is graph
     before = other.evaluation.summary()
-    lab.apply(*WORLD[:-1], workflow("old", "b"), pools={"p": 1})
+    lab.apply(*WORKFLOWS[:-1], workflow("old", "b"), pools={"p": 1})
     assert lab.store.evaluation.summary() == other.evaluation.summary() != before
 
 
@@ -444,7 +444,7 @@ def test_a_definition_is_compared_with_what_is_stored(lab: Lab) -> None:
     """
     steps = workflow("two", "a")["steps"]
     steps.append({**steps[0], "id": "more", "consumes": [{"assetId": "two"}], "produces": [{"assetId": "three"}]})
-    lab.apply(*WORLD, {"slug": "two", "steps": steps}, pools={"p": 1})
+    lab.apply(*WORKFLOWS, {"slug": "two", "steps": steps}, pools={"p": 1})
     tidy(lab)
     assert wrong(examine(lab.store, 20)) == {}
     lab.rows("UPDATE workflow_versions SET definition = %s RETURNING 1", Jsonb({"slug": "x", "steps": []}))

@@ -20,7 +20,7 @@ from freshline.errors import FencedError, UsageError
 from freshline.failpoints import FailpointError, Subject
 from freshline.store.db.database import LostConnectionError
 from tests.store.saved import Saved
-from tests.store.transaction_cases import CASES, NAMES, WORLD, Case, Scene, die
+from tests.store.transaction_cases import CASES, NAMES, WORKFLOWS, Case, Scene, die
 from tests.store_harness import Lab, laboratory
 from tests.waiting import wait_until
 
@@ -58,7 +58,7 @@ class Theatre:
 def theatre(module_database_url: str) -> Iterator[Theatre]:
     """Yield the database that all cases share."""
     with laboratory(module_database_url) as lab:
-        lab.apply(*WORLD)
+        lab.apply(*WORKFLOWS)
         yield Theatre(lab, module_database_url)
 
 

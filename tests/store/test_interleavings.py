@@ -20,9 +20,9 @@ from freshline.model.run import ClaimedRun
 from freshline.services.reconciler import Reconciler
 from freshline.store.db.ids import new_id
 from tests.store.saved import Saved
-from tests.store.schedule import Act, Stage, Trace, patient_laboratory, stepped
+from tests.store.schedule import Act, Stage, Trace, long_timeout_laboratory, stepped
 from tests.store.test_failpoints import converges
-from tests.store.transaction_cases import CASES, ERROR, LINES, WORLD, Scene, changed_world, key_of, tables
+from tests.store.transaction_cases import CASES, ERROR, LINES, WORKFLOWS, Scene, edit_policy, key_of, tables
 from tests.store_harness import Lab
 
 # Which existing rows each transaction writes or locks; rows that are only added are not shared.
@@ -154,7 +154,7 @@ class Place:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.stage = Stage(lab)
-        lab.apply(*WORLD)
+        lab.apply(*WORKFLOWS)
         lab.report("a", "0")
         lab.work_with(tables)
         lab.report("a", "1")
@@ -191,7 +191,7 @@ class Place:
         key = key_of(lab, "b")
         own: dict[str, Act] = {
             "append_logs": lambda: store.runs.append_logs(run.id, 1, LINES, after=0),
-            "apply": lambda: changed_world(Scene(lab)),
+            "apply": lambda: edit_policy(Scene(lab)),
             "begin_step": lambda: store.runs.begin_step(run.id, 1, "more", 1),
             "cancel": lambda: store.operations.cancel(self.run_id),
             "cancel_running": lambda: store.runs.cancel(run.id, 1),
@@ -241,7 +241,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(module_database_url: str) -> Iterator[Place]:
     """Yield one database for all tests."""
-    with patient_laboratory(module_database_url) as lab:
+    with long_timeout_laboratory(module_database_url) as lab:
         place = Place(lab)
         yield place
         place.stage.close()

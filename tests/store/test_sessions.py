@@ -8,13 +8,13 @@ import psycopg
 
 from freshline.store.db.database import Database
 
-LOOKS = 10  # the driver prepares statements that are repeated
+READS = 10  # the driver prepares statements that are repeated
 
 
 def test_a_look_keeps_what_was_prepared(database_url: str) -> None:
     """Or every look at a state would plan its joins anew, which took ten times as long as reading them."""
     with contextlib.closing(Database(database_url, size=1)) as database:
-        for _ in range(LOOKS):
+        for _ in range(READS):
             with database.reading() as connection:
                 connection.execute("SELECT 'seen before' AS text")
         with database.connection() as connection:

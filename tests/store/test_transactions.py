@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 
 T = TypeVar("T")
 HOUR = 3_600_000
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
 class Gate:
@@ -39,7 +39,7 @@ class Gate:
         """Stop the visitor."""
         if threading.current_thread() is self.visitor:
             self.reached.set()
-            assert self.opened.wait(PATIENCE_S)
+            assert self.opened.wait(TIMEOUT_S)
 
 
 class Stage:
@@ -58,7 +58,7 @@ class Stage:
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        wait_until(lambda: self.lab.one(waiting) >= many or future.done(), PATIENCE_S, what="a wait for a lock")
+        wait_until(lambda: self.lab.one(waiting) >= many or future.done(), TIMEOUT_S, what="a wait for a lock")
         assert not future.done(), f"it did not have to wait: {future}"
 
     @contextmanager
@@ -70,13 +70,13 @@ class Stage:
             return act()
 
         future = self.begin(visit)
-        wait_until(lambda: gate.reached.is_set() or future.done(), PATIENCE_S, what="the gate")
+        wait_until(lambda: gate.reached.is_set() or future.done(), TIMEOUT_S, what="the gate")
         assert gate.reached.is_set(), f"it never came to the gate: {future}"
         try:
             yield future
         finally:
             gate.opened.set()
-        future.result(PATIENCE_S)
+        future.result(TIMEOUT_S)
 
     @contextmanager
     def uncommitted(self, name: str, act: Callable[[], T]) -> Iterator[Future[T]]:
@@ -156,7 +156,7 @@ def test_an_update_after_the_read_is_looked_at_again(stage: Stage, monkeypatch: 
 
     monkeypatch.setattr(load_state, "read", early)
     lab.reconciler.run_once()
-    assert absorbed[0].result(PATIENCE_S) == 1
+    assert absorbed[0].result(TIMEOUT_S) == 1
     assert lab.reads("b")[-1] == {"a": "2"}
     lab.settle()
     assert lab.reads("b")[-1] == {"a": "3"}, "the queued run was renewed"
@@ -181,7 +181,7 @@ def test_an_update_is_not_lost_to_a_decision_that_finds_nothing(stage: Stage, mo
 
     monkeypatch.setattr(load_state, "read", early)
     lab.reconciler.run_once()
-    absorbed[0].result(PATIENCE_S)
+    absorbed[0].result(TIMEOUT_S)
     assert lab.forgotten() == 0
     assert lab.work() == ["b", "c"]
 
@@ -193,7 +193,7 @@ def test_an_update_while_a_decision_commits_is_not_lost(stage: Stage) -> None:
         stage.lab.report("a", "3")
         absorbing = stage.begin(lambda: stage.lab.store.evaluation.consume_inbox(10))
         stage.until_blocked(absorbing)
-    assert absorbing.result(PATIENCE_S) == 1
+    assert absorbing.result(TIMEOUT_S) == 1
     assert stage.lab.one("SELECT count(*) FROM considerations") == 1
     stage.lab.settle()
     assert stage.lab.reads("b")[-1] == {"a": "3"}
@@ -225,7 +225,7 @@ def test_an_unchanged_input_is_not_lost_to_a_decision(stage: Stage) -> None:
         stage.lab.report("y", "1")
         absorbing = stage.begin(lambda: stage.lab.store.evaluation.consume_inbox(10))
         stage.until_blocked(absorbing)
-    absorbing.result(PATIENCE_S)
+    absorbing.result(TIMEOUT_S)
     assert stage.lab.work() == ["r"]
 
 
@@ -251,7 +251,7 @@ def test_a_moved_asset_waits_for_its_publisher(stage: Stage) -> None:
         moving = stage.begin(lambda: stage.lab.apply(workflow("n", "a", outputs=["b"]), workflow("c", "b")))
         stage.until_blocked(moving)
     assert publishing.result() == ["b"]
-    assert moving.result(PATIENCE_S).retired == ["b"]
+    assert moving.result(TIMEOUT_S).retired == ["b"]
     assert stage.lab.head("b")["data_version"] == "v2"
     stage.lab.apply(workflow("b", "a"), workflow("c", "b"))
 
@@ -266,7 +266,7 @@ def test_a_publisher_finds_that_its_asset_moved(stage: Stage) -> None:
     with stage.uncommitted("apply", lambda: stage.lab.apply(*moved)):
         publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
-    assert publishing.result(PATIENCE_S) == []
+    assert publishing.result(TIMEOUT_S) == []
     assert stage.lab.head("b")["sequence"] == 1
     stage.lab.apply(workflow("b", "a"), workflow("c", "b"))
 
@@ -278,7 +278,7 @@ def test_a_publisher_uses_the_freshness_that_was_just_applied(stage: Stage) -> N
     with stage.uncommitted("apply", lambda: stage.lab.apply(*edited)):
         publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
-    assert publishing.result(PATIENCE_S) == ["b"]
+    assert publishing.result(TIMEOUT_S) == ["b"]
     assert stage.lab.one("SELECT due_at FROM timers") == stage.lab.now + timedelta(hours=1)
 
 
@@ -302,7 +302,7 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
     with stage.held_in(gate, lambda: stage.lab.store.runs.publish(run, output())):
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", entrypoint="jobs:x"), workflow("c", "b")))
         stage.until_blocked(applying)
-    assert applying.result(PATIENCE_S).changed == ["b"]
+    assert applying.result(TIMEOUT_S).changed == ["b"]
 
 
 def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +324,7 @@ def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", freshness={"ttlMs": 3 * HOUR}), timed[1]))
         stage.until_blocked(applying)
     assert firing.result() == 1
-    assert applying.result(PATIENCE_S).changed == ["b"]
+    assert applying.result(TIMEOUT_S).changed == ["b"]
 
 
 def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_apply_and_absorb_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     with stage.held_in(gate, lambda: stage.lab.apply(*changed, workflow("c", "b"))):
         absorbing = stage.begin(lambda: stage.lab.store.evaluation.consume_inbox(10))
         stage.until_blocked(absorbing)
-    assert absorbing.result(PATIENCE_S) == 1
+    assert absorbing.result(TIMEOUT_S) == 1
     assert sorted(stage.lab.work()) == ["b", "c", "d"]
 
 
@@ -360,7 +360,7 @@ def test_apply_ends_the_run_that_was_just_decided(stage: Stage) -> None:
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
         applying = stage.begin(lambda: stage.lab.apply(*changed))
         stage.until_blocked(applying)
-    applying.result(PATIENCE_S)
+    applying.result(TIMEOUT_S)
     assert [run["status"] for run in stage.lab.runs("b")] == ["succeeded", "canceled"]
     assert stage.lab.work() == ["b", "c"]
 
@@ -384,7 +384,7 @@ def test_a_pause_ends_the_run_that_was_just_decided(stage: Stage) -> None:
     with stage.uncommitted("reconcile", stage.lab.reconciler.run_once):
         pausing = stage.begin(lambda: stage.lab.store.operations.pause("b"))
         stage.until_blocked(pausing)
-    pausing.result(PATIENCE_S)
+    pausing.result(TIMEOUT_S)
     assert stage.lab.work() == []
     assert stage.lab.runs("b")[-1]["cancel_reason"] == "paused"
     stage.lab.store.operations.resume("b")
@@ -405,7 +405,7 @@ def test_a_pause_and_an_apply_do_not_deadlock(stage: Stage, monkeypatch: pytest.
     with stage.held_in(gate, lambda: stage.lab.apply(*changed)):
         pausing = stage.begin(lambda: stage.lab.store.operations.pause("b"))
         stage.until_blocked(pausing)
-    pausing.result(PATIENCE_S)
+    pausing.result(TIMEOUT_S)
     stage.lab.settle()
     assert stage.lab.reason("b") == "paused"
     stage.lab.store.operations.resume("b")
@@ -429,7 +429,7 @@ def test_a_run_that_is_being_rescued_is_not_published(stage: Stage) -> None:
         publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
     with pytest.raises(FencedError):
-        publishing.result(PATIENCE_S)
+        publishing.result(TIMEOUT_S)
     assert stage.lab.head("b")["sequence"] == 1
     assert stage.lab.work()[0] == "b"
 
@@ -447,7 +447,7 @@ def test_a_renewal_and_a_rescue_exclude_each_other(stage: Stage) -> None:
     with stage.uncommitted("rescue", lambda: stage.lab.store.runs.rescue(10)):
         late = stage.begin(lambda: stage.lab.store.runs.renew_leases(held))
         stage.until_blocked(late)
-    assert late.result(PATIENCE_S) == {}
+    assert late.result(TIMEOUT_S) == {}
     stage.lab.work()
 
 
@@ -459,7 +459,7 @@ def test_a_cancellation_meets_a_claim(stage: Stage) -> None:
     with stage.uncommitted("claim_run", stage.lab.claim) as claiming:
         canceling = stage.begin(lambda: stage.lab.store.operations.cancel(run_id))
         stage.until_blocked(canceling)
-    assert canceling.result(PATIENCE_S) == "running"
+    assert canceling.result(TIMEOUT_S) == "running"
     run = claiming.result()
     assert run is not None
     assert stage.lab.store.runs.renew_leases([{"id": run_id, "attempt": run.attempt}]) == {(run_id, run.attempt): True}
@@ -490,7 +490,7 @@ def test_a_queued_run_that_starts_is_not_renewed(stage: Stage) -> None:
     with stage.uncommitted("claim_run", stage.lab.claim) as claiming:
         reconciling = stage.begin(stage.lab.reconciler.run_once)
         stage.until_blocked(reconciling)
-    reconciling.result(PATIENCE_S)
+    reconciling.result(TIMEOUT_S)
     run = claiming.result()
     assert run is not None
     assert run.inputs["a"].data_version == "2"
@@ -509,7 +509,7 @@ def test_an_expiry_that_fires_during_a_publication_is_over(stage: Stage) -> None
     with stage.uncommitted("fire_timers", lambda: stage.lab.store.evaluation.fire_timers(10)):
         publishing = stage.begin(lambda: stage.lab.store.runs.publish(run, output()))
         stage.until_blocked(publishing)
-    publishing.result(PATIENCE_S)
+    publishing.result(TIMEOUT_S)
     assert stage.lab.work() == ["c"]
 
 
@@ -518,7 +518,7 @@ def test_two_reports_of_one_asset_are_both_counted(stage: Stage) -> None:
     with stage.uncommitted("report", lambda: stage.lab.report("a", "2")):
         second = stage.begin(lambda: stage.lab.report("a", "3"))
         stage.until_blocked(second)
-    assert second.result(PATIENCE_S)["sequence"] == 3
+    assert second.result(TIMEOUT_S)["sequence"] == 3
     assert stage.lab.head("a")["data_version"] == "3"
 
 
@@ -529,7 +529,7 @@ def test_two_first_reports_at_once(stage: Stage, key: str | None) -> None:
     with stage.uncommitted("report", lambda: stage.lab.report("fresh", "1", key=key)):
         second = stage.begin(lambda: stage.lab.report("fresh", "1", key=key))
         stage.until_blocked(second)
-    assert second.result(PATIENCE_S)["duplicate"] is (key is not None)
+    assert second.result(TIMEOUT_S)["duplicate"] is (key is not None)
     assert stage.lab.one("SELECT count(*) FROM snapshots WHERE asset_id = 'fresh'") == (1 if key else 2)
     assert stage.lab.work() == ["n"]
 
@@ -539,7 +539,7 @@ def test_two_requests_with_one_key_are_one_run(stage: Stage) -> None:
     with stage.uncommitted("request_run", lambda: stage.lab.store.operations.request_run("b", key="k")) as first:
         second = stage.begin(lambda: stage.lab.store.operations.request_run("b", key="k"))
         stage.until_blocked(second)
-    assert second.result(PATIENCE_S) == first.result()
+    assert second.result(TIMEOUT_S) == first.result()
 
 
 def test_absorbers_with_the_same_consumers_do_not_deadlock(stage: Stage) -> None:

@@ -21,7 +21,7 @@ from freshline.store.webhooks.subscriptions import Webhook
 from tests.store_harness import Lab, workflow
 
 HOUR = 3_600_000
-WORLD = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
+WORKFLOWS = (workflow("b", "a", freshness={"ttlMs": HOUR}), workflow("c", "b"))
 NAMES = sorted(
     {
         name
@@ -263,10 +263,10 @@ def key_of(lab: Lab, slug: str) -> tuple[int, str]:
     return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
 
 
-def changed_world(scene: Scene) -> None:
+def edit_policy(scene: Scene) -> None:
     """Edit a policy."""
     scene.lab.apply(
-        workflow("b", "a", freshness={"ttlMs": HOUR}, auto={"onUpstreamUpdate": True, "priority": 1}), WORLD[1]
+        workflow("b", "a", freshness={"ttlMs": HOUR}, auto={"onUpstreamUpdate": True, "priority": 1}), WORKFLOWS[1]
     )
 
 
@@ -316,7 +316,7 @@ CASES = {
         lambda s: s.count("run_logs") == 1,
         running,
     ),
-    "apply": Case(changed_world, lambda s: s.lab.one("SELECT version FROM workflows WHERE slug = 'b'") == 2, queued),
+    "apply": Case(edit_policy, lambda s: s.lab.one("SELECT version FROM workflows WHERE slug = 'b'") == 2, queued),
     "begin_step": Case(
         lambda s: s.lab.store.runs.begin_step(s.held.id, s.held.attempt, "more", 1),
         lambda s: s.count("run_steps") == 2,

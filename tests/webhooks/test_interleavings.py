@@ -17,7 +17,7 @@ from freshline.errors import FencedError, NotFoundError
 from freshline.store.webhooks.delivery import Batch, Outcome
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.store.saved import Saved
-from tests.store.schedule import Act, Stage, Trace, patient_laboratory, stepped
+from tests.store.schedule import Act, Stage, Trace, long_timeout_laboratory, stepped
 from tests.store_harness import Lab, workflow
 
 EVENTS = 5
@@ -131,7 +131,7 @@ class Post:
 @pytest.fixture(scope="module")
 def post(module_database_url: str) -> Iterator[Post]:
     """One database for all."""
-    with patient_laboratory(module_database_url) as lab:
+    with long_timeout_laboratory(module_database_url) as lab:
         post = Post(lab)
         yield post
         post.stage.close()
