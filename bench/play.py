@@ -12,7 +12,7 @@ from freshline.definitions.steps import produced
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.reconciler import Reconciler
 from freshline.store.db.ids import new_id
-from freshline.store.runs.runs import Claimant
+from freshline.store.runs.claim import Claimant
 from freshline.store.store import Store
 
 ENDED = "SELECT status NOT IN ('queued', 'running') FROM runs WHERE id = %s"

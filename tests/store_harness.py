@@ -26,7 +26,7 @@ from freshline.store.apply.diff import ApplyPlan
 from freshline.store.db.database import Database
 from freshline.store.db.ids import new_id
 from freshline.store.operations.report import Reported
-from freshline.store.runs.runs import Claimant
+from freshline.store.runs.claim import Claimant
 from freshline.store.store import Store
 
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

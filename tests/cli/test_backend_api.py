@@ -28,7 +28,7 @@ from freshline.services.reconciler import Reconciler
 from freshline.settings import load
 from freshline.store.db.ids import new_id
 from freshline.store.db.opening import open_store
-from freshline.store.runs.runs import Claimant
+from freshline.store.runs.claim import Claimant
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 

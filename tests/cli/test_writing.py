@@ -14,7 +14,7 @@ from freshline.model.run import StagedOutput
 from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
 from freshline.store.db.ids import new_id
-from freshline.store.runs.runs import Claimant
+from freshline.store.runs.claim import Claimant
 from freshline.store.store import Store
 from tests.cli.conftest import WORKFLOWS, Freshline
 from tests.waiting import wait_until

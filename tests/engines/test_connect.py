@@ -17,7 +17,7 @@ from freshline.errors import CheckError, EngineError, FreshlineError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.spark.connect import Remote
-from freshline.worker.process import RunnerProcess
+from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped
 from tests.engines.servers import TOKEN, ConnectServer
 from tests.waiting import wait_until

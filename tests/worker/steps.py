@@ -11,8 +11,8 @@ from typing import Any
 from freshline.errors import NotFoundError
 from freshline.model.run import OutputTarget, PinnedInput
 from freshline.storage.layout import staging_directory
-from freshline.worker.process import RunnerProcess
 from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
+from freshline.worker.runner_process import RunnerProcess
 
 _tries = itertools.count(1)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from freshline.model.run import OutputTarget, PinnedInput
 from freshline.settings import Settings
-from freshline.worker.process import RunnerProcess
 from freshline.worker.protocol import StepRequest
+from freshline.worker.runner_process import RunnerProcess
 
 
 def main(project: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.worker.log_capture import MAX_BYTES, MAX_LINE, MAX_LINES
-from freshline.worker.process import RunnerProcess
+from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped, StepTimeout
 from tests.waiting import wait_until
 from tests.worker.steps import Bench, python
@@ -323,7 +323,7 @@ def test_a_job_that_does_not_let_itself_be_stopped_is_killed(
     start: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the grace the process group is killed, children that user code forked included."""
-    monkeypatch.setattr("freshline.worker.process.DEFAULT_GRACE_S", 0.3)
+    monkeypatch.setattr("freshline.worker.runner_process.DEFAULT_GRACE_S", 0.3)
     bench = start()
     with pytest.raises(StepStopped):
         bench.run(python("stubborn"), stop=lambda: "shutdown" if bench.log else None)

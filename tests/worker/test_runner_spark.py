@@ -19,8 +19,8 @@ from freshline.settings import Settings
 from freshline.spark.progress import SUMS
 from freshline.storage.layout import verify_staged
 from freshline.storage.local import LocalStorage
-from freshline.worker.process import RunnerProcess
 from freshline.worker.runner import SPARK_IS_GONE
+from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import OUT_OF_MEMORY, JobFailedError, RunnerDied, StepStopped
 from tests.waiting import wait_until
 from tests.worker.steps import Bench, source, spark_python, sql

@@ -24,9 +24,9 @@ from freshline.store.runs.events import bounded_checks
 from freshline.store.store import Store
 from freshline.worker.increments import reads_increments
 from freshline.worker.lease import Lease, LeaseKeeper
-from freshline.worker.process import RunnerProcess
 from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
 from freshline.worker.runner_pool import RunnerPool
+from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import RunnerDied, StepStopped, StepTimeout
 from freshline.worker.step_request import RequestBuilder, full_refresh_requested
 

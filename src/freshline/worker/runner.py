@@ -1,6 +1,6 @@
 """The runner: the child process of a worker in which user code and Spark run. It has no access to the database.
 
-Started by `freshline.worker.process` as `python -m freshline.worker.runner FD`. It ends with its supervisor: by the
+Started by `worker.runner_process` as `python -m freshline.worker.runner FD`. It ends with its supervisor: by the
 kernel's parent-death signal where there is one, and because the end of the control socket kills the whole group.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from freshline.settings import Settings
-from freshline.worker.process import RunnerProcess
+from freshline.worker.runner_process import RunnerProcess
 
 CLOSE_GRACE_S = 2.0
 PYTHON, SPARK, LARGE = "python", "spark", "large"

@@ -12,12 +12,12 @@ import structlog
 from freshline.errors import DatabaseError
 from freshline.model.run import ClaimedRun
 from freshline.services.service import Service
-from freshline.store.runs.runs import Claimant
+from freshline.store.runs.claim import Claimant
 from freshline.worker.execution import Execution
 from freshline.worker.lease import Lease
 from freshline.worker.outcome import HandedBack, Outcome, OutcomeWriter, Succeeded, outcome_of
-from freshline.worker.process import RunnerProcess
 from freshline.worker.runner_pool import RunnerPool
+from freshline.worker.runner_process import RunnerProcess
 
 if TYPE_CHECKING:
     from freshline.worker.worker import Worker

@@ -1,7 +1,8 @@
-"""Builds the record of a claimed run: pinned inputs, own heads, and finished steps of earlier attempts."""
+"""Claims the most urgent queued run, and reads what its worker needs: inputs, own heads, finished steps."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypedDict
 
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
@@ -9,10 +10,34 @@ from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
 SQL = load("runs")
+CANDIDATES = 32  # per pool: more workers than that seldom claim in the same millisecond
 
 
-def claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
-    """Return the record of a row that `claim_run` returned."""
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A worker that asks for a run: its project, its code, and whether it can run Spark now."""
+
+    worker_id: str
+    project: str
+    code_hash: str
+    spark: bool
+
+
+def claim_run(connection: Connection, who: Claimant, lease_ms: int) -> ClaimedRun | None:
+    """Claim the most urgent run that the worker may execute, with a lease. Return None if there is none."""
+    parameters = {
+        "worker": who.worker_id,
+        "project": who.project,
+        "code_hash": who.code_hash,
+        "spark": who.spark,
+        "lease_ms": lease_ms,
+        "first": CANDIDATES,
+    }
+    row = connection.execute(SQL["claim_run"], parameters).fetchone()
+    return _claimed(connection, row, lease_ms) if row else None
+
+
+def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
     return ClaimedRun(
         id=str(row["id"]),
         workflow_id=row["workflow_id"],

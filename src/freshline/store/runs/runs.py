@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -22,7 +22,7 @@ from freshline.settings import Settings
 from freshline.store.db.database import Connection, Database, LostConnectionError, Row
 from freshline.store.db.queries import load
 from freshline.store.runs import publish
-from freshline.store.runs.claim import claimed, pinned_input
+from freshline.store.runs.claim import Claimant, claim_run, pinned_input
 from freshline.store.runs.events import append_events, breaker_event, run_event
 from freshline.store.runs.finish import (
     end_canceled,
@@ -35,18 +35,7 @@ from freshline.store.runs.finish import (
 
 SQL = load("runs")
 MOST_LOG_LINES = 10_000
-FIRST = 32  # candidates per pool: more workers than that seldom claim in the same millisecond
-TRIES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Claimant:
-    """A worker that asks for a run: its project, its code, and whether it can run Spark now."""
-
-    worker_id: str
-    project: str
-    code_hash: str
-    spark: bool
+CLAIM_TRIES = 5
 
 
 class Runs:
@@ -58,19 +47,10 @@ class Runs:
 
     def claim(self, who: Claimant) -> ClaimedRun | None:
         """Claim the most urgent run that this worker may execute, with a lease. Return None if there is none."""
-        parameters = {
-            "worker": who.worker_id,
-            "project": who.project,
-            "code_hash": who.code_hash,
-            "spark": who.spark,
-            "lease_ms": self._settings.lease_ms,
-            "first": FIRST,
-        }
-        for _ in range(TRIES):
+        for _ in range(CLAIM_TRIES):
             try:
                 with self._database.transaction("claim_run") as connection:
-                    row = connection.execute(SQL["claim_run"], parameters).fetchone()
-                    return claimed(connection, row, self._settings.lease_ms) if row else None
+                    return claim_run(connection, who, self._settings.lease_ms)
             except psycopg.errors.UniqueViolation:
                 # A concurrent claim took the workflow or the slot; the unique index decided.
                 continue

@@ -15,14 +15,14 @@ import pytest
 from freshline.errors import EngineError
 from freshline.settings import Settings
 from freshline.worker import runner_environment
-from freshline.worker.process import RunnerProcess
+from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import RunnerDied, StepStopped
 from tests.waiting import wait_until
 from tests.worker.steps import Bench, python, spark_python
 
 SUPERVISOR = """
 import pathlib, sys, time
-from freshline.worker.process import RunnerProcess
+from freshline.worker.runner_process import RunnerProcess
 from freshline.settings import Settings
 project = pathlib.Path(sys.argv[1])
 runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code_hash=None)
