@@ -72,7 +72,7 @@ def _heals(deployment: Deployment, published: Path) -> None:
     """Assert that the doctor notices a lost file, and that a run with the same rows replaces the table (ADR 0008)."""
     assert deployment.json("doctor")["healthy"]
     next(published.glob("*.parquet")).unlink()
-    assert f"{published} is not what was written: 1 missing" in deployment.cli("doctor", check=False)
+    assert f"{published} differs from what was written: 1 missing" in deployment.cli("doctor", check=False)
     deployment.cli("run", "numbers", "--wait")
     assert deployment.json("doctor")["healthy"]
     _readable(deployment)
