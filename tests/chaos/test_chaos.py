@@ -1,4 +1,4 @@
-"""One minute of chaos in the regular tests; `make chaos MINUTES=60` runs it for longer."""
+"""One minute of chaos; `make chaos MINUTES=60` runs it for longer."""
 
 from __future__ import annotations
 
