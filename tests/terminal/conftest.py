@@ -171,7 +171,7 @@ def shared(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def deployment(shared: Deployment) -> Iterator[Deployment]:
-    """The shared project; programs that a test starts on a terminal end with it."""
+    """Yield the shared project; end the programs that a test started on a terminal."""
     yield shared
     shared.close_terminals()
     (shared.project / "go").unlink(missing_ok=True)
@@ -182,7 +182,7 @@ Slow = Callable[[], str]
 
 @pytest.fixture
 def slow_run(deployment: Deployment) -> Iterator[Slow]:
-    """Starts the slow run and returns its id; afterwards it is let go."""
+    """Start the slow run and yield its id; release it at the end."""
     started: list[str] = []
 
     def start() -> str:

@@ -18,7 +18,7 @@ Play = Callable[..., Terminal]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
-    """Starts the demo on a terminal; at the end it is gone."""
+    """Start the demo on a terminal, and end it after the test."""
     started: list[Terminal] = []
 
     def start(size: Size, **more: str) -> Terminal:

@@ -16,7 +16,7 @@ Start = Callable[[str], Terminal]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Runs a Python program on a terminal of 40 columns."""
+    """Run a Python program on a terminal of 40 columns."""
     started: list[Terminal] = []
 
     def begin(code: str) -> Terminal:

@@ -17,7 +17,7 @@ deliveries = itertools.count(2)
 
 
 def larger(size: Size) -> Size:
-    """The size to which a terminal is changed: lines that were printed for the old one still fit."""
+    """Return the size to which a terminal is changed: lines that were printed for the old one still fit."""
     return Size(size.columns + 40, size.rows + 10)
 
 
