@@ -74,7 +74,7 @@ def test_a_wider_terminal_shows_more_columns(deployment: Deployment, size: Size)
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("keys", "code", "answer"), [("n\n", 0, "nothing was changed"), (CTRL_C, 1, "Aborted!")])
+@pytest.mark.parametrize(("keys", "code", "answer"), [("n\n", 0, "nothing was changed"), (CTRL_C, 130, "Aborted")])
 @pytest.mark.parametrize("size", [SMALL, pytest.param(LARGE, marks=pytest.mark.full)], ids=str)
 def test_apply_asks(deployment: Deployment, size: Size, keys: str, code: int, answer: str) -> None:
     """The plan and the question can be read; `n` and Ctrl-C change nothing and end without a traceback."""

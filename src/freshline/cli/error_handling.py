@@ -25,8 +25,11 @@ def errors_reported(ctx: click.Context) -> Iterator[None]:
     except click.UsageError as error:
         _print_usage_error(error)
         ctx.exit(error.exit_code)
-    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+    except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
         raise
+    except click.Abort:  # Ctrl-C or the end of the input at a prompt
+        _print("Aborted: nothing was changed.")
+        ctx.exit(INTERRUPTED)
     except KeyboardInterrupt:
         ctx.exit(INTERRUPTED)
     except FreshlineError as error:
