@@ -26,7 +26,8 @@ KEYS = {
 }
 # Considerations are inserted and deleted within a wave: one for each decision.
 CONSIDERED = """
-SELECT DISTINCT ON (workflow_id, partition_key) workflow_id::text, partition_key, at::text AS not_before, '0' AS class,
+SELECT DISTINCT ON (workflow_id, partition_key) workflow_id::text, partition_key, at::text AS not_before,
+       'event' AS class,
        at::text AS noted_at
   FROM decisions WHERE at >= %s ORDER BY workflow_id, partition_key
 """
