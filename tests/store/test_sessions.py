@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import psycopg
+import pytest
 
 from freshline.store.db.database import Database
 
@@ -30,3 +31,18 @@ def test_a_look_that_failed_leaves_a_session_that_works(database_url: str) -> No
         with database.reading() as connection:
             assert connection.execute("SELECT 1 AS one").fetchall() == [{"one": 1}]
             assert connection.execute("SHOW transaction_read_only").fetchall() == [{"transaction_read_only": "on"}]
+
+
+def test_an_interrupted_read_is_an_interruption(database_url: str) -> None:
+    """Ctrl-C in the middle of a statement is not hidden by an error of the rollback, and the next read works."""
+
+    def interrupted(database: Database) -> None:
+        with database.reading() as connection:
+            connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+            raise KeyboardInterrupt
+
+    with contextlib.closing(Database(database_url, size=1)) as database:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(database)
+        with database.reading() as connection:
+            assert connection.execute("SELECT 1 AS one").fetchall() == [{"one": 1}]

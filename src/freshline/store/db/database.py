@@ -133,8 +133,7 @@ class Database:
                 self._begin(connection, {} if self.keeps_sessions else own)
                 yield connection
             except BaseException:
-                if not connection.closed:
-                    connection.rollback()
+                _abandon(connection)
                 raise
             connection.commit()  # a rollback would make the driver forget its prepared statements
 
@@ -233,6 +232,14 @@ class Database:
             settings["freshline.now"] = self.clock().isoformat()
         if settings:
             connection.execute(LOCAL, [list(settings), list(settings.values())])
+
+
+def _abandon(connection: Connection) -> None:
+    """Roll back. Close a connection whose statement was interrupted, by Ctrl-C: a rollback would fail and hide that."""
+    if connection.info.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+        connection.close()
+    elif not connection.closed:
+        connection.rollback()
 
 
 def masked(url: str) -> str:
