@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,21 +18,29 @@ Play = Callable[..., Terminal]
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
+def play() -> Iterator[Play]:
     """Start the demo on a terminal, and end it after the test."""
     started: list[Terminal] = []
+    # The demo prints this path. The one of `tmp_path` can be wider than a terminal of 80 columns.
+    folder = tempfile.TemporaryDirectory(prefix="freshline-")
 
     def start(size: Size, **more: str) -> Terminal:
         foreign = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         environ = {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **more}
-        command = [sys.executable, str(ROOT / "examples" / "flights" / "demo.py"), "--dir", str(tmp_path / "flights")]
+        command = [
+            sys.executable,
+            str(ROOT / "examples" / "flights" / "demo.py"),
+            "--dir",
+            str(Path(folder.name) / "flights"),
+        ]
         started.append(Terminal(command, size, environ, ROOT))
         return started[-1]
 
     yield start
     for terminal in started:
         terminal.close()
+    folder.cleanup()
 
 
 def live_table(terminal: Terminal) -> bool:
