@@ -61,6 +61,7 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(target: KillTarget, phase:
     survives(target, phase, victim)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(200)
 def test_a_store_that_is_away_holds_runs_up_and_fails_none(target: KillTarget, objects: ObjectStore) -> None:
     """What was written when it went away is not published; the same run is done when it is back.

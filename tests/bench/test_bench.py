@@ -75,6 +75,7 @@ def test_a_spark_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.full
 def test_the_suite_writes_what_it_measured_and_tells_what_failed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
