@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,11 @@ from freshline.cli.render import event_outcomes, listing, output
 from freshline.cli.render.progress import HANG, progress
 from freshline.cli.render.run import print_run
 from freshline.cli.render.table import Table
-from freshline.errors import UsageError
+from freshline.errors import NotFoundError, UsageError
 from freshline.model.json import Json
+
+if TYPE_CHECKING:
+    from freshline.cli.backend.protocol import ReadOnlyBackend
 
 STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
 
@@ -150,7 +154,7 @@ def decisions(
     with app.read_backend() as reader:
         if follow:
             _refuse_after(after)
-            slug = reader.find(asset)["workflowSlug"] if asset else workflow
+            slug = _producer(reader, asset) if asset else workflow
             _follow(DecisionFollower(reader, limit=limit, workflow=slug), listing.DECISIONS, as_json=as_json)
         _show(reader.decisions(limit, after, workflow, asset), listing.DECISIONS, as_json=as_json)
 
@@ -196,6 +200,14 @@ def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_js
     """
     with app.read_backend() as reader:
         _show(reader.audit(limit, after, subject), listing.AUDIT, as_json=as_json)
+
+
+def _producer(reader: ReadOnlyBackend, asset: str) -> str | None:
+    found = reader.find(asset)
+    if "slug" in found:
+        raise NotFoundError(f"asset {asset!r} does not exist", hint=f"--workflow {asset} names the workflow")
+    slug: str | None = found["workflowSlug"]
+    return slug
 
 
 def _refuse_after(after: str | None) -> None:
