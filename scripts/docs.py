@@ -18,6 +18,7 @@ from freshline.api.app import document
 from freshline.api.event_schemas import EVENT_DATA, EventData, schema
 from freshline.cli.reference import reference
 from freshline.definitions.schema.json_schema import source_schema, text_of, workflow_schema
+from freshline.model.documents.event import Event
 from freshline.model.enums import TRANSITIONS, EventType
 from freshline.model.events import cloud_event
 from scripts.reference import api_page, definition_page
@@ -142,7 +143,7 @@ def _event(type_: EventType, fact: type[EventData]) -> str:
     return "\n".join([f"\n## {type_}\n", f"{fact.__doc__}\n", *table, "", "```json", example, "```", ""])
 
 
-def _example(type_: EventType, fact: type[EventData]) -> dict[str, Any]:
+def _example(type_: EventType, fact: type[EventData]) -> Event:
     """Return an event with its required fields."""
     needed = [str(field.alias) for field in fact.model_fields.values() if field.is_required()]
     data = {name: REASONS[type_] if name == "reason" else VALUES[name] for name in needed}

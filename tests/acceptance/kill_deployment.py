@@ -153,12 +153,13 @@ class KillTarget:
         states = self.deployment.states()
         return all(states[one] == "fresh" for one in ASSETS)
 
-    def head(self, asset: str = "big") -> dict[str, Any]:
+    def head(self, asset: str = "big") -> Any:
         return self.deployment.reader.snapshot(asset)
 
     def is_tidy(self, asset: str) -> bool:
         """Whether there are directories of what was published, and no others."""
-        paths = [path for one in self.deployment.reader.snapshots(asset, 100) for path in one["location"]["paths"]]
+        snapshots: list[Any] = self.deployment.reader.snapshots(asset, 100)
+        paths = [path for one in snapshots for path in one["location"]["paths"]]
         there = {path for path in (self.warehouse / asset / "data").iterdir() if self._counts(path)}
         return there == {self.warehouse / path for path in paths}
 

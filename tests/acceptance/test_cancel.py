@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from freshline.model.documents.run import Progress, RunDetail
 from tests.acceptance.deployment import Deployment
 from tests.waiting import wait_until
 
@@ -61,15 +62,15 @@ def _begin(deployment: Deployment, slug: str) -> str:
     return str(deployment.json("run", slug)["id"])
 
 
-def _ended(deployment: Deployment, run_id: str, timeout: float = 60) -> dict[str, Any]:
-    def end() -> dict[str, Any] | None:
+def _ended(deployment: Deployment, run_id: str, timeout: float = 60) -> Any:
+    def end() -> RunDetail | None:
         found = deployment.reader.run(run_id)
         return found if found["finishedAt"] else None
 
     return wait_until(end, timeout, every=0.05, what="the end of the run") or {}
 
 
-def _progress(deployment: Deployment, run_id: str) -> dict[str, Any]:
+def _progress(deployment: Deployment, run_id: str) -> Progress:
     return deployment.reader.run(run_id)["progress"] or {}
 
 

@@ -52,7 +52,7 @@ def project(deployment: Deployment, rows: str) -> None:
     deployment.cli("report", "orders.raw")
 
 
-def ended(deployment: Deployment) -> dict[str, Any]:
+def ended(deployment: Deployment) -> Any:
     """Return a run after its end."""
     store = Store(deployment.database, load(deployment.environ))
     run_id = store.operations.request_run("orders")

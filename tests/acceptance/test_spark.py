@@ -6,6 +6,7 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ steps:
 
 def _visible(deployment: Deployment) -> list[Path]:
     """Return the directories of the published snapshots."""
-    snapshots = deployment.reader.snapshots("numbers")
+    snapshots: list[Any] = deployment.reader.snapshots("numbers")
     warehouse = deployment.root / ".freshline" / "warehouse"
     return [warehouse / path for one in snapshots for path in one["location"]["paths"]]
 

@@ -81,7 +81,7 @@ def write(deployment: Deployment) -> None:
     deployment.apply()
 
 
-def ended(deployment: Deployment, slug: str) -> dict[str, Any]:
+def ended(deployment: Deployment, slug: str) -> Any:
     """Return a run of the workflow, after its end."""
     store = Store(deployment.database, load(deployment.environ))
     run_id = store.operations.request_run(slug)

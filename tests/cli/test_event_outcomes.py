@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from freshline.cli.render.event_outcomes import no_outcome_text, outcome_text
+from freshline.model.documents.event import WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Reason
 from freshline.services.reconciler import Reconciler
 from freshline.store.store import Store
@@ -16,7 +17,7 @@ RUN = "0198c000-0000-7000-8000-0000000000aa"
 EVENT = "0198c000-0000-7000-8000-0000000000ee"
 
 
-def answer(fate: str, reason: str | None, **more: Any) -> dict[str, Any]:
+def answer(fate: str, reason: str | None, **more: Any) -> Any:
     """Return an event outcome as the reader returns it."""
     fields: dict[str, Any] = {
         "workflowSlug": "w",
@@ -63,7 +64,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("fate", "wanted"), WORDS)
-def test_every_fate_has_words(fate: dict[str, Any], wanted: str) -> None:
+def test_every_fate_has_words(fate: WorkflowOutcome, wanted: str) -> None:
     """What it means, with the run or the newer event."""
     assert outcome_text(fate) == wanted
 
@@ -92,11 +93,16 @@ def test_a_reason_of_a_later_version_is_shown_as_it_is() -> None:
         assert "moon-phase" in outcome_text(answer(fate, "moon-phase", runId=RUN, runStatus="queued"))
 
 
+def event(type_: EventType) -> Any:
+    """Return the field of an event that matters here."""
+    return {"type": type_}
+
+
 def test_events_that_concern_nobody_say_so() -> None:
     """By their kind."""
-    assert no_outcome_text({"type": EventType.ASSET_PRODUCED}) == "no workflow consumes it"
-    assert no_outcome_text({"type": EventType.ASSET_EXPIRED}) == "no workflow makes it"
-    assert "concerns no workflow" in no_outcome_text({"type": EventType.RUN_QUEUED})
+    assert no_outcome_text(event(EventType.ASSET_PRODUCED)) == "no workflow consumes it"
+    assert no_outcome_text(event(EventType.ASSET_EXPIRED)) == "no workflow makes it"
+    assert "concerns no workflow" in no_outcome_text(event(EventType.RUN_QUEUED))
 
 
 def test_the_command_tells_what_became_of_an_event(applied: Freshline, store: Store) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from freshline.cli.commands import listings
 from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower, entries
+from freshline.model.documents.decision import Decision
+from freshline.model.documents.event import Event
+from freshline.model.documents.run import Run
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
 from tests.rows import Rows, auto
 
 
-def ids(found: list[dict[str, str]]) -> list[str]:
+def ids(found: Sequence[Run | Decision]) -> list[str]:
     """Return the ids in their order."""
     return [one["id"] for one in found]
 
@@ -125,7 +129,7 @@ class TestFollowers:
         """Stamped after the position was read and before the listing: the next poll has it, the first has not."""
         listed = store.reader.events
 
-        def events(*words: Any, **filters: Any) -> list[dict[str, Any]]:
+        def events(*words: Any, **filters: Any) -> list[Event]:
             rows.event("asset.produced", "between", position=1)
             return listed(*words, **filters)
 

@@ -112,8 +112,8 @@ def expect_bar(sent: str, *parts: str) -> None:
     assert sent.index("\x1b[?25l") < sent.index("\x1b[?25h")
 
 
-def under_way(progress: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """Return a running run as the reader returns it."""
+def under_way(progress: dict[str, Any] | None = None, **fields: Any) -> Any:
+    """Return the fields of a running run that matter here, as the reader returns them."""
     began = (datetime.now(UTC) - timedelta(seconds=90)).isoformat()
     told = {"id": "0000-5f0c11aa", "workflowSlug": "flights", "status": "running", "attempt": 1, "queuedAt": began}
     return {**told, "startedAt": began, "progress": progress, **fields}

@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import socket
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,8 @@ def test_changes_of_tokens_are_in_the_audit(
     freshline("token", "create", "ci", "--scope", "admin")
     monkeypatch.setenv("FRESHLINE_ACTOR", "ada")
     freshline("token", "revoke", "ci")
-    revoked, made = store.reader.audit()
+    entries: list[Any] = store.reader.audit()
+    revoked, made = entries
     who = f"cli:{getpass.getuser()}@{socket.gethostname()}"
     assert (made["what"], made["who"], made["before"]) == ("create_token", who, None)
     assert revoked["who"] == "cli:ada"

@@ -91,8 +91,8 @@ SENTENCES: dict[Reason, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def decided(reason: str, outcome: str, evidence: dict[str, Any]) -> dict[str, Any]:
-    """Return a decision as the reader returns it."""
+def decided(reason: str, outcome: str, evidence: dict[str, Any]) -> Any:
+    """Return the fields of a decision that matter here, as the reader returns them."""
     return {"workflowSlug": "w", "outcome": outcome, "reason": reason, "evidence": evidence, "at": LATER, "runId": None}
 
 

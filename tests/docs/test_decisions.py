@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from freshline.cli.main import COMMANDS
 from freshline.cli.render.decisions import sentence, vectors
 from freshline.decide import Decision
 from freshline.decide.motion import MOST_BLOCKERS
+from freshline.model.documents import decision as documents
 from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason
 from freshline.model.state import Head, Input, Pending, Version
 from freshline.store.evaluation.evaluation import failed_evaluation
@@ -215,10 +215,10 @@ def report() -> Scenario:
     return waiting.facts(blockers=(blocker,))
 
 
-def shown() -> dict[str, Any]:
+def shown() -> documents.Decision:
     """Return the decision that the page shows as JSON."""
     (text,) = PAGE.blocks("json")
-    found: dict[str, Any] = json.loads(text)
+    found: documents.Decision = json.loads(text)
     return found
 
 

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 import pytest
 
 from freshline.api.event_schemas import EVENT_DATA, schema
 from freshline.api.stream import message as server_sent
+from freshline.model.documents.event import Event
 from freshline.model.enums import EventType
 from freshline.model.events import cloud_event
 from freshline.services.redis_publisher import message as redis_message
@@ -56,19 +56,19 @@ def happen(lab: Lab) -> None:
 
 
 @pytest.fixture(scope="module")
-def events(module_database_url: str) -> Iterator[list[dict[str, Any]]]:
+def events(module_database_url: str) -> Iterator[list[Event]]:
     """Return all events as readers get them."""
     with laboratory(module_database_url) as lab:
         happen(lab)
         yield lab.store.reader.events(limit=1000)
 
 
-def test_every_type_of_event_happens(events: list[dict[str, Any]]) -> None:
+def test_every_type_of_event_happens(events: list[Event]) -> None:
     """Or the tests below would prove nothing."""
     assert {one["type"] for one in events} == {str(one) for one in EventType} == {str(one) for one in EVENT_DATA}
 
 
-def test_events_keep_to_the_rules_of_cloudevents(events: list[dict[str, Any]]) -> None:
+def test_events_keep_to_the_rules_of_cloudevents(events: list[Event]) -> None:
     """CloudEvents 1.0: required attributes, names, types, RFC 3339, and `source` with `id` unique."""
     for one in events:
         assert one.keys() >= REQUIRED
@@ -86,7 +86,7 @@ def test_events_keep_to_the_rules_of_cloudevents(events: list[dict[str, Any]]) -
     assert len({(one["source"], one["id"]) for one in events}) == len(events)
 
 
-def test_every_surface_tells_the_same(events: list[dict[str, Any]]) -> None:
+def test_every_surface_tells_the_same(events: list[Event]) -> None:
     """HTTP, server-sent events, webhooks and Redis have one function in common."""
     for one in events:
         row = {**one, "time": datetime.fromisoformat(one["time"])}
@@ -97,13 +97,13 @@ def test_every_surface_tells_the_same(events: list[dict[str, Any]]) -> None:
         assert {**text, "position": int(text["position"]), "data": json.loads(text["data"])} == one
 
 
-def test_events_say_what_the_models_say(events: list[dict[str, Any]]) -> None:
+def test_events_say_what_the_models_say(events: list[Event]) -> None:
     """No field is missing, none is more, and all have the described type."""
     for one in events:
         EVENT_DATA[EventType(one["type"])].model_validate(one["data"])
 
 
-def test_events_fit_the_published_schema(events: list[dict[str, Any]]) -> None:
+def test_events_fit_the_published_schema(events: list[Event]) -> None:
     """docs/events.schema.json is current and takes every event; it refuses what lacks something."""
     published = json.loads((ROOT / "docs" / "events.schema.json").read_text(encoding="utf-8"))
     assert published == schema()
@@ -113,7 +113,7 @@ def test_events_fit_the_published_schema(events: list[dict[str, Any]]) -> None:
     assert violations({**events[0], "type": "asset.unknown"}, published)
 
 
-def test_the_page_names_every_event_and_its_fields(events: list[dict[str, Any]]) -> None:
+def test_the_page_names_every_event_and_its_fields(events: list[Event]) -> None:
     """Each with an example that the schema takes."""
     examples = {one["type"]: one for one in map(json.loads, PAGE.blocks("json"))}
     for type_, fact in EVENT_DATA.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -52,7 +53,8 @@ def begin(deployment: Deployment, tmp_path: Path) -> Path:
 def whole_once(deployment: Deployment) -> None:
     """One snapshot, every row once, nothing left over, no failure counted."""
     deployment.wait_fresh("slow", timeout=150)
-    (snapshot,) = deployment.reader.snapshots("slow")
+    snapshots: list[Any] = deployment.reader.snapshots("slow")
+    (snapshot,) = snapshots
     (path,) = snapshot["location"]["paths"]
     warehouse = deployment.root / ".freshline" / "warehouse"
     found = duckdb.sql(f"SELECT count(*), count(DISTINCT id) FROM read_parquet('{warehouse / path}/*.parquet')")

@@ -197,7 +197,7 @@ def test_it_does_not_mix_its_project_with_one_that_is_there(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def _versions(project: Path) -> dict[str, dict[int, dict[str, Any]]]:
+def _versions(project: Path) -> dict[str, dict[int, Any]]:
     """Return the stored versions of each table by asset and version number; assets without tables have none."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FRESHLINE_")}
     with open_store(load(environ, project=project), name="test") as store:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from freshline.model.documents.event import WorkflowOutcome
 from freshline.model.json import Json
 from tests.random_histories.sim_workers import LEASE_MS
 from tests.random_histories.simulation import Simulation, reset
@@ -50,7 +51,7 @@ class Ledger:
         return next((run for run in self.successes if run["pins"][self.asset_id]["sequence"] >= sequence), None)
 
 
-def check(ledger: Ledger, snapshot: Json, fate: Json) -> None:
+def check(ledger: Ledger, snapshot: Json, fate: WorkflowOutcome) -> None:
     """Check an outcome against all rows, without a window and without an index."""
     sequence, lab = snapshot["sequence"], ledger.lab
     run = ledger.reader(sequence)
@@ -69,7 +70,7 @@ def check(ledger: Ledger, snapshot: Json, fate: Json) -> None:
         assert (fate["fate"], fate["reason"]) in ({("ignored", "up-to-date")} if same else HELD)
 
 
-def check_triggered(ledger: Ledger, snapshot: Json, fate: Json) -> None:
+def check_triggered(ledger: Ledger, snapshot: Json, fate: WorkflowOutcome) -> None:
     """Check that the run names the event, was queued after it, and read it."""
     (run,) = [one for one in ledger.successes if str(one["id"]) == fate["runId"]]
     named = run["trigger"]["eventIds"]
@@ -78,7 +79,7 @@ def check_triggered(ledger: Ledger, snapshot: Json, fate: Json) -> None:
     assert ledger.read(run) == snapshot["sequence"]
 
 
-def check_superseded(ledger: Ledger, snapshot: Json, fate: Json) -> None:
+def check_superseded(ledger: Ledger, snapshot: Json, fate: WorkflowOutcome) -> None:
     """Check that the superseding event is a later change, and that no automatic run read this one."""
     (newer,) = [one for one in ledger.snapshots if str(one["event_id"]) == fate["supersededBy"]]
     assert newer["changed"]

@@ -90,7 +90,7 @@ def chain(*, on: str, **policy: Any) -> list[Definition]:
 def test_the_flood_of_a_policy_that_is_turned_on(old: Lab) -> None:
     """What is stale starts at once, and everything below follows in order, each with its cause; none runs twice."""
     flood = announce(old, *chain(on="bcde"))
-    told = [one.as_json() for one in flood.runs]
+    told = flood.as_json()["runs"]
     assert [(one["order"], one["workflowSlug"], one["reason"], one["upstream"]) for one in told] == [
         (1, "c", "upstream-update", ["b"]),
         (2, "d", "upstream-update", ["b", "c"]),
@@ -128,7 +128,7 @@ def test_a_hold_stops_it_until_its_end(old: Lab) -> None:
     held = chain(on="bcde", minIntervalMs=HOUR)
     old.store.operations.pause("d", old.later(hours=2))
     flood = announce(old, *held)
-    assert [(one.member.slug, one.decision.reason, one.as_json()["until"]) for one in flood.held] == [
+    assert [(one.member.slug, one.decision.reason, one.hold_json()["until"]) for one in flood.held] == [
         ("c", "min-interval", old.later(hours=1).isoformat().replace("+00:00", "Z")),
         ("d", "paused", old.later(hours=2).isoformat().replace("+00:00", "Z")),
     ]

@@ -33,7 +33,7 @@ def lab(database_url: str) -> Iterator[Lab]:
         yield lab
 
 
-def entries(lab: Lab) -> list[dict[str, Any]]:
+def entries(lab: Lab) -> list[Any]:
     """Return the audit entries, oldest first."""
     return lab.store.reader.audit(1000)[::-1]
 

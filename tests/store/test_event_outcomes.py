@@ -502,7 +502,7 @@ class TestAsking:
         lab.work()
         found = lab.store.reader.event(event, limit=2)
         (listed,) = [one for one in lab.store.reader.events(limit=100) if one["id"] == event]
-        assert {key: found[key] for key in listed} == listed
+        assert {key: value for key, value in found.items() if key in listed} == listed
         assert (found["consumers"], [one["workflowSlug"] for one in found["fates"]]) == (3, ["w0", "w1"])
 
     def test_a_position_names_an_event_too(self, lab: Lab) -> None:

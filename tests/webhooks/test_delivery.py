@@ -44,7 +44,7 @@ def deliver(lab: Lab) -> None:
         pass
 
 
-def hook(lab: Lab, name: str = "hook") -> dict[str, Any]:
+def hook(lab: Lab, name: str = "hook") -> Any:
     """How a webhook stands."""
     (found,) = [one for one in lab.store.reader.webhooks() if one["name"] == name]
     return found

@@ -137,7 +137,7 @@ def test_nothing_reaches_a_private_receiver_unless_it_is_allowed(database_url: s
         sender = WebhookSender(lab.store)
         while sender.run_once():
             pass
-        troubles = [one["trouble"] for one in lab.store.reader.webhooks()]
+        troubles = [str(one["trouble"]) for one in lab.store.reader.webhooks()]
     assert receiver.asked == []
     assert all("is not public, and webhooks may not go there" in one for one in troubles)
 

@@ -15,7 +15,7 @@ from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import number, parse_time
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.documents import AssetStatus, Status
+from freshline.model.documents.status import AssetStatus, Status
 
 ASSETS: Columns = ["ASSET", "STATE", Column("VERSION", drop=1), "ROWS", "AGE", Column("HELD", wraps=20, drop=2)]
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
+from typing import TypeVar
 
 from freshline.cli.render.format import duration, parse_time
-from freshline.model.json import Json
+from freshline.model.documents.asset import Graph, GraphEdge
+from freshline.model.documents.decision import Decision
+from freshline.model.documents.run import Run
 from freshline.store.read.reader import Reader
 
+T = TypeVar("T")
 EVERYTHING = 100_000
 
 
@@ -52,12 +56,12 @@ def effects(reader: Reader, updates: list[Update]) -> list[Effect]:
     edges = reader.graph()["edges"]
     ends = [*(update.since for update in updates[1:]), None]
     return [
-        _effect(update, _within(runs, "queuedAt", update, end), _within(decisions, "at", update, end), edges)
+        _effect(update, _within(runs, _queued, update, end), _within(decisions, _decided, update, end), edges)
         for update, end in zip(updates, ends, strict=True)
     ]
 
 
-def levels(graph: Json) -> dict[str, int]:
+def levels(graph: Graph) -> dict[str, int]:
     """Return the depth of each asset below its farthest source: 1 for those that read sources alone."""
     parents = {one["assetId"]: one["consumes"] for one in graph["assets"] if not one["source"]}
 
@@ -103,7 +107,7 @@ def _spread(seconds: list[float]) -> str:
     return f"p50 {duration(median(seconds))}, max {duration(max(seconds))}"
 
 
-def _effect(update: Update, runs: list[Json], decisions: list[Json], edges: list[Json]) -> Effect:
+def _effect(update: Update, runs: list[Run], decisions: list[Decision], edges: list[GraphEdge]) -> Effect:
     caused = [one for one in runs if one["trigger"].get("reason") != "expired"]
     good = [one for one in caused if one["status"] == "succeeded"]
     ran = {one["workflowSlug"] for one in caused}
@@ -114,23 +118,31 @@ def _effect(update: Update, runs: list[Json], decisions: list[Json], edges: list
         retried=sum(one["trigger"].get("reason") == "retry" for one in good),
         timed=len(runs) - len(caused),
         avoided=len(_below(update.sources, edges) - ran),
-        identical=sum(len(one["result"]["unchanged"]) for one in good),
+        identical=sum(len(one["result"]["unchanged"]) for one in good if one["result"]),
         held=Counter(one["reason"] for one in decisions if one["outcome"] == "hold"),
         queued=min(((parse_time(one["queuedAt"]) - update.since).total_seconds() for one in caused), default=None),
         fresh=tuple({one["workflowSlug"]: _seconds(update, one) for one in reversed(good)}.values()),
     )
 
 
-def _seconds(update: Update, run: Json) -> float:
-    return (parse_time(run["finishedAt"]) - update.since).total_seconds()
+def _seconds(update: Update, run: Run) -> float:
+    return (parse_time(str(run["finishedAt"])) - update.since).total_seconds()
 
 
-def _within(entries: list[Json], field: str, update: Update, end: datetime | None) -> list[Json]:
-    times = ((one, parse_time(one[field])) for one in entries)
+def _queued(run: Run) -> str:
+    return run["queuedAt"]
+
+
+def _decided(decision: Decision) -> str:
+    return decision["at"]
+
+
+def _within(entries: list[T], time: Callable[[T], str], update: Update, end: datetime | None) -> list[T]:
+    times = ((one, parse_time(time(one))) for one in entries)
     return [one for one, at in times if at >= update.since and (end is None or at < end)]
 
 
-def _below(sources: Iterable[str], edges: list[Json]) -> set[str]:
+def _below(sources: Iterable[str], edges: list[GraphEdge]) -> set[str]:
     """Return all workflows that a change of the sources may cause to run."""
     follow = [edge for edge in edges if edge["triggers"]]
     reached = set(sources)

@@ -11,6 +11,9 @@ from freshline.api.auth import RequireOperate, RequireRead
 from freshline.api.pagination import After, Limit, Name, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError
 from freshline.api.workflows import Key, StoreDep, one_key
+from freshline.model.documents.asset import Asset, Snapshot
+from freshline.model.documents.decision import Decision, Plan
+from freshline.model.documents.installation import Page
 from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.operations.report import Reported
@@ -21,7 +24,9 @@ Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the 
 
 
 @router.get("/assets", response_model=models.Page[models.Asset])
-def list_assets(_: RequireRead, store: StoreDep, limit: Limit = 50, after: After = None, workflow: Name = None) -> Json:
+def list_assets(
+    _: RequireRead, store: StoreDep, limit: Limit = 50, after: After = None, workflow: Name = None
+) -> Page[Asset]:
     """List assets by id, with state and declaration."""
     return page(limit, lambda most: store.reader.assets(most, after, workflow), "assetId")
 
@@ -33,26 +38,28 @@ def show_graph(_: RequireRead, store: StoreDep, request: Request, asset: Name = 
 
 
 @router.get("/assets/{assetId}", response_model=models.Asset)
-def show_asset(_: RequireRead, store: StoreDep, assetId: AssetId) -> Json:
+def show_asset(_: RequireRead, store: StoreDep, assetId: AssetId) -> Asset:
     """Return one asset, with state and declaration."""
     return store.reader.asset(assetId)
 
 
 @router.get("/assets/{assetId}/history", response_model=models.Page[models.Snapshot])
-def list_history(_: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 50, after: After = None) -> Json:
+def list_history(
+    _: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 50, after: After = None
+) -> Page[Snapshot]:
     """List the snapshots of an asset, newest first; `after` is a version."""
     before = _version(after)
     return page(limit, lambda most: store.reader.snapshots(assetId, most, before=before), "version")
 
 
 @router.get("/assets/{assetId}/snapshot", response_model=models.Snapshot)
-def show_snapshot(_: RequireRead, store: StoreDep, assetId: AssetId, version: Version = None) -> Json:
+def show_snapshot(_: RequireRead, store: StoreDep, assetId: AssetId, version: Version = None) -> Snapshot:
     """Return one snapshot of an asset: location of its data, inputs, and check results."""
     return store.reader.snapshot(assetId, version)
 
 
 @router.get("/assets/{assetId}/partitions", response_model=models.Page[models.AssetState])
-def list_partitions(_: RequireRead, store: StoreDep, assetId: AssetId) -> Json:
+def list_partitions(_: RequireRead, store: StoreDep, assetId: AssetId) -> Page[Json]:
     """List the partitions of an asset; an asset without partitions has one with an empty key."""
     found = store.reader.asset(assetId)
     names = {field.alias for field in models.AssetState.model_fields.values()}
@@ -60,13 +67,15 @@ def list_partitions(_: RequireRead, store: StoreDep, assetId: AssetId) -> Json:
 
 
 @router.get("/assets/{assetId}/why", response_model=models.Page[models.Decision])
-def list_reasons(_: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 10, after: After = None) -> Json:
+def list_reasons(
+    _: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 10, after: After = None
+) -> Page[Decision]:
     """List the last decisions about an asset, with evidence, newest first."""
     return page(limit, lambda most: store.reader.decisions(most, after, asset=assetId))
 
 
 @router.get("/assets/{assetId}/plan", response_model=models.Plan)
-def show_plan(_: RequireRead, store: StoreDep, assetId: AssetId) -> Json:
+def show_plan(_: RequireRead, store: StoreDep, assetId: AssetId) -> Plan:
     """Show what would run, in which order, if the asset changed now, what would be held, and where it would stop."""
     return store.reader.plan(assetId, store.settings)
 
@@ -89,7 +98,9 @@ def report_asset(
 
 
 @router.post("/assets/{assetId}/expire", response_model=models.Expired, status_code=202)
-def expire_asset(actor: RequireOperate, store: StoreDep, assetId: AssetId, _: models.EmptyBody | None = None) -> Json:
+def expire_asset(
+    actor: RequireOperate, store: StoreDep, assetId: AssetId, _: models.EmptyBody | None = None
+) -> dict[str, str | None]:
     """Expire an asset now; with an enabled `autoMaterialize` block it is produced again."""
     with acting(actor):
         return store.operations.expire(assetId)

@@ -11,7 +11,10 @@ from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead, access
 from freshline.api.pagination import After, Flag, Limit, Name, UnvalidatedRoute, page, period
 from freshline.api.problems import RequestError
 from freshline.api.workflows import StoreDep
-from freshline.model.json import Json
+from freshline.model.documents.decision import Decision
+from freshline.model.documents.event import Event, EventDetail
+from freshline.model.documents.installation import AuditEntry, Page, Process
+from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.store.operations.audit import acting
 from freshline.store.read.reader import MAX_LIMIT, Period
 from freshline.store.store import Store
@@ -37,7 +40,7 @@ def list_runs(
     workflow: Name = None,
     asset: Name = None,
     trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
-) -> Json:
+) -> Page[Run]:
     """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflow that produces it."""
     _one_of(workflow, asset)
     return page(
@@ -47,19 +50,21 @@ def list_runs(
 
 
 @router.get("/runs/{runId}", response_model=models.RunDetail)
-def show_run(_: RequireRead, store: StoreDep, runId: Id) -> Json:
+def show_run(_: RequireRead, store: StoreDep, runId: Id) -> RunDetail:
     """Return one run, with its steps and published outputs."""
     return store.reader.run(runId)
 
 
 @router.get("/runs/{runId}/logs", response_model=models.Page[models.LogLine])
-def list_logs(_: RequireRead, store: StoreDep, runId: Id, limit: Limit = 1000, after: Line = -1) -> Json:
+def list_logs(_: RequireRead, store: StoreDep, runId: Id, limit: Limit = 1000, after: Line = -1) -> Page[LogLine]:
     """List the log lines of a run, in order."""
     return page(limit, lambda most: store.reader.logs(runId, after, most), "line")
 
 
 @router.post("/runs/{runId}/cancel", response_model=models.RunDetail, status_code=202)
-def cancel_run(actor: RequireOperate, store: StoreDep, runId: Id, body: models.CancelRequest | None = None) -> Json:
+def cancel_run(
+    actor: RequireOperate, store: StoreDep, runId: Id, body: models.CancelRequest | None = None
+) -> RunDetail:
     """Cancel a run: immediately if it is queued, through its worker if it is running. An ended run does not change."""
     found = store.reader.find_run(runId)
     with acting(actor):
@@ -92,7 +97,7 @@ def list_events(
 
 
 @router.get("/events/{eventId}", response_model=models.EventDetail)
-def show_event(_: RequireRead, store: StoreDep, eventId: Id, limit: Many = 100) -> Json:
+def show_event(_: RequireRead, store: StoreDep, eventId: Id, limit: Many = 100) -> EventDetail:
     """Return one event by id or position, and its outcome for each affected workflow, up to `limit`."""
     return store.reader.event(eventId, limit)
 
@@ -104,7 +109,7 @@ def list_feed(
     position: Position = 0,
     type: Type = None,  # noqa: A002
     subject: Name = None,
-) -> Json:
+) -> Page[Event]:
     """List up to 1,000 events after a position, oldest first.
 
     `next` is the position to continue from, or null if there is no newer event. Positions follow the order of
@@ -125,7 +130,7 @@ def list_decisions(
     workflow: Name = None,
     asset: Name = None,
     outcome: Annotated[models.Outcome | None, Query(description="Outcome of the decisions.")] = None,
-) -> Json:
+) -> Page[Decision]:
     """List decisions: run, hold, skip or error, with reason and evidence."""
     _one_of(workflow, asset)
     return page(
@@ -134,7 +139,7 @@ def list_decisions(
 
 
 @router.get("/workers", response_model=models.Page[models.Worker])
-def list_workers(_: RequireRead, store: StoreDep, limit: Many = 100, stopped: Flag = False) -> Json:
+def list_workers(_: RequireRead, store: StoreDep, limit: Many = 100, stopped: Flag = False) -> Page[Process]:
     """List registered processes, up to `limit`; with `stopped`, also those that have ended."""
     return {"items": store.reader.workers(limit, stopped=stopped), "next": None}
 
@@ -142,7 +147,7 @@ def list_workers(_: RequireRead, store: StoreDep, limit: Many = 100, stopped: Fl
 @router.get("/audit", response_model=models.Page[models.AuditEntry])
 def list_changes(
     _: RequireAdmin, store: StoreDep, limit: Limit = 50, after: After = None, subject: Name = None
-) -> Json:
+) -> Page[AuditEntry]:
     """List every change made by a user, through any interface: actor, action, and the state before and after."""
     return page(limit, lambda most: store.reader.audit(most, after, subject))
 

@@ -9,8 +9,8 @@ from freshline.api import models
 from freshline.api.auth import RequireRead
 from freshline.api.pagination import Name, UnvalidatedRoute
 from freshline.api.workflows import StoreDep
-from freshline.model.documents import Status
-from freshline.model.json import Json
+from freshline.model.documents.installation import About
+from freshline.model.documents.status import Status
 from freshline.store.read.session import json_value
 
 router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
@@ -23,7 +23,7 @@ def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Status:
 
 
 @router.get("/about", response_model=models.About)
-def show_about(_: RequireRead, store: StoreDep) -> Json:
+def show_about(_: RequireRead, store: StoreDep) -> About:
     """Return the version of the API and the time of the database."""
     reader = store.reader
     return {"version": __version__, "at": json_value(reader.now()), "position": reader.position()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Query, Request, Response
 from fastapi.routing import APIRoute
@@ -14,8 +14,10 @@ from pydantic import BeforeValidator
 
 from freshline.api import MAX_PAGE
 from freshline.api.models import Moment
-from freshline.model.json import Json
+from freshline.model.documents.installation import Page
 from freshline.store.read.reader import Period
+
+T = TypeVar("T", bound=Mapping[str, object])
 
 
 def _strict_flag(value: Any) -> Any:
@@ -61,7 +63,7 @@ def encoded(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
-def page(limit: int, read: Callable[[int], Sequence[Mapping[str, object]]], key: str = "id") -> Json:
+def page(limit: int, read: Callable[[int], list[T]], key: str = "id") -> Page[T]:
     """Return one page of a listing. It reads one entry more, to know whether there is another page."""
     found = read(limit + 1)
     more = len(found) > limit

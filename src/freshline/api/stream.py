@@ -19,7 +19,7 @@ from fastapi.responses import StreamingResponse
 
 from freshline.api.problems import RequestError
 from freshline.errors import DatabaseError
-from freshline.model.json import Json
+from freshline.model.documents.event import Event
 from freshline.store.read.reader import Reader
 
 MEDIA = "text/event-stream"
@@ -70,18 +70,18 @@ class EventPoller:
         self._type = type_
         self._subject = subject
 
-    async def poll(self) -> list[Json]:
+    async def poll(self) -> list[Event]:
         """Return new events; none while the database is unavailable."""
         try:
             return await run_in_threadpool(self._read)
         except (DatabaseError, psycopg.Error):
             return []
 
-    def _read(self) -> list[Json]:
+    def _read(self) -> list[Event]:
         # Read first: no event can appear later at or below this position, so the next poll starts after it.
         end = self._reader.position()
         found = self._reader.events_since(self._position, self._type, self._subject)
-        last = found[-1]["position"] if found else self._position
+        last = (found[-1]["position"] or 0) if found else self._position
         self._position = last if len(found) >= BATCH else max(last, end)
         return found
 
@@ -100,6 +100,6 @@ class _Stream(StreamingResponse):
             self._slots.release()
 
 
-def message(event: Json) -> str:
+def message(event: Event) -> str:
     """Return one event as a message. JSON has no line breaks, so its data is one line."""
     return f"id: {event['position']}\nevent: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"

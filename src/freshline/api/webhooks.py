@@ -10,7 +10,7 @@ from freshline.api import models
 from freshline.api.auth import RequireAdmin, RequireRead
 from freshline.api.pagination import Limit, UnvalidatedRoute, page
 from freshline.api.workflows import Key, StoreDep
-from freshline.model.json import Json
+from freshline.model.documents.installation import CreatedWebhook, Delivery, Page, Redelivered, Webhook
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 from freshline.webhooks.subscription import subscription
@@ -21,13 +21,13 @@ Position = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` o
 
 
 @router.get("/webhooks", response_model=models.Page[models.Webhook])
-def list_webhooks(_: RequireRead, store: StoreDep) -> Json:
+def list_webhooks(_: RequireRead, store: StoreDep) -> Page[Webhook]:
     """List webhooks by name, with their delivery status."""
     return {"items": store.reader.webhooks(), "next": None}
 
 
 @router.post("/webhooks", response_model=models.CreatedWebhook, status_code=201)
-def add_webhook(actor: RequireAdmin, store: StoreDep, body: models.WebhookRequest, key: Key = None) -> Json:
+def add_webhook(actor: RequireAdmin, store: StoreDep, body: models.WebhookRequest, key: Key = None) -> CreatedWebhook:
     """Add a webhook that sends events to a URL. A generated secret is returned only once, not in a repeated request."""
     made, secret = subscription(
         body.url,
@@ -44,13 +44,15 @@ def add_webhook(actor: RequireAdmin, store: StoreDep, body: models.WebhookReques
 
 
 @router.get("/webhooks/{name}", response_model=models.Webhook)
-def show_webhook(_: RequireRead, store: StoreDep, name: Name) -> Json:
+def show_webhook(_: RequireRead, store: StoreDep, name: Name) -> Webhook:
     """Return one webhook, with its delivery status."""
     return _one(store, name)
 
 
 @router.get("/webhooks/{name}/deliveries", response_model=models.Page[models.Delivery])
-def list_deliveries(_: RequireRead, store: StoreDep, name: Name, limit: Limit = 50, after: Position = None) -> Json:
+def list_deliveries(
+    _: RequireRead, store: StoreDep, name: Name, limit: Limit = 50, after: Position = None
+) -> Page[Delivery]:
     """List undelivered events in order: those that wait for a retry, and dead letters."""
     return page(limit, lambda most: store.reader.deliveries(name, most, after), "position")
 
@@ -58,7 +60,7 @@ def list_deliveries(_: RequireRead, store: StoreDep, name: Name, limit: Limit = 
 @router.post("/webhooks/{name}/redeliver", response_model=models.Redelivered, status_code=202)
 def redeliver_webhook(
     actor: RequireAdmin, store: StoreDep, name: Name, body: models.RedeliverRequest | None = None
-) -> Json:
+) -> Redelivered:
     """Send all dead letters again, or the one of an event, with a new budget."""
     with acting(actor):
         number = store.webhooks.redeliver(name, body.event_id if body else None)
@@ -66,7 +68,7 @@ def redeliver_webhook(
 
 
 @router.post("/webhooks/{name}/pause", response_model=models.Webhook)
-def pause_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.EmptyBody | None = None) -> Json:
+def pause_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.EmptyBody | None = None) -> Webhook:
     """Pause deliveries; events wait until the webhook is resumed."""
     with acting(actor):
         store.webhooks.pause(name)
@@ -74,7 +76,7 @@ def pause_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.Em
 
 
 @router.post("/webhooks/{name}/resume", response_model=models.Webhook)
-def resume_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.EmptyBody | None = None) -> Json:
+def resume_webhook(actor: RequireAdmin, store: StoreDep, name: Name, _: models.EmptyBody | None = None) -> Webhook:
     """Resume deliveries, and end the backoff after failures."""
     with acting(actor):
         store.webhooks.resume(name)
@@ -88,6 +90,6 @@ def remove_webhook(actor: RequireAdmin, store: StoreDep, name: Name) -> None:
         store.webhooks.remove(name)
 
 
-def _one(store: Store, name: str) -> Json:
+def _one(store: Store, name: str) -> Webhook:
     (found,) = store.reader.webhooks(name)
     return found

@@ -10,8 +10,10 @@ from freshline.api import models
 from freshline.api.auth import RequireOperate, RequireRead, access
 from freshline.api.pagination import After, Limit, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError
-from freshline.model.documents import WorkflowStatus
-from freshline.model.json import Json
+from freshline.model.documents.installation import Page
+from freshline.model.documents.run import RunDetail
+from freshline.model.documents.status import WorkflowStatus
+from freshline.model.documents.workflow import PolicyStatus
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 
@@ -32,7 +34,7 @@ StoreDep = Annotated[Store, Depends(store)]
 
 
 @router.get("/workflows", response_model=models.Page[models.WorkflowState])
-def list_workflows(_: RequireRead, store: StoreDep, limit: Limit = 50, after: After = None) -> Json:
+def list_workflows(_: RequireRead, store: StoreDep, limit: Limit = 50, after: After = None) -> Page[WorkflowStatus]:
     """List workflows by slug, with their state."""
     return page(limit, lambda most: store.reader.workflows(most, after), "slug")
 
@@ -44,7 +46,7 @@ def show_workflow(_: RequireRead, store: StoreDep, request: Request, slug: Slug)
 
 
 @router.get("/workflows/{slug}/auto-materialize", response_model=models.PolicyStatus)
-def show_policy(_: RequireRead, store: StoreDep, slug: Slug) -> Json:
+def show_policy(_: RequireRead, store: StoreDep, slug: Slug) -> PolicyStatus:
     """Return the status of automatic runs: the last one, the next one with its reason, and the current hold."""
     return store.reader.policy(slug)
 
@@ -52,7 +54,7 @@ def show_policy(_: RequireRead, store: StoreDep, slug: Slug) -> Json:
 @router.post("/workflows/{slug}/run", response_model=models.RunDetail, status_code=202)
 def run_workflow(
     actor: RequireOperate, store: StoreDep, slug: Slug, body: models.RunRequest | None = None, key: Key = None
-) -> Json:
+) -> RunDetail:
     """Queue a manual run on the current data. A repeated key returns the same run."""
     wanted = body or models.RunRequest()
     with acting(actor):

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from freshline.cli.render.format import parse_time
-from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
     from freshline.cli.render.progress import Progress
-
+    from freshline.model.documents.decision import Decision
+    from freshline.model.documents.event import Event
+    from freshline.model.documents.run import Run
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 POLL_S = 0.5
 
 
-class Follower(Protocol):
+class Follower(Protocol[T_co]):
     """Returns what is new, oldest first, on each poll."""
 
-    def poll(self) -> list[Json]:
+    def poll(self) -> Sequence[T_co]:
         """Return what is new since the last call; the first call returns the newest entries."""
 
 
@@ -34,7 +37,7 @@ class EventFollower:
         self._limit = limit
         self._position = None if after is None else reader.position(after)
 
-    def poll(self) -> list[Json]:
+    def poll(self) -> list[Event]:
         """Return numbered events that were not returned yet."""
         if self._position is None:
             return self._newest()
@@ -43,7 +46,7 @@ class EventFollower:
             self._position = found[-1]["position"]
         return found
 
-    def _newest(self) -> list[Json]:
+    def _newest(self) -> list[Event]:
         end = self._position = self._reader.position()
         listed = self._reader.events(self._limit, type=self._filters.get("type"), subject=self._filters.get("subject"))
         return [one for one in reversed(listed) if one["position"] is not None and one["position"] <= end]
@@ -59,7 +62,7 @@ class DecisionFollower:
         self._since: datetime | None = None
         self._seen: set[str] = set()
 
-    def poll(self) -> list[Json]:
+    def poll(self) -> list[Decision]:
         """Return decisions that were not returned yet."""
         if self._since is None:
             return self._newest()
@@ -69,7 +72,7 @@ class DecisionFollower:
         self._since = max([self._since, *(parse_time(one["at"]) for one in fresh)])
         return fresh
 
-    def _newest(self) -> list[Json]:
+    def _newest(self) -> list[Decision]:
         self._since = self._reader.now()
         listed = self._reader.decisions(self._limit, workflow=self._workflow)
         window = self._reader.decisions_since(self._since, self._workflow)
@@ -89,9 +92,9 @@ class RunFollower:
         self._limit = limit
         self._since: datetime | None = None
         self._known: dict[str, tuple[str, int]] = {}
-        self.running: list[Json] = []
+        self.running: list[Run] = []
 
-    def poll(self) -> list[Json]:
+    def poll(self) -> list[Run]:
         """Return runs that changed since the last call."""
         if self._since is None:
             return self._newest()
@@ -103,7 +106,7 @@ class RunFollower:
         self._known = {one["id"]: _standing(one) for one in moving if self._worth_knowing(one)}
         return [one for one in moved if self._status in (None, one["status"])]
 
-    def _newest(self) -> list[Json]:
+    def _newest(self) -> list[Run]:
         self._since = self._reader.now()
         moving = self._reader.moving_runs(self._since, [], self._workflow)
         self.running = [one for one in moving if one["status"] == "running"]
@@ -111,7 +114,7 @@ class RunFollower:
         self._known = {one["id"]: _standing(one) for one in [*moving, *listed]}
         return listed[::-1]
 
-    def _worth_knowing(self, run: Json) -> bool:
+    def _worth_knowing(self, run: Run) -> bool:
         from freshline.store.read.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
 
         queued = parse_time(run["queuedAt"])
@@ -125,18 +128,18 @@ class WatchedRuns:
         self._follower = follower
         self._shown = shown
 
-    def poll(self) -> list[Json]:
+    def poll(self) -> list[Run]:
         """Return runs that changed since the last call."""
         moved = self._follower.poll()
         self._shown.update(self._follower.running)
         return moved
 
 
-def _standing(run: Json) -> tuple[str, int]:
+def _standing(run: Run) -> tuple[str, int]:
     return run["status"], run["attempt"]
 
 
-def entries(follower: Follower, *, wait: Callable[[float], object] = time.sleep) -> Iterator[Json]:
+def entries(follower: Follower[T], *, wait: Callable[[float], object] = time.sleep) -> Iterator[T]:
     """Yield entries as they happen, without end."""
     while True:
         yield from follower.poll()

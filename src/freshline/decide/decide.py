@@ -9,19 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from freshline.decide.causes import Cause, changed_triggers, find_cause
-from freshline.decide.decision import (
-    Decision,
-    Evidence,
-    ExpiryEvidence,
-    InputEvidence,
-    NewRun,
-    Renewal,
-    Trigger,
-    UpstreamChange,
-    short_hash,
-)
+from freshline.decide.decision import Decision, NewRun, Renewal, short_hash
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.motion import Walk
+from freshline.model.documents.decision import Evidence, ExpiryEvidence, InputEvidence, Trigger, UpstreamChange
 from freshline.model.enums import BLOCKING_HOLDS, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy

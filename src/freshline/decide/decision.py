@@ -7,74 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypedDict
 
-from freshline.model.enums import ExpiryReason, Outcome, Reason, RunStatus, TriggerType
+from freshline.model.documents.decision import Evidence, Trigger
+from freshline.model.enums import Outcome, Reason
 from freshline.model.json import Json
 from freshline.model.state import Version
-
-InputEvidence = TypedDict(
-    "InputEvidence",
-    {"assetId": str, "from": str | None, "to": str | None, "changed": bool, "changes": int, "triggers": bool},
-)
-UpstreamChange = TypedDict(
-    "UpstreamChange", {"assetId": str, "partitionKey": str, "from": str | None, "to": str, "runId": str | None}
-)
-
-
-class BlockerEvidence(TypedDict):
-    """An ancestor in motion."""
-
-    workflowSlug: str
-    motion: str
-    until: str | None
-
-
-class ExpiryEvidence(TypedDict):
-    """The expiry that a run serves."""
-
-    reason: ExpiryReason
-    expiresAt: str
-
-
-class Evidence(TypedDict, total=False):
-    """The facts behind a decision, in the form of the API. Each reason has its own keys (docs/decisions.md)."""
-
-    inputs: list[InputEvidence]
-    cause: Reason
-    assetId: str
-    expiry: ExpiryEvidence
-    error: str
-
-    until: str
-    alsoHeldBy: list[Reason]
-    missing: list[str]
-    runId: str
-    runStatus: RunStatus
-    trigger: TriggerType
-    renewed: bool
-    superseded: str
-    failures: int
-    openedAt: str
-    nextProbeAt: str
-    producedAt: str
-    maxAgeMs: int
-    waitingFor: list[str]
-    blockers: list[BlockerEvidence]
-    deadline: str
-    waitedOut: list[BlockerEvidence]
-
-
-class Trigger(TypedDict, total=False):
-    """Why an automatic run exists, in the form of the API. The store adds the id of the decision."""
-
-    type: TriggerType
-    reason: Reason
-    assetId: str
-    partitionKey: str
-    upstream: list[UpstreamChange]
-    expiry: ExpiryEvidence | None
-    eventIds: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from freshline.decide.causes import Cause, awaited, first_change, triggers
-from freshline.decide.decision import BlockerEvidence, Evidence
 from freshline.decide.times import milliseconds, quiet_until
+from freshline.model.documents.decision import BlockerEvidence, Evidence
 from freshline.model.enums import Reason
 from freshline.model.moment import iso
 from freshline.model.policy import Policy

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from freshline.model.json import Json
+from freshline.model.documents.event import Event
 
 SPECVERSION = "1.0"
 CONTENT = "application/json"
 MEDIA = "application/cloudevents+json"
 
 
-def cloud_event(row: Mapping[str, Any]) -> Json:
+def cloud_event(row: Mapping[str, Any]) -> Event:
     """Return the event in the JSON format of CloudEvents.
 
     `position` is an extension attribute. It is null until the event is numbered.

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any
 
 import structlog
 
 from freshline.counters import count
 from freshline.errors import FencedError, UsageError
 from freshline.model.events import MEDIA, cloud_event
-from freshline.model.json import Json
 from freshline.services.service import Service
 from freshline.store.db.ids import new_id
 from freshline.store.read.reader import Reader
@@ -113,7 +112,7 @@ def content(reader: Reader, kind: str, secret: bytes, event: openlineage.Event) 
     if kind != "openlineage":
         return signed(secret, event)
     run_id = event["data"].get("runId")
-    lineage = cast("openlineage.RunLineage | None", reader.lineage(run_id) if run_id else None)
+    lineage = reader.lineage(run_id) if run_id else None
     document = openlineage.run_event(event, lineage)
     if document is None:
         return None
@@ -128,7 +127,7 @@ def signed(secret: bytes, event: openlineage.Event) -> tuple[bytes, dict[str, st
     return body, {"Content-Type": f"{MEDIA}; charset=utf-8", **signed_headers}
 
 
-def _json(document: Json) -> bytes:
+def _json(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from freshline.decide import Decision
+from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
 from freshline.model.enums import Outcome, Reason, RunStatus
-from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.observer import Observer
@@ -52,19 +52,30 @@ class Planned:
     run: Run | None = None
     behind: tuple[str, ...] = ()
 
-    def as_json(self) -> Json:
-        """Return the form of `freshline plan --json`."""
-        shown: Json = {
+    def run_json(self, run: Run) -> PlannedRun:
+        """Return the form of a run in `freshline plan --json`."""
+        return {
+            "order": self.order,
             "workflowSlug": self.member.slug,
             "assets": list(self.member.outputs),
             "outcome": self.decision.outcome,
             "reason": self.decision.reason,
+            "upstream": [one["assetId"] for one in run.trigger.get("upstream", ())],
+            "mixed": run.mixed,
         }
-        if self.run is not None:
-            upstream = [one["assetId"] for one in self.run.trigger.get("upstream", ())]
-            return {"order": self.order, **shown, "upstream": upstream, "mixed": self.run.mixed}
+
+    def hold_json(self) -> PlannedHold:
+        """Return the form of a workflow that does not run in `freshline plan --json`."""
         until = self.decision.blocks_until if self.decision.outcome is Outcome.HOLD else None
-        return {**shown, "until": iso(until), "behind": list(self.behind), "evidence": self.decision.evidence}
+        return {
+            "workflowSlug": self.member.slug,
+            "assets": list(self.member.outputs),
+            "outcome": self.decision.outcome,
+            "reason": self.decision.reason,
+            "until": iso(until),
+            "behind": list(self.behind),
+            "evidence": self.decision.evidence,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +91,15 @@ class Plan:
     held: tuple[Planned, ...] = ()
     cut: tuple[Planned, ...] = ()
 
-    def as_json(self) -> Json:
+    def as_json(self) -> Wave:
         """Return the form of `freshline plan --json` and `freshline apply --json`."""
-        lists = {"runs": self.runs, "held": self.held, "cut": self.cut}
-        shown = {name: [one.as_json() for one in found] for name, found in lists.items()}
-        return {"assumes": list(ASSUMES), "active": list(self.active), **shown}
+        return {
+            "assumes": list(ASSUMES),
+            "active": list(self.active),
+            "runs": [one.run_json(one.run) for one in self.runs if one.run is not None],
+            "held": [one.hold_json() for one in self.held],
+            "cut": [one.hold_json() for one in self.cut],
+        }
 
 
 def plan(simulator: Simulator, asset_id: str) -> Plan:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from freshline.decide.decision import Trigger
+from freshline.model.documents.decision import Trigger
 from freshline.model.enums import ExpiryReason, Reason, RunStatus, TriggerType
 from freshline.model.state import ActiveRun, Expiry, Head, Input, Output, Pending, Version
 

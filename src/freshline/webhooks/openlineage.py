@@ -7,10 +7,12 @@ that was canceled before it started has none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 from freshline import __version__
+from freshline.model.documents.asset import Column, Schema
+from freshline.model.documents.lineage import Dataset, OutputDataset, RunLineage
+from freshline.model.documents.run import Check
 from freshline.model.enums import EventType
 from freshline.model.events import rfc3339
 from freshline.model.json import Json
@@ -37,38 +39,6 @@ FACETS = {
 }
 
 
-class Check(TypedDict):
-    """The result of a check of an output."""
-
-    check: str
-    passed: bool
-    severity: str
-
-
-class Dataset(TypedDict):
-    """An input or output of a run. `schema` is in Spark's JSON form."""
-
-    asset_id: str
-    data_version: str | None
-    schema: Json | None
-
-
-class Output(Dataset):
-    """An output of a run."""
-
-    checks: list[Check] | None
-    rows: int | None
-    bytes: int | None
-
-
-class RunLineage(TypedDict):
-    """The data that a run read and wrote."""
-
-    queued_at: datetime
-    inputs: list[Dataset]
-    outputs: list[Output]
-
-
 def run_event(event: Event, lineage: RunLineage | None) -> Json | None:
     """Return the OpenLineage event of a Freshline event; None if it has none.
 
@@ -91,7 +61,7 @@ def run_event(event: Event, lineage: RunLineage | None) -> Json | None:
     }
 
 
-def _outputs(state: str, lineage: RunLineage | None) -> list[Output]:
+def _outputs(state: str, lineage: RunLineage | None) -> list[OutputDataset]:
     """Return the published outputs of a successful run, otherwise all outputs of the workflow."""
     return [
         one for one in (lineage["outputs"] if lineage else ()) if state != "COMPLETE" or one["data_version"] is not None
@@ -123,7 +93,7 @@ def _dataset(namespace: str, row: Dataset) -> Json:
     return {"namespace": namespace, "name": row["asset_id"], "facets": facets}
 
 
-def _output(namespace: str, row: Output) -> Json:
+def _output(namespace: str, row: OutputDataset) -> Json:
     dataset = _dataset(namespace, row)
     if row["checks"]:
         dataset["facets"]["dataQualityAssertions"] = _facet(
@@ -138,12 +108,12 @@ def _assertions(checks: Sequence[Check]) -> list[Json]:
     return [{"assertion": one["check"], "success": one["passed"], "severity": one["severity"]} for one in checks]
 
 
-def _fields(schema: Json) -> list[Json]:
+def _fields(schema: Schema) -> list[Json]:
     """Convert a schema from Spark's JSON form; the fields of a struct are nested."""
     return [_field(one, place) for place, one in enumerate(schema.get("fields", ()), 1)]
 
 
-def _field(field: Json, place: int) -> Json:
+def _field(field: Column, place: int) -> Json:
     kind = field["type"]
     named = {"name": field["name"], "ordinal_position": place}
     if isinstance(kind, str):

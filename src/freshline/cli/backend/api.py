@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from freshline.api import MAX_PAGE
 from freshline.cli.backend.http import Connection
 from freshline.cli.render.format import parse_time
-from freshline.model.documents import Status
+from freshline.model.documents.asset import FoundAsset, FoundWorkflow, Graph, Snapshot
+from freshline.model.documents.decision import Decision, Plan
+from freshline.model.documents.event import Event, EventDetail
+from freshline.model.documents.installation import About, AuditEntry, Page, Process
+from freshline.model.documents.run import LogLine, Run, RunDetail
+from freshline.model.documents.status import Status
 from freshline.model.json import Json
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
     from freshline.store.operations.report import Reported  # it loads the driver
+
+T = TypeVar("T")
 
 
 class Reader:
@@ -26,59 +33,60 @@ class Reader:
 
     def status(self, name: str | None = None) -> Status:
         """Return the status of everything, or of one asset or workflow."""
-        return cast("Status", self._one("status", name=name))
+        return self._one(Status, "status", name=name)
 
-    def find(self, name: str) -> Json:
+    def find(self, name: str) -> FoundAsset | FoundWorkflow:
         """Return the asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""
         found = [one for one in self.status(name)["assets"] if one["assetId"] == name]
-        return {**found[0]} if found else {"slug": name}
+        return found[0] if found else {"slug": name}
 
-    def why(self, name: str, limit: int = 10) -> list[Json]:
+    def why(self, name: str, limit: int = 10) -> list[Decision]:
         """Return the last decisions about an asset, or about a workflow by its slug."""
         about = "workflow" if "slug" in self.find(name) else "asset"
-        return self._pages(limit, None, "decisions", **{about: name})
+        return self._pages(Decision, limit, None, "decisions", **{about: name})
 
-    def plan(self, asset: str, settings: Settings) -> Json:  # noqa: ARG002 - those of the API count
+    def plan(self, asset: str, settings: Settings) -> Plan:  # noqa: ARG002 - those of the API count
         """Return what would run if the asset changed now."""
-        return self._one("assets", asset, "plan")
+        return self._one(Plan, "assets", asset, "plan")
 
-    def graph(self, asset: str | None = None) -> Json:
+    def graph(self, asset: str | None = None) -> Graph:
         """Return the producers and consumers of assets."""
-        return self._one("assets", "graph", asset=asset)
+        return self._one(Graph, "assets", "graph", asset=asset)
 
-    def snapshot(self, asset: str, version: int | None = None) -> Json:
+    def snapshot(self, asset: str, version: int | None = None) -> Snapshot:
         """Return one snapshot of an asset: the given version, or the current one."""
-        return self._one("assets", asset, "snapshot", version=version)
+        return self._one(Snapshot, "assets", asset, "snapshot", version=version)
 
     def runs(
         self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
-    ) -> list[Json]:
+    ) -> list[Run]:
         """Return runs, newest first."""
-        return self._pages(limit, after, "runs", status=status, workflow=workflow)
+        return self._pages(Run, limit, after, "runs", status=status, workflow=workflow)
 
-    def run(self, run_id: str) -> Json:
+    def run(self, run_id: str) -> RunDetail:
         """Return one run by its id or a unique suffix of it."""
-        return self._one("runs", run_id)
+        return self._one(RunDetail, "runs", run_id)
 
     def find_run(self, text: str) -> str:
         """Return the full id of the run that `text` names."""
-        return str(self.run(text)["id"])
+        return self.run(text)["id"]
 
-    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Json]:
+    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Run]:
         """Return runs that may have changed, oldest first: queued since (with overlap), active, or tracked."""
-        found = self._since("runs", since, workflow=workflow)
+        found = self._since(Run, "runs", since, workflow=workflow)
         for status in ("queued", "running"):
-            found += self._pages(None, None, "runs", status=status, workflow=workflow)
-        known = {one["id"]: one for one in found}
+            found += self._pages(Run, None, None, "runs", status=status, workflow=workflow)
+        known: dict[str, Run] = {one["id"]: one for one in found}
         for run_id in tracked:
             if run_id not in known:
-                known[run_id] = self.run(run_id)
-                del known[run_id]["outputs"]
+                document = self._connection.get("runs", run_id)
+                del document["outputs"]  # listings do not have them
+                known[run_id] = document
         return sorted(known.values(), key=lambda one: (parse_time(one["queuedAt"]), one["id"]))
 
-    def logs(self, run_id: str, after: int = -1) -> list[Json]:
+    def logs(self, run_id: str, after: int = -1) -> list[LogLine]:
         """Return the log lines of a run after line `after`."""
-        return self._pages(None, str(after), "runs", run_id, "logs")
+        return self._pages(LogLine, None, str(after), "runs", run_id, "logs")
 
     def events(
         self,
@@ -86,62 +94,67 @@ class Reader:
         after: str | None = None,
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
-    ) -> list[Json]:
+    ) -> list[Event]:
         """Return events, newest first."""
-        return self._pages(limit, after, "events", type=type, subject=subject)
+        return self._pages(Event, limit, after, "events", type=type, subject=subject)
 
-    def event(self, text: str, limit: int = 100) -> Json:
+    def event(self, text: str, limit: int = 100) -> EventDetail:
         """Return one event by its id or position, with its outcomes."""
-        return self._one("events", text, limit=limit)
+        return self._one(EventDetail, "events", text, limit=limit)
 
-    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
+    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Event]:  # noqa: A002
         """Return up to 1,000 numbered events after a position, oldest first."""
-        found: list[Json] = self._one("feed", position=position, type=type, subject=subject)["items"]
-        return found
+        return self._one(Page[Event], "feed", position=position, type=type, subject=subject)["items"]
 
     def position(self, after: str | None = None) -> int:
         """Return the position of the event that `after` names, else of the newest one; 0 before the first."""
-        found = self._one("about") if after is None else self._one("events", after, limit=1)
-        return int(found["position"] or 0)
+        found = self._one(About, "about") if after is None else self._one(EventDetail, "events", after, limit=1)
+        return found["position"] or 0
 
     def decisions(
         self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
-    ) -> list[Json]:
+    ) -> list[Decision]:
         """Return decisions, newest first."""
-        return self._pages(limit, after, "decisions", workflow=workflow, asset=asset)
+        return self._pages(Decision, limit, after, "decisions", workflow=workflow, asset=asset)
 
-    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Json]:
+    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]:
         """Return decisions made since then (with overlap), oldest first."""
-        return self._since("decisions", since, workflow=workflow)[::-1]
+        return self._since(Decision, "decisions", since, workflow=workflow)[::-1]
 
-    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Json]:
+    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]:
         """Return the processes that announced themselves."""
-        found: list[Json] = self._one("workers", limit=limit, stopped=str(stopped).lower())["items"]
-        return found
+        return self._one(Page[Process], "workers", limit=limit, stopped=str(stopped).lower())["items"]
 
-    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[Json]:
+    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[AuditEntry]:
         """Return the audit, newest first; the token needs the scope `admin`."""
-        return self._pages(limit, after, "audit", subject=subject)
+        return self._pages(AuditEntry, limit, after, "audit", subject=subject)
 
     def now(self) -> datetime:
         """Return the time of the database's clock."""
-        return parse_time(self._one("about")["at"])
+        return parse_time(self._one(About, "about")["at"])
 
-    def _one(self, *path: str, **params: Any) -> Json:
-        found: Json = self._connection.get(*path, **params)
-        return found
+    def _one(self, kind: type[T], *path: str, **params: Any) -> T:  # noqa: ARG002 - for mypy
+        """Return a document. The API promises that it has the fields of `kind`."""
+        return cast("T", self._connection.get(*path, **params))
 
-    def _since(self, path: str, since: datetime, **params: Any) -> list[Json]:
+    def _since(self, kind: type[T], path: str, since: datetime, **params: Any) -> list[T]:
         from freshline.store.read.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
 
-        return self._pages(None, None, path, since=(since - OVERLAP).isoformat(), **params)
+        return self._pages(kind, None, None, path, since=(since - OVERLAP).isoformat(), **params)
 
-    def _pages(self, limit: int | None, after: str | None, *path: str, **params: Any) -> list[Json]:
+    def _pages(
+        self,
+        kind: type[T],  # noqa: ARG002 - for mypy
+        limit: int | None,
+        after: str | None,
+        *path: str,
+        **params: Any,
+    ) -> list[T]:
         """Return a listing, read page by page, up to `limit` entries or to its end."""
-        found: list[Json] = []
+        found: list[T] = []
         while limit is None or len(found) < limit:
             most = MAX_PAGE if limit is None else min(MAX_PAGE, limit - len(found))
-            part = self._one(*path, limit=most, after=after, **params)
+            part = self._one(Page[Any], *path, limit=most, after=after, **params)
             found += part["items"]
             after = part["next"]
             if after is None:
@@ -169,7 +182,7 @@ class Operations:
         found: Reported = self._connection.post("assets", asset_id, "produced", **given)
         return found
 
-    def expire(self, asset_id: str) -> Json:
+    def expire(self, asset_id: str) -> Mapping[str, str | None]:
         """Expire an asset."""
         return self._change("assets", asset_id, "expire")
 

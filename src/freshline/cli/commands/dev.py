@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -120,7 +120,7 @@ class Activity:
     """Prints events and decisions as lines. Skips are left out: they say that there is nothing to do."""
 
     def __init__(self, store: Store, *, quiet: bool) -> None:
-        self._followers: list[tuple[Follower, listing.Listing]] = []
+        self._followers: list[tuple[Follower[Any], listing.Listing[Any]]] = []
         if not quiet:
             self._followers = [
                 (EventFollower(store.reader, limit=1), listing.EVENTS),

@@ -10,8 +10,8 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.text import Text
-from freshline.model.documents import Status
-from freshline.model.json import Json
+from freshline.model.documents.asset import Graph
+from freshline.model.documents.status import Status
 
 
 @command(
@@ -50,7 +50,7 @@ def graph(app: App, *, asset: str | None, form: str, as_json: bool) -> None:
         _draw(found, states, asset)
 
 
-def dot(found: Json) -> str:
+def dot(found: Graph) -> str:
     """Return the graph in the DOT language: boxes are assets, arrows have the workflow's slug."""
     lines = ["digraph freshline {", "  rankdir=LR;", "  node [shape=box];"]
     lines += [f"  {_quoted(a['assetId'])}{' [shape=oval]' if a['source'] else ''};" for a in found["assets"]]
@@ -70,7 +70,7 @@ def _states(status: Status) -> dict[str, str]:
     return {one["assetId"]: one["state"] for one in status["assets"]}
 
 
-def _draw(found: Json, states: dict[str, str], marked: str | None) -> None:
+def _draw(found: Graph, states: dict[str, str], marked: str | None) -> None:
     if not found["assets"]:
         output.message("nothing is applied yet; `freshline apply` stores a project's definitions")
         return
@@ -83,7 +83,7 @@ def _draw(found: Json, states: dict[str, str], marked: str | None) -> None:
 class _Forest:
     """Draws every asset once with its children, and refers to it afterwards."""
 
-    def __init__(self, found: Json, states: dict[str, str], marked: str | None) -> None:
+    def __init__(self, found: Graph, states: dict[str, str], marked: str | None) -> None:
         self._assets = {one["assetId"]: one for one in found["assets"]}
         self._children: dict[str, list[str]] = {name: [] for name in self._assets}
         for edge in found["edges"]:

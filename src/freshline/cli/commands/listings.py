@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,10 +15,14 @@ from freshline.cli.render.progress import HANG, progress
 from freshline.cli.render.run import print_run
 from freshline.cli.render.table import Table
 from freshline.errors import NotFoundError, UsageError
-from freshline.model.json import Json
+from freshline.model.documents.event import EventDetail
+from freshline.model.documents.run import RunDetail
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
+
+
+T = TypeVar("T")
 
 STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
 
@@ -206,8 +210,7 @@ def _producer(reader: ReadOnlyBackend, asset: str) -> str | None:
     found = reader.find(asset)
     if "slug" in found:
         raise NotFoundError(f"asset {asset!r} does not exist", hint=f"--workflow {asset} names the workflow")
-    slug: str | None = found["workflowSlug"]
-    return slug
+    return found["workflowSlug"]
 
 
 def _refuse_after(after: str | None) -> None:
@@ -225,14 +228,14 @@ def _refuse_run_filters(*filters: str | None, follow: bool) -> None:
         raise UsageError("a RUN is one run; --after, --status, --workflow and --follow are for the listing")
 
 
-def _show_run(run: Json, *, as_json: bool) -> None:
+def _show_run(run: RunDetail, *, as_json: bool) -> None:
     if as_json:
         output.print_json(run)
     else:
         print_run(run)
 
 
-def _show_outcomes(event: Json, *, as_json: bool) -> None:
+def _show_outcomes(event: EventDetail, *, as_json: bool) -> None:
     if as_json:
         output.print_json(event)
         return
@@ -243,7 +246,7 @@ def _show_outcomes(event: Json, *, as_json: bool) -> None:
         output.message(note)
 
 
-def _show(found: list[Json], kind: listing.Listing, *, as_json: bool) -> None:
+def _show(found: list[T], kind: listing.Listing[T], *, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif found:
@@ -252,7 +255,7 @@ def _show(found: list[Json], kind: listing.Listing, *, as_json: bool) -> None:
         output.message("there are none")
 
 
-def _follow(follower: Follower, kind: listing.Listing, *, as_json: bool) -> None:
+def _follow(follower: Follower[T], kind: listing.Listing[T], *, as_json: bool) -> None:
     """Print until the user interrupts."""
     for one in entries(follower):
         if as_json:

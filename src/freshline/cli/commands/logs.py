@@ -15,10 +15,10 @@ from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.run import print_error
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
+    from freshline.model.documents.run import LogLine
 
 
 POLL_S = 0.5
@@ -58,7 +58,7 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
         output.message(f"run {run_id} printed nothing")
 
 
-def _follow(reader: ReadOnlyBackend, run_id: str) -> Iterator[Json]:
+def _follow(reader: ReadOnlyBackend, run_id: str) -> Iterator[LogLine]:
     """Yield lines as they come. The status is read before the lines, so that the last ones are not missed."""
     last, ended = -1, False
     while not ended:
@@ -70,7 +70,7 @@ def _follow(reader: ReadOnlyBackend, run_id: str) -> Iterator[Json]:
             time.sleep(POLL_S)
 
 
-def _print(one: Json, *, as_json: bool) -> None:
+def _print(one: LogLine, *, as_json: bool) -> None:
     if as_json:
         output.print_json(one, line=True)
         return

@@ -12,7 +12,7 @@ from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
+from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
 
 MOST_SHOWN = 20
 WAVE: Columns = [
@@ -47,7 +47,7 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
         show_wave(made)
 
 
-def show_wave(made: Json) -> None:
+def show_wave(made: Wave) -> None:
     """Print what runs, what is held and where it stops, each list up to a readable length."""
     if made["runs"]:
         _show(WAVE, map(_run, made["runs"]))
@@ -77,13 +77,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _run(one: Json) -> list[str]:
+def _run(one: PlannedRun) -> list[str]:
     mixed = " (may read a mix)" if one["mixed"] else ""
     because = ", ".join(one["upstream"])
     return [str(one["order"]), one["workflowSlug"], ", ".join(one["assets"]), f"{one['reason']}{mixed}", because]
 
 
-def _left(one: Json) -> list[str]:
+def _left(one: PlannedHold) -> list[str]:
     if one["behind"]:
         why = f"it reads nothing new: {', '.join(one['behind'])} would not run"
     elif one["reason"] == "up-to-date":

@@ -18,7 +18,7 @@ from freshline.cli.render.progress import Progress, progress
 from freshline.cli.render.run import check_lines, output_text
 from freshline.cli.render.text import Text
 from freshline.errors import UsageError
-from freshline.model.json import Json
+from freshline.model.documents.run import RunDetail
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Backend
@@ -108,7 +108,7 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _wait(store: Backend, run_id: str, *, quiet: bool) -> Json:
+def _wait(store: Backend, run_id: str, *, quiet: bool) -> RunDetail:
     """Wait for the end of the run and return it. Progress is shown on stderr; `quiet`: only on a terminal."""
     began = time.monotonic()
     noted = False
@@ -130,7 +130,7 @@ def _print_notes(store: Backend, shown: Progress) -> bool:
     return True
 
 
-def _print_end(run: Json) -> None:
+def _print_end(run: RunDetail) -> None:
     took = between(run["startedAt"], run["finishedAt"])
     output.message(
         f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {ending(run)}".rstrip()

@@ -20,10 +20,13 @@ import click
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
+from freshline.cli.render import table as tables
 from freshline.cli.render.format import moment, number, size
 from freshline.cli.render.run import check_lines, check_summary
-from freshline.cli.render.table import Column, Table
+from freshline.cli.render.table import Table
 from freshline.errors import NotFoundError, UsageError, WarehouseError
+from freshline.model.documents.asset import Column, Location, Snapshot
+from freshline.model.documents.run import Check
 from freshline.model.json import Json
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ TYPES = {
 class Answer(NamedTuple):
     """Columns with their types, rows, and whether there were more."""
 
-    columns: list[Json]
+    columns: list[Column]
     rows: list[list[Any]]
     truncated: bool
 
@@ -99,7 +102,7 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
         _print_checks(snapshot["checks"])
 
 
-def query(warehouse: str, snapshot: Json, sql: str | None, limit: int) -> Answer:
+def query(warehouse: str, snapshot: Snapshot, sql: str | None, limit: int) -> Answer:
     """At most `limit` rows of the snapshot, or of a SELECT over it."""
     from freshline.definitions.names import view_of  # noqa: PLC0415 - imported on demand
     from freshline.storage.base import storage_at  # noqa: PLC0415 - imported on demand
@@ -108,15 +111,18 @@ def query(warehouse: str, snapshot: Json, sql: str | None, limit: int) -> Answer
         raise NotFoundError(
             f"version {snapshot['version']} of {snapshot['assetId']!r} was collected at {snapshot['goneAt']}"
         )
+    location = _location(snapshot)
     view = view_of(snapshot["assetId"])
     text = _one_select(sql) if sql is not None else f'FROM "{view}"'
-    with _connect(storage_at(warehouse), snapshot, view) as connection:
+    with _connect(storage_at(warehouse), snapshot, location, view) as connection:
         return _answer(connection, text, limit)
 
 
-def _location(snapshot: Json) -> Json:
+def _location(snapshot: Snapshot) -> Location:
     """Return the location of the rows: a table that was appended to has several directories."""
-    location: Json = snapshot["location"]
+    location = snapshot["location"]
+    if location is None:
+        raise _no_table(snapshot)
     parts = snapshot.get("parts")
     return {**location, "paths": [path for _, path in parts]} if parts else location
 
@@ -133,10 +139,9 @@ def _one_select(sql: str) -> str:
     return sql
 
 
-def _connect(storage: Storage, snapshot: Json, view: str) -> duckdb.DuckDBPyConnection:
+def _connect(storage: Storage, snapshot: Snapshot, location: Location, view: str) -> duckdb.DuckDBPyConnection:
     import duckdb  # noqa: PLC0415 - imported on demand
 
-    location = _location(snapshot)
     if location["format"] not in READERS:
         raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
     paths = _paths(storage, location)
@@ -150,7 +155,7 @@ def _connect(storage: Storage, snapshot: Json, view: str) -> duckdb.DuckDBPyConn
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, paths)}')
+        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, location, paths)}')
     except (duckdb.Error, WarehouseError) as error:
         connection.close()
         raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {_store_error(error) or error}") from None
@@ -169,14 +174,16 @@ def _store_error(error: Exception) -> str | None:
     return lines[-1] if lines else None
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Json, paths: list[str]) -> str:
+def _rows(
+    connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Snapshot, location: Location, paths: list[str]
+) -> str:
     """Return the query of the view."""
-    kind = snapshot["location"]["format"]
-    split = {name.lower() for name in snapshot["location"].get("partitionBy", ())}
+    kind = location["format"]
+    split = {name.lower() for name in location.get("partitionBy", ())}
     if not split:
         return f"FROM {_files(kind, paths)}"
-    fields = snapshot["schema"]["fields"]  # Freshline wrote it, so there is one
-    names = _location(snapshot)["paths"]
+    fields = _columns(snapshot)  # Freshline wrote it, so there is one
+    names = location["paths"]
     has_files = [any(name.endswith(f".{kind}") for name in storage.sizes(path)) for path in names]
     filled = _filled(connection, kind, dict(zip(paths, has_files, strict=True)), snapshot["rows"])
     if not filled:
@@ -187,7 +194,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Jso
     return f"SELECT {columns} FROM {found}"  # noqa: S608 - names and paths are quoted
 
 
-def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, bool], rows: int) -> list[str]:
+def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, bool], rows: int | None) -> list[str]:
     """Return the directories with files: Spark writes none for an empty partitioned table, and DuckDB needs one.
 
     If rows are missing then, files are lost, and DuckDB has to report that.
@@ -203,7 +210,7 @@ def _files(kind: str, paths: list[str], *options: str) -> str:
     return f"{READERS[kind]}({', '.join([globs, 'union_by_name = true', *options])})"
 
 
-def _column(field: Json, split: set[str], there: set[str]) -> str:
+def _column(field: Column, split: set[str], there: set[str]) -> str:
     """Return one column of a partitioned table: from the files, or from the names of their directories."""
     name = _name(field["name"])
     if field["name"].lower() in split:
@@ -222,7 +229,7 @@ def _partition_value(name: str, kind: Any) -> str:
     return text
 
 
-def _nothing(field: Json) -> str:
+def _nothing(field: Column) -> str:
     return f"CAST(NULL AS {_type(field['type'])}) AS {_name(field['name'])}"
 
 
@@ -244,7 +251,7 @@ def _type(kind: Any) -> str:
     return TYPES.get(str(kind), "VARCHAR")
 
 
-def _paths(storage: Storage, location: Json) -> list[str]:
+def _paths(storage: Storage, location: Location) -> list[str]:
     """Table paths are relative to the warehouse, those of sources are not."""
     if "paths" in location:
         return [storage.at(path) for path in location["paths"]]
@@ -267,7 +274,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Ans
         if found := _store_error(error):
             raise WarehouseError(f"the data cannot be read: {found}") from None
         raise UsageError(f"the query failed: {error}") from None
-    columns = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
+    columns: list[Column] = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
     return Answer(columns, [[_plain(value) for value in row] for row in rows[:limit]], len(rows) > limit)
 
 
@@ -284,7 +291,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _document(snapshot: Json, answer: Answer) -> Json:
+def _document(snapshot: Snapshot, answer: Answer) -> Json:
     names = [column["name"] for column in answer.columns]
     return {
         "assetId": snapshot["assetId"],
@@ -298,10 +305,10 @@ def _document(snapshot: Json, answer: Answer) -> Json:
     }
 
 
-def _show_table(snapshot: Json, answer: Answer) -> None:
+def _show_table(snapshot: Snapshot, answer: Answer) -> None:
     names = [column["name"] for column in answer.columns]
     rows = [[_cell(value) for value in row] for row in answer.rows]
-    output.show(Table.of([Column(name, wraps=NARROW_CELL) for name in names], rows))
+    output.show(Table.of([tables.Column(name, wraps=NARROW_CELL) for name in names], rows))
     more = "; there are more, see --limit" if answer.truncated else ""
     whole = (
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
@@ -312,7 +319,7 @@ def _show_table(snapshot: Json, answer: Answer) -> None:
     )
 
 
-def _print_checks(checks: list[Json] | None) -> None:
+def _print_checks(checks: list[Check] | None) -> None:
     if checks:
         output.message(check_summary(checks))
         for line in check_lines(checks):
@@ -323,15 +330,15 @@ def _cell(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
+def _show_facts(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     """Print the metadata of a version."""
     if sql is not None:
         raise UsageError("--sql reads the data: set FRESHLINE_WAREHOUSE to where the tables are")
     if as_json:
         output.print_json(snapshot)
         return
-    columns = [[one["name"], json.dumps(one["type"])] for one in (snapshot["schema"] or {}).get("fields", ())]
-    output.show(Table.of(["COLUMN", Column("TYPE", wraps=20)], columns))
+    columns = [[one["name"], json.dumps(one["type"])] for one in _columns(snapshot)]
+    output.show(Table.of(["COLUMN", tables.Column("TYPE", wraps=20)], columns))
     output.message(
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
         f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
@@ -339,11 +346,18 @@ def _show_facts(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
     _print_checks(snapshot["checks"])
 
 
-def _show_payload(snapshot: Json, *, sql: str | None, as_json: bool) -> None:
+def _columns(snapshot: Snapshot) -> list[Column]:
+    schema = snapshot["schema"]
+    return schema.get("fields", []) if schema else []
+
+
+def _no_table(snapshot: Snapshot) -> UsageError:
+    return UsageError(f"version {snapshot['version']} of {snapshot['assetId']!r} has no table to query, only a payload")
+
+
+def _show_payload(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     if sql is not None:
-        raise UsageError(
-            f"version {snapshot['version']} of {snapshot['assetId']!r} has no table to query, only a payload"
-        )
+        raise _no_table(snapshot)
     if as_json:
         output.print_json(_document(snapshot, Answer([], [], truncated=False)) | {"payload": snapshot["payload"]})
         return

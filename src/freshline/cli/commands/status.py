@@ -13,7 +13,7 @@ from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.documents import AssetStatus, Pool, Status, WorkflowStatus
+from freshline.model.documents.status import AssetStatus, Pool, Status, WorkflowStatus
 
 ASSETS: Columns = [
     "ASSET",

@@ -12,6 +12,7 @@ from freshline.cli.render import output
 from freshline.cli.render.format import differing, moment, number, size
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import WarehouseError
+from freshline.model.documents.asset import Snapshot
 from freshline.model.json import Json
 
 if TYPE_CHECKING:
@@ -57,19 +58,30 @@ def table() -> None:
 def versions(app: App, *, asset: str, limit: int, as_json: bool) -> None:
     """List the versions of an asset, newest first: when, how many rows, and the difference from the one before."""
     with app.reader() as reader:
-        found = [_version(row) for row in reader.snapshots(asset, limit)]
+        found = reader.snapshots(asset, limit)
     if as_json:
-        output.print_json({"assetId": asset, "versions": found})
+        output.print_json({"assetId": asset, "versions": [_version(one) for one in found]})
         return
     output.show(Table.of(VERSIONS, [_cells(one) for one in found]))
 
 
-def _version(row: Json) -> Json:
-    kept = ("version", "tableVersion", "dataVersion", "changed", "producedAt", "rows", "bytes", "runId", "difference")
-    return {**{name: row[name] for name in kept}, "head": row["head"], "goneAt": row["goneAt"]}
+def _version(one: Snapshot) -> Json:
+    return {
+        "version": one["version"],
+        "tableVersion": one["tableVersion"],
+        "dataVersion": one["dataVersion"],
+        "changed": one["changed"],
+        "producedAt": one["producedAt"],
+        "rows": one["rows"],
+        "bytes": one["bytes"],
+        "runId": one["runId"],
+        "difference": one["difference"],
+        "head": one["head"],
+        "goneAt": one["goneAt"],
+    }
 
 
-def _cells(one: Json) -> list[str]:
+def _cells(one: Snapshot) -> list[str]:
     return [
         f"{one['version']}{' *' if one['head'] else ''}",
         "" if one["tableVersion"] is None else str(one["tableVersion"]),
@@ -80,7 +92,7 @@ def _cells(one: Json) -> list[str]:
     ]
 
 
-def _changed(one: Json) -> str:
+def _changed(one: Snapshot) -> str:
     return differing(one["difference"] or {}) if one["changed"] else "nothing"
 
 

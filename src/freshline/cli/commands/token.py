@@ -14,6 +14,7 @@ from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.definitions.duration import milliseconds
 from freshline.errors import UsageError
+from freshline.model.documents.installation import Token
 
 SCOPES = ("read", "operate", "admin")
 PREFIX = "freshline_"
@@ -104,7 +105,7 @@ def _lifetime(text: str) -> int:
     return found
 
 
-def _cells(one: dict[str, str | None]) -> list[str]:
+def _cells(one: Token) -> list[str]:
     state = "revoked" if one["revokedAt"] else "active" if one["active"] else "expired"
-    times = (moment(one[name]) for name in ("createdAt", "expiresAt", "usedAt"))
-    return [str(one["name"]), str(one["scope"]), state, *times]
+    times = (moment(time) for time in (one["createdAt"], one["expiresAt"], one["usedAt"]))
+    return [one["name"], one["scope"], state, *times]

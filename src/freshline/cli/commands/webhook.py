@@ -12,6 +12,7 @@ from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import UsageError
+from freshline.model.documents.installation import Webhook
 
 KINDS = ("cloudevents", "openlineage")
 WEBHOOKS: Columns = [
@@ -202,8 +203,8 @@ def _from_environment(variable: str) -> str:
     return found
 
 
-def _cells(one: dict[str, object]) -> list[str]:
+def _cells(one: Webhook) -> list[str]:
     state = "paused" if one["paused"] else "failing" if one["failures"] else "active"
-    last = moment(str(one["deliveredAt"])) if one["deliveredAt"] else ""
-    numbers = (str(one[name]) for name in ("delivered", "waiting", "dead"))
-    return [str(one["name"]), state, *numbers, last, str(one["url"]), str(one["trouble"] or "")]
+    last = moment(one["deliveredAt"]) if one["deliveredAt"] else ""
+    numbers = (str(number) for number in (one["delivered"], one["waiting"], one["dead"]))
+    return [one["name"], state, *numbers, last, one["url"], one["trouble"] or ""]

@@ -14,10 +14,11 @@ from freshline.cli.render.format import differing, short
 from freshline.cli.render.run import check_lines
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
+    from freshline.model.documents.asset import Snapshot
+    from freshline.model.documents.decision import Decision
 
 
 HANG = 10  # second lines begin below the sentence
@@ -51,7 +52,7 @@ def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
         print_decision(decision)
 
 
-def print_decision(decision: Json) -> None:
+def print_decision(decision: Decision) -> None:
     """Print one decision: the time, the sentence, and the versions of the inputs."""
     run = f"  (run {short(decision['runId'])})" if decision["runId"] else ""
     text = (sentence(decision), output.STATE_COLOURS[decision["outcome"]])
@@ -70,7 +71,7 @@ def _print_state(reader: ReadOnlyBackend, name: str) -> None:
         _print_failure(reader, workflow["slug"])
 
 
-def _print_version(snapshot: Json) -> None:
+def _print_version(snapshot: Snapshot) -> None:
     """Print how the current version differs from the one before, and its failed checks."""
     if snapshot["changed"] and snapshot["difference"]:
         output.show(f"version {snapshot['version']} differs by {differing(snapshot['difference'])}")
@@ -81,7 +82,8 @@ def _print_version(snapshot: Json) -> None:
 def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
     """Print the checks that the last run failed."""
     for run in reader.runs(1, workflow=slug):
-        if checks := (run["error"] or {}).get("checks"):
+        error = run["error"]
+        if error and (checks := error.get("checks")):
             output.show(f"the last run {short(run['id'])} published nothing:")
             for line in check_lines(checks):
                 output.show(line)
@@ -89,7 +91,7 @@ def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
 
 def _print_none(reader: ReadOnlyBackend, name: str) -> None:
     found = reader.find(name)
-    if found.get("assetId") and found["workflowSlug"] is None:
+    if "slug" not in found and found["workflowSlug"] is None:
         output.message(
             f"{name} is a source: `freshline report {name}` reports its changes, and nothing is decided about it"
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from freshline.cli.render.format import duration, moment, short, version
-from freshline.model.documents import Hold
+from freshline.model.documents.decision import BlockerEvidence, Conclusion, Decision, Evidence, InputEvidence
+from freshline.model.documents.status import Hold
 from freshline.model.enums import Outcome, Reason
-from freshline.model.json import Json
+
+Describe = Callable[[Conclusion, Evidence], str]
 
 _MOTIONS = {
     "running": "which is running",
@@ -18,27 +20,27 @@ _MOTIONS = {
 }
 
 
-def sentence(decision: Json) -> str:
+def sentence(decision: Conclusion) -> str:
     """Return one decision as one sentence, e.g. `held: waiting for upstream workflow 'b', which is running`."""
     describe = _SENTENCES.get(decision["reason"])
-    evidence: Json = decision["evidence"]
+    evidence = decision["evidence"]
     text = describe(decision, evidence) if describe else decision["reason"]
     return f"{_VERBS.get(decision['outcome'], decision['outcome'])}: {text}{_also(evidence)}"
 
 
-def when(decision: Json) -> str:
+def when(decision: Decision) -> str:
     """Return the time of a decision, and how often it was repeated."""
     return moment(decision["at"]) + repetitions(decision)
 
 
-def repetitions(decision: Json) -> str:
+def repetitions(decision: Decision) -> str:
     """Return how often a decision was repeated, as ` (3x, last 12:00:00)`; empty if it was not."""
     count = decision.get("count", 1)
     last = decision.get("lastAt")
     return f" ({count}x, last {moment(last)})" if count > 1 and last else ""
 
 
-def vectors(decision: Json) -> list[tuple[str, str, str, str]]:
+def vectors(decision: Decision) -> list[tuple[str, str, str, str]]:
     """Return the evidence per input: asset, version that the last success read, current version, and the difference."""
     return [
         (one["assetId"], version(one.get("from")), version(one.get("to")), _meaning(one))
@@ -55,56 +57,58 @@ def hold_text(hold: Hold | None) -> str:
     return f"{hold['reason'].replace('-', ' ')}{blocker}{until}"
 
 
-def _meaning(one: Json) -> str:
+def _meaning(one: InputEvidence) -> str:
     if not one.get("changed"):
         return "the same"
     return "changed" if one.get("triggers") else "changed, may not trigger"
 
 
-def _missing(_decision: Json, evidence: Json) -> str:
+def _missing(_decision: Conclusion, evidence: Evidence) -> str:
     return f"{_asset(evidence)} was never produced"
 
 
-def _retry(_decision: Json, evidence: Json) -> str:
+def _retry(_decision: Conclusion, evidence: Evidence) -> str:
     cause = _CAUSES.get(evidence.get("cause", ""), _definition_changed)
     return f"tried again after a failure; {cause(_decision, evidence)}"
 
 
-def _definition_changed(_decision: Json, _evidence: Json) -> str:
+def _definition_changed(_decision: Conclusion, _evidence: Evidence) -> str:
     return "its definition changed since the last success"
 
 
-def _upstream_update(_decision: Json, evidence: Json) -> str:
+def _upstream_update(_decision: Conclusion, evidence: Evidence) -> str:
     changed = [i for i in evidence.get("inputs", ()) if i.get("changed") and i.get("triggers")]
     moves = [f"{i['assetId']!r} changed ({version(i.get('from'))} -> {version(i.get('to'))})" for i in changed]
     return _list(moves) or "an input changed"
 
 
-def _expired(_decision: Json, evidence: Json) -> str:
-    expiry = evidence.get("expiry") or {}
+def _expired(_decision: Conclusion, evidence: Evidence) -> str:
+    expiry = evidence.get("expiry")
+    if not expiry:
+        return f"the freshness of {_asset(evidence)} ran out (unknown)"
     at = f" at {moment(expiry['expiresAt'])}" if expiry.get("expiresAt") else ""
     if expiry.get("reason") == "manual":
         return f"{_asset(evidence)} was expired by hand{at}"
     return f"the freshness of {_asset(evidence)} ran out{at} ({expiry.get('reason', 'unknown')})"
 
 
-def _input_missing(_decision: Json, evidence: Json) -> str:
+def _input_missing(_decision: Conclusion, evidence: Evidence) -> str:
     missing = evidence.get("missing", [])
     verb = "does not exist yet" if len(missing) == 1 else "do not exist yet"
     return f"{_names(missing) or 'an input'} {verb}"
 
 
-def _in_flight(_decision: Json, evidence: Json) -> str:
+def _in_flight(_decision: Conclusion, evidence: Evidence) -> str:
     renewed = "; that run will read the new data" if evidence.get("renewed") else ""
     return f"its run {short(evidence.get('runId'))} is already {evidence.get('runStatus', 'there')}{renewed}"
 
 
-def _paused(decision: Json, evidence: Json) -> str:
+def _paused(decision: Conclusion, evidence: Evidence) -> str:
     until = f"until {moment(evidence['until'])}" if evidence.get("until") else "without an end"
     return f"it is paused {until}; `freshline resume {decision['workflowSlug']}` ends that"
 
 
-def _breaker_open(decision: Json, evidence: Json) -> str:
+def _breaker_open(decision: Conclusion, evidence: Evidence) -> str:
     probe = (
         f"the next try is at {moment(evidence['nextProbeAt'])}" if evidence.get("nextProbeAt") else "it tries seldom"
     )
@@ -114,11 +118,11 @@ def _breaker_open(decision: Json, evidence: Json) -> str:
     )
 
 
-def _cooling_down(_decision: Json, evidence: Json) -> str:
+def _cooling_down(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it cools down after {_times(evidence.get('failures'))}{_until(evidence)}"
 
 
-def _canceled(decision: Json, _evidence: Json) -> str:
+def _canceled(decision: Conclusion, _evidence: Evidence) -> str:
     slug = decision["workflowSlug"]
     return (
         "a run with exactly these versions was canceled; "
@@ -126,62 +130,62 @@ def _canceled(decision: Json, _evidence: Json) -> str:
     )
 
 
-def _quiet_hours(_decision: Json, evidence: Json) -> str:
+def _quiet_hours(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it has quiet hours{_until(evidence)}"
 
 
-def _input_too_old(_decision: Json, evidence: Json) -> str:
+def _input_too_old(_decision: Conclusion, evidence: Evidence) -> str:
     limit = evidence.get("maxAgeMs")
     allowed = f"; at most {duration(limit / 1000)} are allowed" if limit is not None else ""
     return f"its input {_asset(evidence)} is too old (produced {moment(evidence.get('producedAt'))}{allowed})"
 
 
-def _waiting_for_all(_decision: Json, evidence: Json) -> str:
+def _waiting_for_all(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it runs when all inputs moved; {_names(evidence.get('waitingFor', [])) or 'some'} did not yet"
 
 
-def _waiting_for_upstream(_decision: Json, evidence: Json) -> str:
+def _waiting_for_upstream(_decision: Conclusion, evidence: Evidence) -> str:
     blockers = [_blocker(one) for one in evidence.get("blockers", ())]
     end = evidence.get("deadline") or evidence.get("until")
     latest = f", until {moment(end)} at the latest" if end else ""
     return f"waiting for upstream {_list(blockers) or 'workflows'}{latest}"
 
 
-def _debouncing(_decision: Json, evidence: Json) -> str:
+def _debouncing(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it lets updates settle{_until(evidence)}"
 
 
-def _min_interval(_decision: Json, evidence: Json) -> str:
+def _min_interval(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it ran a short time ago; not again{_until(evidence, 'before')}"
 
 
-def _up_to_date(_decision: Json, evidence: Json) -> str:
+def _up_to_date(_decision: Conclusion, evidence: Evidence) -> str:
     gone = (
         f"; its queued run {short(evidence['superseded'])} is not needed any more" if evidence.get("superseded") else ""
     )
     return f"it was computed from exactly the current inputs{gone}"
 
 
-def _policy_off(_decision: Json, _evidence: Json) -> str:
+def _policy_off(_decision: Conclusion, _evidence: Evidence) -> str:
     return "its autoMaterialize is switched off"
 
 
-def _not_auto(_decision: Json, _evidence: Json) -> str:
+def _not_auto(_decision: Conclusion, _evidence: Evidence) -> str:
     return "it has no autoMaterialize block, so it runs only when asked to"
 
 
-def _evaluation_failed(_decision: Json, evidence: Json) -> str:
+def _evaluation_failed(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it could not be decided: {evidence.get('error', 'no error was stored')}"
 
 
-def _also(evidence: Json) -> str:
+def _also(evidence: Evidence) -> str:
     passed = _list([_blocker(one) for one in evidence.get("waitedOut", ())])
     others = [reason.replace("-", " ") for reason in evidence.get("alsoHeldBy", ())]
     mixed = f"; it did not wait any longer for {passed}, so it may read a mix" if passed else ""
     return mixed + (f"; also held by {_list(others)}" if others else "")
 
 
-def _blocker(one: Json) -> str:
+def _blocker(one: BlockerEvidence) -> str:
     motion = one.get("motion", "")
     until = f" until {moment(one['until'])}" if one.get("until") else ""
     state = _MOTIONS.get(
@@ -190,11 +194,11 @@ def _blocker(one: Json) -> str:
     return f"workflow {one.get('workflowSlug')!r}, {state}{until}"
 
 
-def _until(evidence: Json, word: str = "until") -> str:
+def _until(evidence: Evidence, word: str = "until") -> str:
     return f" {word} {moment(evidence['until'])}" if evidence.get("until") else ""
 
 
-def _asset(evidence: Json) -> str:
+def _asset(evidence: Evidence) -> str:
     return repr(evidence["assetId"]) if evidence.get("assetId") else "an output"
 
 
@@ -210,16 +214,21 @@ def _list(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
-_VERBS = {Outcome.RUN: "run", Outcome.HOLD: "held", Outcome.SKIP: "nothing to do", Outcome.ERROR: "error"}
+_VERBS: dict[str, str] = {
+    Outcome.RUN: "run",
+    Outcome.HOLD: "held",
+    Outcome.SKIP: "nothing to do",
+    Outcome.ERROR: "error",
+}
 
-_CAUSES: dict[str, Callable[[Json, Json], str]] = {
+_CAUSES: dict[str, Describe] = {
     Reason.MISSING: _missing,
     Reason.DEFINITION_CHANGED: _definition_changed,
     Reason.UPSTREAM_UPDATE: _upstream_update,
     Reason.EXPIRED: _expired,
 }
 
-_HOLDS: dict[str, Callable[[Json, Json], str]] = {
+_HOLDS: dict[str, Describe] = {
     Reason.INPUT_MISSING: _input_missing,
     Reason.IN_FLIGHT: _in_flight,
     Reason.PAUSED: _paused,
@@ -234,7 +243,7 @@ _HOLDS: dict[str, Callable[[Json, Json], str]] = {
     Reason.MIN_INTERVAL: _min_interval,
 }
 
-_SENTENCES: dict[str, Callable[[Json, Json], str]] = {
+_SENTENCES: dict[str, Describe] = {
     **_CAUSES,
     **_HOLDS,
     Reason.RETRY: _retry,

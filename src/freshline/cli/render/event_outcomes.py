@@ -10,13 +10,16 @@ from freshline.cli.render.listing import event_summary
 from freshline.cli.render.output import coloured
 from freshline.cli.render.table import Column, Columns
 from freshline.cli.render.text import Text
+from freshline.model.documents.event import Event, EventDetail, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason
-from freshline.model.json import Json
 
 COLUMNS: Columns = ["WORKFLOW", "OUTCOME", Column("", wraps=30)]
-ABOUT_ASSETS = {EventType.ASSET_PRODUCED: "no workflow consumes it", EventType.ASSET_EXPIRED: "no workflow makes it"}
+ABOUT_ASSETS: dict[str, str] = {
+    EventType.ASSET_PRODUCED: "no workflow consumes it",
+    EventType.ASSET_EXPIRED: "no workflow makes it",
+}
 
-_STARTED = {
+_STARTED: dict[str | None, str] = {
     EventReason.MANUAL: "by hand",
     Reason.MISSING: "because an output was never produced",
     Reason.DEFINITION_CHANGED: "because its definition changed",
@@ -25,7 +28,7 @@ _STARTED = {
     Reason.RETRY: "after a failure",
 }
 
-_IGNORED = {
+_IGNORED: dict[str | None, str] = {
     EventReason.UNCHANGED: "the data is the same as before",
     EventReason.LATE: "it came late: a later one is the current version",
     EventReason.DOES_NOT_TRIGGER: "its policy lets this input, or the expiry of this output, cause no run",
@@ -36,76 +39,83 @@ _IGNORED = {
     Reason.NOT_AUTO: "it has no autoMaterialize block, so it runs only when asked to",
 }
 
-_PENDING = {
+_PENDING: dict[str | None, str] = {
     EventReason.UNABSORBED: "it was not read yet; is `freshline materializer` (or `freshline dev`) running?",
     EventReason.DUE: "it is about to be considered",
 }
 
 
-def headline(event: Json) -> Text:
+def headline(event: Event) -> Text:
     """Return the event in one line."""
     parts = [moment(event["time"]), event["type"], event["subject"], event_summary(event)]
     return Text.join("  ", [Text((part, "bold" if part == event["subject"] else "")) for part in parts if part])
 
 
-def cells(fate: Json) -> Sequence[str | Text]:
+def cells(fate: WorkflowOutcome) -> Sequence[str | Text]:
     """Return the cells of one workflow: its outcome, and a description."""
     return [fate["workflowSlug"], coloured(fate["fate"]), outcome_text(fate)]
 
 
-def outcome_text(fate: Json) -> str:
+def outcome_text(fate: WorkflowOutcome) -> str:
     """Return an outcome as half a sentence."""
     return _TEXTS[EventOutcome(fate["fate"])](fate)
 
 
-def no_outcome_text(event: Json) -> str:
+def no_outcome_text(event: Event) -> str:
     """Return why the event has no outcomes."""
     return ABOUT_ASSETS.get(event["type"], "this kind of event concerns no workflow: nothing runs because of it")
 
 
-def more_text(event: Json) -> str | None:
+def more_text(event: EventDetail) -> str | None:
     """Return how many workflows are not listed; None if all are."""
     missing = event["consumers"] - len(event["fates"])
     return f"{missing:,} more workflows consume it; --limit shows more" if missing > 0 else None
 
 
-def _run(fate: Json) -> str:
+def _run(fate: WorkflowOutcome) -> str:
     return f"run {short(fate['runId'])}, which {_STATUS.get(fate['runStatus'], 'is ' + str(fate['runStatus']))}"
 
 
-def _triggered(fate: Json) -> str:
+def _triggered(fate: WorkflowOutcome) -> str:
     return f"it started {_run(fate)}"
 
 
-def _included(fate: Json) -> str:
+def _included(fate: WorkflowOutcome) -> str:
     if fate["reason"] == EventReason.RENEWED:
         return f"it is in {_run(fate)}: that run was queued already and was moved to it"
-    return f"it is in {_run(fate)}: that run was started {_STARTED.get(fate['reason'], 'for ' + fate['reason'])}"
+    return f"it is in {_run(fate)}: that run was started {_STARTED.get(fate['reason'], 'for ' + str(fate['reason']))}"
 
 
-def _superseded(fate: Json) -> str:
+def _superseded(fate: WorkflowOutcome) -> str:
     newer = f"a newer one (event {short(fate['supersededBy'])})"
     return f"{newer} is in {_run(fate)}" if fate["runId"] else f"{newer} came before any run read it"
 
 
-def _held(fate: Json) -> str:
+def _held(fate: WorkflowOutcome) -> str:
     outcome = Outcome.ERROR if fate["reason"] == Reason.EVALUATION_FAILED else Outcome.HOLD
-    text = sentence({**fate, "outcome": outcome}).partition(": ")[2]
+    text = sentence(
+        {
+            "workflowSlug": fate["workflowSlug"],
+            "outcome": outcome,
+            "reason": str(fate["reason"]),
+            "evidence": fate["evidence"],
+        }
+    ).partition(": ")[2]
     failed = fate["runStatus"] in {"failed", "canceled"}
     return f"{text}; its run {short(fate['runId'])} {fate['runStatus']}" if failed else text
 
 
-def _ignored(fate: Json) -> str:
+def _ignored(fate: WorkflowOutcome) -> str:
     return _IGNORED.get(fate["reason"], str(fate["reason"]))
 
 
-def _pending(fate: Json) -> str:
+def _pending(fate: WorkflowOutcome) -> str:
     return _PENDING.get(fate["reason"], str(fate["reason"]))
 
 
-_STATUS = {"failed": "failed", "succeeded": "succeeded", "canceled": "was canceled"}
+_STATUS: dict[str | None, str] = {"failed": "failed", "succeeded": "succeeded", "canceled": "was canceled"}
 
-_TEXTS: dict[EventOutcome, Callable[[Json], str]] = {
+_TEXTS: dict[EventOutcome, Callable[[WorkflowOutcome], str]] = {
     EventOutcome.TRIGGERED: _triggered,
     EventOutcome.INCLUDED: _included,
     EventOutcome.SUPERSEDED: _superseded,

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from freshline.cli.render.decisions import repetitions, sentence
 from freshline.cli.render.format import between, moment, short, version
 from freshline.cli.render.output import coloured
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
+from freshline.model.documents.decision import Decision
+from freshline.model.documents.event import Event
+from freshline.model.documents.installation import AuditEntry, Process
+from freshline.model.documents.run import Run
 from freshline.model.json import Json
 
+T = TypeVar("T")
 Cells = Sequence[str | Text]
 
 LONGEST_ERROR = 100
 LONGEST_VALUE = 40
 
 
-class Listing(NamedTuple):
+class Listing(NamedTuple, Generic[T]):
     """The columns and cells of one kind of entry."""
 
     columns: Columns
-    cells: Callable[[Json], Cells]
+    cells: Callable[[T], Cells]
 
-    def table(self, entries: Iterable[Json]) -> Table:
+    def table(self, entries: Iterable[T]) -> Table:
         """Return the entries as a table."""
         return Table.of(self.columns, [self.cells(one) for one in entries])
 
-    def line(self, entry: Json) -> Text:
+    def line(self, entry: T) -> Text:
         """Return one entry as one line, for followers."""
         cells = [cell if isinstance(cell, Text) else Text(cell) for cell in self.cells(entry)]
         return Text.join("  ", [cell for cell in cells if cell.plain])
 
 
-def run_cells(one: Json) -> Cells:
+def run_cells(one: Run) -> Cells:
     """Return the cells of a run."""
     status = coloured(one["status"])
     if one["mixed"]:
@@ -54,7 +59,7 @@ def run_cells(one: Json) -> Cells:
     ]
 
 
-def cause(run: Json) -> str:
+def cause(run: Run) -> str:
     """Return why a run exists."""
     trigger = run["trigger"]
     if trigger["type"] != "auto-materialize":
@@ -63,7 +68,7 @@ def cause(run: Json) -> str:
     return f"{trigger.get('reason')}: {', '.join(changed[:3])}" if changed else str(trigger.get("reason"))
 
 
-def ending(run: Json) -> str:
+def ending(run: Run) -> str:
     """Return the error or the reason of the cancellation of a run or a step, in one line."""
     if run["status"] == "canceled":
         return run["cancelReason"] or ""
@@ -77,13 +82,13 @@ def first_line(error: Any) -> str:
     return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"
 
 
-def event_cells(one: Json) -> Cells:
+def event_cells(one: Event) -> Cells:
     """Return the cells of an event."""
     position = "-" if one["position"] is None else str(one["position"])
     return [position, moment(one["time"]), one["type"], one["subject"], event_summary(one)]
 
 
-def event_summary(event: Json) -> str:
+def event_summary(event: Event) -> str:
     """Return the part of an event's data that people look for."""
     data = event["data"]
     parts = []
@@ -96,14 +101,14 @@ def event_summary(event: Json) -> str:
     return ", ".join(parts)
 
 
-def decision_cells(one: Json) -> Cells:
+def decision_cells(one: Decision) -> Cells:
     """Return the cells of a decision."""
     text = sentence(one) + repetitions(one)
     run = short(one["runId"])
     return [moment(one["at"]), one["workflowSlug"], coloured(one["outcome"]), one["reason"], text, run]
 
 
-def worker_cells(one: Json) -> Cells:
+def worker_cells(one: Process) -> Cells:
     """Return the cells of a process."""
     state = "stopped" if one["stoppedAt"] else "live" if one["live"] else "silent"
     runs = ", ".join(short(run) for run in one["runs"]) or "-"
@@ -113,7 +118,7 @@ def worker_cells(one: Json) -> Cells:
     return [short(one["id"]), one["kind"], where, styled, one["project"] or "-", moment(one["startedAt"]), seen, runs]
 
 
-def change_cells(one: Json) -> Cells:
+def change_cells(one: AuditEntry) -> Cells:
     """Return the cells of a change: when, who, what, and which values differ."""
     return [moment(one["at"]), one["who"], one["what"], one["subject"], _difference(one["before"], one["after"])]
 

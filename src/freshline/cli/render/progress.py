@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 from freshline.cli.render import output
 from freshline.cli.render.format import duration, parse_time, short
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
+from freshline.model.documents.run import HasProgress, Run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
         return f"{self.done:,}{total}{self.unit}"
 
 
-def standing(run: Json) -> Standing:
+def standing(run: HasProgress) -> Standing:
     """Return the progress that the job reports, else that of Spark's tasks."""
     progress = run["progress"] or {}
     if job := progress.get("job"):
@@ -58,7 +58,7 @@ def standing(run: Json) -> Standing:
     return Standing(progress.get("step"), spark.get("done"), spark.get("total"), " tasks")
 
 
-def elapsed(run: Json, now: datetime) -> str:
+def elapsed(run: Run, now: datetime) -> str:
     """Return the time since the attempt began, or since the run was queued."""
     since = parse_time(run["startedAt"] or run["queuedAt"])
     return duration(max(0.0, (now - since).total_seconds()))
@@ -67,7 +67,7 @@ def elapsed(run: Json, now: datetime) -> str:
 class Progress(Protocol):
     """A display of runs that are queued or running."""
 
-    def update(self, runs: Sequence[Json]) -> None:
+    def update(self, runs: Sequence[Run]) -> None:
         """Show these runs, and no others."""
 
     def print(self, line: Text) -> None:
@@ -81,7 +81,7 @@ class Lines:
         self._file = file
         self._printed: dict[str, tuple[Any, ...]] = {}
 
-    def update(self, runs: Sequence[Json]) -> None:
+    def update(self, runs: Sequence[Run]) -> None:
         """Print the runs that changed."""
         now = datetime.now(UTC)
         marks = {run["id"]: _mark(run) for run in runs}
@@ -100,9 +100,9 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._runs: Sequence[Json] = ()
+        self._runs: Sequence[Run] = ()
 
-    def update(self, runs: Sequence[Json]) -> None:
+    def update(self, runs: Sequence[Run]) -> None:
         """Show these runs. The elapsed time goes on between two calls."""
         self._runs = runs
 
@@ -138,19 +138,19 @@ class Bars:
         return grid
 
 
-def _cells(run: Json, now: datetime) -> tuple[Text, Text, Text, Text]:
+def _cells(run: Run, now: datetime) -> tuple[Text, Text, Text, Text]:
     at = standing(run)
     where = at.step if run["status"] == "running" and at.step else run["status"]
     name = Text(run["workflowSlug"], (f" {short(run['id'])}", "dim"))
     return name, Text(where), Text(at.text), Text((elapsed(run, now), "cyan"))
 
 
-def _mark(run: Json) -> tuple[Any, ...]:
+def _mark(run: Run) -> tuple[Any, ...]:
     at = standing(run)
     return run["status"], run["attempt"], at.step, None if at.share is None else int(at.share * TENTHS)
 
 
-def _line(run: Json, now: datetime) -> Text:
+def _line(run: Run, now: datetime) -> Text:
     at = standing(run)
     parts = [f"run {short(run['id'])} of {run['workflowSlug']} is {run['status']}"]
     parts += [f"step {at.step}"] if at.step else []

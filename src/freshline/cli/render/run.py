@@ -12,7 +12,7 @@ from freshline.cli.render.format import between, duration, moment, number, size,
 from freshline.cli.render.progress import standing
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
-from freshline.model.json import Json
+from freshline.model.documents.run import Check, Run, RunDetail, RunOutput, Step, StepMetrics
 
 LONGEST_VALUE = 100
 INPUTS = ["INPUT", "VERSION", "DATA"]
@@ -33,7 +33,7 @@ STEPS: Columns = [
 ]
 
 
-def print_run(run: Json) -> None:
+def print_run(run: RunDetail) -> None:
     """Print the run, then its inputs, steps and outputs, then its error."""
     output.show(_headline(run))
     if run["inputs"]:
@@ -48,20 +48,20 @@ def print_run(run: Json) -> None:
     print_error(run)
 
 
-def print_error(run: Json) -> None:
+def print_error(run: Run) -> None:
     """Print what went wrong, with the lines of the user's own code."""
     error = run["error"]
     if not error:
         return
     where = f"step {error['step']}: " if error.get("step") else ""
     output.show(Text((f"{where}{error.get('message', '')}", "red")))
-    if error.get("traceback"):
-        output.write_line(Text((error["traceback"].rstrip(), "dim")), sys.stdout)
+    if traceback := error.get("traceback"):
+        output.write_line(Text((traceback.rstrip(), "dim")), sys.stdout)
     for line in check_lines(error.get("checks") or ()):
         output.show(line)
 
 
-def print_checks(asset: str, checks: Sequence[Json] | None) -> None:
+def print_checks(asset: str, checks: Sequence[Check] | None) -> None:
     """Print how the checks of an asset went; nothing if it has none."""
     if not checks:
         return
@@ -70,14 +70,14 @@ def print_checks(asset: str, checks: Sequence[Json] | None) -> None:
         output.show(line)
 
 
-def check_summary(checks: Sequence[Json]) -> str:
+def check_summary(checks: Sequence[Check]) -> str:
     """Return how many checks passed, and how many did not."""
     failed = sum(not one["passed"] for one in checks)
     noun = "check" if len(checks) == 1 else "checks"
     return f"{len(checks)} {noun}, all passed" if not failed else f"{failed} of {len(checks)} {noun} did not pass"
 
 
-def check_lines(checks: Sequence[Json]) -> Iterator[Text]:
+def check_lines(checks: Sequence[Check]) -> Iterator[Text]:
     """Yield the checks that did not pass, each with the value that was observed."""
     for one in checks:
         if not one["passed"]:
@@ -86,13 +86,13 @@ def check_lines(checks: Sequence[Json]) -> Iterator[Text]:
             yield Text("  ", (one["severity"], style), f" {one['check']}: {found}")
 
 
-def output_text(made: Json) -> str:
+def output_text(made: RunOutput) -> str:
     """Return a published version as `version 3 (1,204 rows, unchanged)`."""
     same = "" if made["changed"] else ", unchanged"
     return f"version {made['version']} ({number(made['rows'])} rows{same})"
 
 
-def _headline(run: Json) -> Text:
+def _headline(run: Run) -> Text:
     took = between(run["startedAt"], run["finishedAt"])
     ended = f", took {took}" if run["finishedAt"] and run["startedAt"] else ""
     return Text(
@@ -103,7 +103,7 @@ def _headline(run: Json) -> Text:
     )
 
 
-def _step_cells(run: Json, step: Json) -> list[str | Text]:
+def _step_cells(run: Run, step: Step) -> list[str | Text]:
     known = step["metrics"] or {}
     took = (
         duration(known["durationMs"] / 1000)
@@ -126,7 +126,7 @@ def _step_cells(run: Json, step: Json) -> list[str | Text]:
     ]
 
 
-def _step_text(run: Json, step: Json, known: Json) -> str:
+def _step_text(run: Run, step: Step, known: StepMetrics) -> str:
     """Return the progress of a running step, the error of a failed one, else the last progress that was reported."""
     if step["status"] == "running" and run["status"] == "running":
         return standing(run).text
@@ -135,7 +135,7 @@ def _step_text(run: Json, step: Json, known: Json) -> str:
     return standing({"progress": {"job": known.get("progress")}}).text
 
 
-def _output_cells(one: Json) -> list[str]:
+def _output_cells(one: RunOutput) -> list[str]:
     same = "" if one["changed"] else " (unchanged)"
     return [one["assetId"], str(one["version"]), version(one["dataVersion"]) + same, number(one["rows"])]
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
+from freshline.model.documents.decision import Evidence, StoredTrigger
 from freshline.model.enums import EventReason, Reason
-from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -45,10 +45,10 @@ class Run:
 
     id: UUID
     status: str
-    trigger: Json
+    trigger: StoredTrigger
     trigger_type: str
     decision_id: UUID | None
-    evidence: Json | None
+    evidence: Evidence | None
 
     @property
     def reason(self) -> str:
@@ -68,7 +68,7 @@ class Decision:
     id: UUID
     outcome: str
     reason: str
-    evidence: Json
+    evidence: Evidence
     last_at: datetime
 
 

@@ -7,6 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from freshline.errors import NotFoundError
+from freshline.model.documents.asset import Asset, AssetDeclaration, DeclaredPolicy
+from freshline.model.documents.status import WorkflowStatus
+from freshline.model.documents.workflow import ActiveRun, Lag, NextRefresh, PolicyAsset, PolicyStatus
 from freshline.model.json import Json
 from freshline.store.db.database import Row
 from freshline.store.read.session import ReadSession, json_value
@@ -15,14 +18,14 @@ from freshline.store.read.status import asset_status, next_refresh, workflow_sta
 NO_FILTER = {"assets": None, "workflow": None, "after": None, "limit": None}
 
 
-def assets(session: ReadSession, **filters: Any) -> list[Json]:
+def assets(session: ReadSession, **filters: Any) -> list[Asset]:
     """List assets by id, with state, declared `freshness` and `autoMaterialize`, and consumers."""
     found = {row["assetId"]: row for row in session.json_rows("declarations", **{**NO_FILTER, **filters})}
     states = session.rows("status_assets", assets=list(found))
     return [{**asset_status(row), **_declaration(found[row["assetId"]])} for row in states]
 
 
-def policy(session: ReadSession, slug: str, workflow_id: int | None) -> Json:
+def policy(session: ReadSession, slug: str, workflow_id: int | None) -> PolicyStatus:
     """Return the policy status of a workflow that is not retired."""
     rows = session.rows("status_workflows", slugs=[slug])
     if not rows:
@@ -31,33 +34,53 @@ def policy(session: ReadSession, slug: str, workflow_id: int | None) -> Json:
     found = {row["assetId"]: row for row in session.json_rows("declarations", **{**NO_FILTER, "workflow": workflow_id})}
     states = session.rows("status_assets", assets=list(found))
     workflow = workflow_status(rows[0])
-    shown = {key: value for key, value in workflow.items() if key not in {"inFlight", "inFlightStatus", "avoided"}}
-    active = {"runId": workflow["inFlight"], "status": workflow["inFlightStatus"]}
     return {
         "at": json_value(now),
-        **shown,
+        "slug": workflow["slug"],
+        "version": workflow["version"],
+        "project": workflow["project"],
+        "automatic": workflow["automatic"],
+        "paused": workflow["paused"],
+        "cooldown": workflow["cooldown"],
+        "breaker": workflow["breaker"],
+        "hold": workflow["hold"],
+        "succeededAt": workflow["succeededAt"],
         "runsAvoided": workflow["avoided"],
-        "inFlight": active if workflow["inFlight"] else None,
+        "inFlight": _active_run(workflow),
         "lastAutoRun": asset_status(states[0])["lastAutoRun"] if states else None,
         "nextRefresh": _earliest_refresh(states),
         "assets": [_asset_policy(row, found[row["assetId"]], now) for row in states],
     }
 
 
-def _asset_policy(row: Row, declaration: Row, now: datetime) -> Json:
-    shown: Json = {**asset_status(row)}
-    names = ("assetId", "partitionKey", "state", "producedAt", "expiresAt", "expired", "nextRefreshAt")
-    lag = _lag(row, declaration["declaration"].get("freshness") or {}, now)
-    return {**{name: shown[name] for name in names}, **_policy(declaration), "lag": lag}
+def _active_run(workflow: WorkflowStatus) -> ActiveRun | None:
+    run_id = workflow["inFlight"]
+    return {"runId": run_id, "status": workflow["inFlightStatus"]} if run_id else None
 
 
-def _lag(row: Row, freshness: Json, now: datetime) -> Json:
+def _asset_policy(row: Row, declaration: Row, now: datetime) -> PolicyAsset:
+    status = asset_status(row)
+    policy = _policy(declaration)
+    return {
+        "assetId": status["assetId"],
+        "partitionKey": status["partitionKey"],
+        "state": status["state"],
+        "producedAt": status["producedAt"],
+        "expiresAt": status["expiresAt"],
+        "expired": status["expired"],
+        "nextRefreshAt": status["nextRefreshAt"],
+        **policy,
+        "lag": _lag(row, policy["freshness"] or {}, now),
+    }
+
+
+def _lag(row: Row, freshness: Json, now: datetime) -> Lag:
     age = None if row["producedAt"] is None else max(0, int((now - row["producedAt"]).total_seconds() * 1000))
     max_age = freshness.get("maxAgeMs")
     return {"ageMs": age, "maxAgeMs": max_age, "overdue": max_age is not None and age is not None and age > max_age}
 
 
-def _earliest_refresh(states: Sequence[Row]) -> Json | None:
+def _earliest_refresh(states: Sequence[Row]) -> NextRefresh | None:
     """Return the earliest planned refresh of the assets; None if none is planned."""
     planned = [(*found, row["assetId"]) for row in states if (found := next_refresh(row)) is not None]
     if not planned:
@@ -66,9 +89,10 @@ def _earliest_refresh(states: Sequence[Row]) -> Json | None:
     return {"at": json_value(at), "reason": reason, "assetId": asset_id}
 
 
-def _declaration(row: Row) -> Json:
+def _declaration(row: Row) -> AssetDeclaration:
     return {**_policy(row), "declaration": row["declaration"], "consumedBy": row["consumedBy"]}
 
 
-def _policy(row: Row) -> Json:
-    return {name: row["declaration"].get(name) for name in ("freshness", "autoMaterialize")}
+def _policy(row: Row) -> DeclaredPolicy:
+    declared = row["declaration"]
+    return {"freshness": declared.get("freshness"), "autoMaterialize": declared.get("autoMaterialize")}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from freshline.model.documents import EventOutcomes, WorkflowOutcome
+from freshline.model.documents.decision import Evidence, InputEvidence
+from freshline.model.documents.event import EventOutcomes, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
-from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
 from freshline.store.read import affected
 from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Workflow
@@ -31,7 +31,7 @@ class _Result:
     run_status: str | None = None
     superseded_by: UUID | None = None
     decision_id: UUID | None = None
-    evidence: Json = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 def of_event(connection: Connection, event: Row, limit: int) -> EventOutcomes:
@@ -172,8 +172,8 @@ def _is_settled(hold: Decision, event: Change | Expiry, workflow: Workflow) -> b
     return "inputs" not in hold.evidence and not event.in_inbox and not workflow.due
 
 
-def _evidence_of(evidence: Json | None, asset_id: str) -> Json | None:
-    inputs: list[Json] = (evidence or {}).get("inputs", [])
+def _evidence_of(evidence: Evidence | None, asset_id: str) -> InputEvidence | None:
+    inputs = (evidence or {}).get("inputs", [])
     return next((one for one in inputs if one["assetId"] == asset_id), None)
 
 

@@ -5,29 +5,37 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from freshline.model.json import Json
+from freshline.model.documents.asset import (
+    ConsumedAsset,
+    Consumption,
+    Graph,
+    GraphAsset,
+    GraphEdge,
+    GraphWorkflow,
+    StoredAsset,
+)
 
 
 class Lineage:
     """Assets, the workflows that produce them, and the assets that those consume."""
 
-    def __init__(self, assets: Iterable[Json], consumed: Iterable[Json]) -> None:
+    def __init__(self, assets: Iterable[StoredAsset], consumed: Iterable[Consumption]) -> None:
         self._assets = {row["assetId"]: row for row in assets}
         self._produces: dict[str, list[str]] = defaultdict(list)
-        self._consumes: dict[str, list[Json]] = defaultdict(list)
+        self._consumes: dict[str, list[ConsumedAsset]] = defaultdict(list)
         self._consumers: dict[str, list[str]] = defaultdict(list)
         for asset_id, row in self._assets.items():
             if row["workflowSlug"] is not None:
                 self._produces[row["workflowSlug"]].append(asset_id)
-        for row in consumed:
-            self._consumes[row["workflowSlug"]].append({"assetId": row["assetId"], "triggers": row["triggers"]})
-            self._consumers[row["assetId"]].append(row["workflowSlug"])
+        for one in consumed:
+            self._consumes[one["workflowSlug"]].append({"assetId": one["assetId"], "triggers": one["triggers"]})
+            self._consumers[one["assetId"]].append(one["workflowSlug"])
 
     def around(self, asset_id: str) -> set[str]:
         """Return the ids of the asset, its ancestors and its descendants."""
         return _closure(asset_id, self._parents()) | _closure(asset_id, self._children())
 
-    def as_json(self, only: Collection[str] | None = None) -> Json:
+    def as_json(self, only: Collection[str] | None = None) -> Graph:
         """Return `{assets, workflows, edges}`. An edge leads from a consumed asset to a produced one."""
         shown = [row for asset_id, row in self._assets.items() if only is None or asset_id in only]
         names = {row["assetId"] for row in shown}
@@ -38,19 +46,19 @@ class Lineage:
             "edges": [edge for slug in slugs for edge in self._edges(slug, names)],
         }
 
-    def _asset(self, row: Json, names: Collection[str]) -> Json:
+    def _asset(self, row: StoredAsset, names: Collection[str]) -> GraphAsset:
         slug = row["workflowSlug"]
         consumes = [c["assetId"] for c in self._consumes[slug] if c["assetId"] in names] if slug else []
         return {**row, "source": slug is None, "consumes": consumes, "consumedBy": self._consumers[row["assetId"]]}
 
-    def _workflow(self, slug: str, names: Collection[str]) -> Json:
+    def _workflow(self, slug: str, names: Collection[str]) -> GraphWorkflow:
         return {
             "slug": slug,
             "consumes": [c for c in self._consumes[slug] if c["assetId"] in names],
             "produces": [asset_id for asset_id in self._produces[slug] if asset_id in names],
         }
 
-    def _edges(self, slug: str, names: Collection[str]) -> list[Json]:
+    def _edges(self, slug: str, names: Collection[str]) -> list[GraphEdge]:
         made = self._workflow(slug, names)
         return [
             {"from": consumed["assetId"], "to": asset_id, "workflowSlug": slug, "triggers": consumed["triggers"]}

@@ -12,7 +12,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from freshline.errors import NotFoundError
-from freshline.model.documents import Pool, Status, WorkflowStatus
+from freshline.model.documents.asset import Asset, Consumption, FoundAsset, FoundWorkflow, Graph, Snapshot, StoredAsset
+from freshline.model.documents.decision import Decision, Plan
+from freshline.model.documents.event import Event, EventDetail
+from freshline.model.documents.installation import AuditEntry, Delivery, Process, Token, ValidToken, Webhook
+from freshline.model.documents.lineage import RunLineage
+from freshline.model.documents.run import LogLine, Run, RunDetail
+from freshline.model.documents.status import Pool, Status, WorkflowStatus
+from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
 from freshline.store.db.database import Database
@@ -54,7 +61,7 @@ class Reader:
         asset: str | None = None,
         trigger: str | None = None,
         period: Period = ALWAYS,
-    ) -> list[Json]:
+    ) -> list[Run]:
         """List runs. `workflow` is a slug, `asset` stands for its producing workflow, `period` limits `queuedAt`."""
         with self._session() as session:
             cursor = resolve.run_id(session, after) if after else None
@@ -64,12 +71,12 @@ class Reader:
             filters = {"status": status, "workflow": only, "trigger": trigger, **_period(period)}
             return runs.list_runs(session, limit=limit, after=cursor, **filters)
 
-    def run(self, run_id: str) -> Json:
+    def run(self, run_id: str) -> RunDetail:
         """Return a run, by its id or a unique suffix, with its published outputs."""
         with self._session() as session:
             return runs.find_run(session, resolve.run_id(session, run_id))
 
-    def lineage(self, run_id: str) -> Json | None:
+    def lineage(self, run_id: str) -> RunLineage | None:
         """Return `{queued_at, inputs, outputs}` of a run as database values; None if the run was pruned."""
         with self._session() as session:
             return runs.lineage(session, run_id)
@@ -79,17 +86,17 @@ class Reader:
         with self._session() as session:
             return resolve.run_id(session, text)
 
-    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Json]:
+    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Run]:
         """List runs that may have changed, oldest first: active, tracked, or queued since (with overlap)."""
         with self._session() as session:
             only = resolve.workflow_id(session, workflow)
             moved = session.rows("moving_runs", since=since - OVERLAP, tracked=list(tracked), workflow=only)
             return runs.list_runs(session, ids=[row["id"] for row in moved], limit=len(moved))[::-1]
 
-    def logs(self, run_id: str, after: int = -1, limit: int = MAX_LIMIT) -> list[Json]:
+    def logs(self, run_id: str, after: int = -1, limit: int = MAX_LIMIT) -> list[LogLine]:
         """List the log lines of a run after line `after`, in order."""
         with self._session() as session:
-            return session.json_rows("logs", run=resolve.run_id(session, run_id), after=after, limit=limit)
+            return session.documents(LogLine, "logs", run=resolve.run_id(session, run_id), after=after, limit=limit)
 
     def events(
         self,
@@ -99,7 +106,7 @@ class Reader:
         subject: str | None = None,
         *,
         period: Period = ALWAYS,
-    ) -> list[Json]:
+    ) -> list[Event]:
         """List events. `after` may also be a position; `type` is a name or a prefix (`asset`, `workflow.run`)."""
         with self._session() as session:
             cursor = resolve.event(session, after) if after else {"time": None, "id": None}
@@ -107,14 +114,14 @@ class Reader:
             found = session.rows("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
             return list(map(cloud_event, found))
 
-    def event(self, text: str, limit: int = 100) -> Json:
+    def event(self, text: str, limit: int = 100) -> EventDetail:
         """Return an event by its id or position, with its outcome for the first `limit` affected workflows."""
         with self._session() as session:
             found = resolve.event(session, text)
             outcomes = of_event(session.connection, found, limit)
-        return cloud_event(found) | outcomes
+        return {**cloud_event(found), **outcomes}
 
-    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Json]:  # noqa: A002
+    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Event]:  # noqa: A002
         """List up to 1,000 numbered events after a position, oldest first. A follower that continues misses none."""
         with self._session() as session:
             found = session.rows("events_since", position=position, subject=subject, **_type(type))
@@ -135,7 +142,7 @@ class Reader:
         *,
         outcome: str | None = None,
         period: Period = ALWAYS,
-    ) -> list[Json]:
+    ) -> list[Decision]:
         """List decisions. `asset` stands for the workflow that produces it; a source has none."""
         with self._session() as session:
             cursor = resolve.decision_id(session, after) if after else None
@@ -143,15 +150,15 @@ class Reader:
             if asset and only is None:
                 return []
             filters = {"workflow": only, "outcome": outcome, **_period(period)}
-            return session.json_rows("decisions", limit=limit, after=cursor, **filters)
+            return session.documents(Decision, "decisions", limit=limit, after=cursor, **filters)
 
-    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Json]:
+    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]:
         """List decisions made since then (with overlap), oldest first. A follower drops duplicates."""
         with self._session() as session:
             only = resolve.workflow_id(session, workflow)
-            return session.json_rows("decisions_since", since=since - OVERLAP, workflow=only)
+            return session.documents(Decision, "decisions_since", since=since - OVERLAP, workflow=only)
 
-    def why(self, name: str, limit: int = 10) -> list[Json]:
+    def why(self, name: str, limit: int = 10) -> list[Decision]:
         """List the last decisions about an asset, or about a workflow by its slug."""
         found = self.find(name)
         if "slug" in found:
@@ -165,12 +172,12 @@ class Reader:
             at = session.json_rows("clock")[0]["now"]
             assets = session.rows("status_assets", assets=names)
             workflows = session.rows("status_workflows", slugs=slugs)
-            queue, pools = session.rows("queue", grace=SILENT_MS)[0], session.json_rows("pools")
+            queue, pools = session.rows("queue", grace=SILENT_MS)[0], session.documents(Pool, "pools")
         return {
             "at": at,
             "assets": [asset_status(row) for row in assets],
             "workflows": [workflow_status(row) for row in workflows],
-            "pools": cast("list[Pool]", pools),
+            "pools": pools,
             "notes": notes(queue),
         }
 
@@ -195,21 +202,21 @@ class Reader:
                 "lags": session.json_rows("measured_lags", limit=assets),
             }
 
-    def graph(self, asset: str | None = None) -> Json:
+    def graph(self, asset: str | None = None) -> Graph:
         """Return `{assets, workflows, edges}`: all, or only the ancestors and descendants of an asset."""
         with self._session() as session:
             if asset is not None:
                 resolve.asset(session, asset)
-            lineage = Lineage(session.json_rows("graph_assets"), session.json_rows("edges"))
+            lineage = Lineage(session.documents(StoredAsset, "graph_assets"), session.documents(Consumption, "edges"))
         return lineage.as_json(None if asset is None else lineage.around(asset))
 
-    def assets(self, limit: int = 20, after: str | None = None, workflow: str | None = None) -> list[Json]:
+    def assets(self, limit: int = 20, after: str | None = None, workflow: str | None = None) -> list[Asset]:
         """List assets by id, with state and declaration. `after` is an asset id, `workflow` a slug."""
         with self._session() as session:
             only = resolve.workflow_id(session, workflow)
             return declarations.assets(session, limit=limit, after=after, workflow=only)
 
-    def asset(self, asset_id: str) -> Json:
+    def asset(self, asset_id: str) -> Asset:
         """Return an asset with state and declaration."""
         with self._session() as session:
             resolve.asset(session, asset_id)
@@ -221,23 +228,23 @@ class Reader:
             slugs = [row["slug"] for row in session.rows("workflow_page", limit=limit, after=after)]
             return [workflow_status(row) for row in session.rows("status_workflows", slugs=slugs)]
 
-    def workflow(self, slug: str) -> Json:
+    def workflow(self, slug: str) -> Definition:
         """Return the current definition of a workflow, as declarations."""
         with self._session() as session:
             resolve.workflow_id(session, slug)
-            return session.json_rows("definition", slug=slug)[0]
+            return session.documents(Definition, "definition", slug=slug)[0]
 
-    def policy(self, slug: str) -> Json:
+    def policy(self, slug: str) -> PolicyStatus:
         """Return the policy status of a workflow: its last automatic run, the next one and its reason, and its hold."""
         with self._session() as session:
             return declarations.policy(session, slug, resolve.workflow_id(session, slug))
 
-    def snapshots(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Json]:
+    def snapshots(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Snapshot]:
         """List the snapshots of an asset. `before`: only versions lower than this one."""
         with self._session() as session:
             return _snapshots(session, resolve.asset(session, asset)["assetId"], limit=limit, before=before)
 
-    def snapshot(self, asset: str, version: int | None = None) -> Json:
+    def snapshot(self, asset: str, version: int | None = None) -> Snapshot:
         """Return a snapshot of an asset: the given version, or the current one."""
         with self._session() as session:
             resolve.asset(session, asset)
@@ -248,45 +255,45 @@ class Reader:
             raise NotFoundError(f"asset {asset!r} was never produced", hint=f"`freshline why {asset}` says why")
         raise NotFoundError(f"asset {asset!r} has no version {version}; the newest is {newest[0]['version']}")
 
-    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Json]:
+    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]:
         """List registered processes. `live` is false without a recent heartbeat."""
         with self._session() as session:
-            return session.json_rows("workers", all=stopped, limit=limit, grace=SILENT_MS)
+            return session.documents(Process, "workers", all=stopped, limit=limit, grace=SILENT_MS)
 
-    def tokens(self) -> list[Json]:
+    def tokens(self) -> list[Token]:
         """List the API tokens, newest first."""
         with self._session() as session:
-            return session.json_rows("tokens")
+            return session.documents(Token, "tokens")
 
-    def token(self, digest: bytes) -> Json | None:
+    def token(self, digest: bytes) -> ValidToken | None:
         """Return `{id, name, scope, digest, stale}` of the valid token with this SHA-256; None if there is none.
 
         `stale`: its last recorded use is more than a minute ago.
         """
         with self._session() as session:
-            return next(iter(session.json_rows("token", digest=digest)), None)
+            return next(iter(session.documents(ValidToken, "token", digest=digest)), None)
 
-    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[Json]:
+    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[AuditEntry]:
         """List audited changes, optionally of one `subject`."""
         with self._session() as session:
             cursor = resolve.parse_uuid(after, "the id of a change") if after else None
-            return session.json_rows("audit", limit=limit, after=cursor, subject=subject)
+            return session.documents(AuditEntry, "audit", limit=limit, after=cursor, subject=subject)
 
-    def webhooks(self, name: str | None = None) -> list[Json]:
+    def webhooks(self, name: str | None = None) -> list[Webhook]:
         """List webhooks by name with their delivery state, without secrets."""
         with self._session() as session:
-            found = session.json_rows("webhooks", name=name)
+            found = session.documents(Webhook, "webhooks", name=name)
             if name is not None and not found:
                 raise resolve.unknown_name("webhook", name, (row["name"] for row in session.rows("webhook_names")))
             return found
 
-    def deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[Json]:
+    def deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[Delivery]:
         """List undelivered events of a webhook by position: those waiting for a retry, and dead letters."""
         self.webhooks(webhook)
         with self._session() as session:
-            return session.json_rows("deliveries", webhook=webhook, limit=limit, after=after)
+            return session.documents(Delivery, "deliveries", webhook=webhook, limit=limit, after=after)
 
-    def find(self, name: str) -> Json:
+    def find(self, name: str) -> FoundAsset | FoundWorkflow:
         """Return the asset `{assetId, workflowSlug, ...}` with this name, else the workflow `{slug}`."""
         with self._session() as session:
             return resolve.asset_or_workflow(session, name)
@@ -304,7 +311,7 @@ class Reader:
             resolve.asset(session, asset)
             return preview.below(session.connection, asset)
 
-    def plan(self, asset: str, settings: Settings) -> Json:
+    def plan(self, asset: str, settings: Settings) -> Plan:
         """Simulate a change of the asset: the runs in their order, the holds, and where it stops."""
         from freshline.simulation import plan as planning  # noqa: PLC0415 - other reads do not need the simulation
         from freshline.simulation.from_store import restore  # noqa: PLC0415
@@ -326,9 +333,9 @@ class Reader:
             yield ReadSession(connection, self._statements)
 
 
-def _snapshots(session: ReadSession, asset: str, **filters: Any) -> list[Json]:
+def _snapshots(session: ReadSession, asset: str, **filters: Any) -> list[Snapshot]:
     unfiltered = {"version": None, "head": False, "before": None, "limit": 1}
-    return session.json_rows("snapshots", asset=asset, **{**unfiltered, **filters})
+    return session.documents(Snapshot, "snapshots", asset=asset, **{**unfiltered, **filters})
 
 
 def _scope(session: ReadSession, name: str | None) -> tuple[list[str] | None, list[str] | None]:

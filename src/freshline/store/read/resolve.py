@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
+from freshline.model.documents.asset import FoundAsset, FoundWorkflow, ResolvedAsset
 from freshline.model.json import Json
 from freshline.store.read.session import ReadSession
 from freshline.suggest import did_you_mean
@@ -15,9 +16,9 @@ SHORTEST_SUFFIX = 6
 _RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_SUFFIX},32}}")
 
 
-def asset(session: ReadSession, asset_id: str) -> Json:
+def asset(session: ReadSession, asset_id: str) -> ResolvedAsset:
     """Return the asset with this id. Raise NotFoundError with similar names if it does not exist."""
-    if rows := session.json_rows("asset", asset=asset_id):
+    if rows := session.documents(ResolvedAsset, "asset", asset=asset_id):
         return rows[0]
     raise unknown_name("asset", asset_id, (row["assetId"] for row in session.rows("asset_names")))
 
@@ -31,12 +32,12 @@ def workflow_id(session: ReadSession, slug: str | None) -> int | None:
     raise unknown_name("workflow", slug, (row["slug"] for row in session.rows("workflow_names")))
 
 
-def asset_or_workflow(session: ReadSession, name: str) -> Json:
+def asset_or_workflow(session: ReadSession, name: str) -> FoundAsset | FoundWorkflow:
     """Return the asset with this name, else the workflow `{slug}`."""
-    if rows := session.json_rows("asset", asset=name):
+    if rows := session.documents(ResolvedAsset, "asset", asset=name):
         return rows[0]
-    if rows := session.json_rows("workflow", slug=name):
-        return {"slug": rows[0]["slug"]}
+    if found := session.rows("workflow", slug=name):
+        return {"slug": found[0]["slug"]}
     assets = [row["assetId"] for row in session.rows("asset_names")]
     slugs = [row["slug"] for row in session.rows("workflow_names")]
     raise unknown_name("asset or workflow", name, assets + slugs)

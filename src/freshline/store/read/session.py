@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar, cast
 from uuid import UUID
 
 from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.store.db.database import Connection
+
+T = TypeVar("T")
 
 
 class ReadSession:
@@ -31,6 +33,10 @@ class ReadSession:
     def json_rows(self, statement: str, /, **parameters: Any) -> list[Json]:
         """Return the rows with values that JSON can represent."""
         return [{key: json_value(value) for key, value in row.items()} for row in self.rows(statement, **parameters)]
+
+    def documents(self, kind: type[T], statement: str, /, **parameters: Any) -> list[T]:  # noqa: ARG002 - for mypy
+        """Return the rows of a statement whose columns are the fields of `kind`."""
+        return cast("list[T]", self.json_rows(statement, **parameters))
 
 
 def json_value(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from freshline.model.documents import AssetStatus, Hold, LastRun, Pause, WorkflowStatus
+from freshline.model.documents.status import AssetStatus, Hold, LastRun, Pause, WorkflowStatus
 from freshline.model.enums import AssetState
 from freshline.store.db.database import Row
 from freshline.store.read.session import json_value

@@ -1,13 +1,8 @@
-"""The documents that reads return, to the command line and to the API alike.
-
-Field names are public. Times are ISO 8601 in UTC, ids are text.
-"""
+"""The status of the installation, its assets and its workflows."""
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
-
-from freshline.model.json import Json
 
 
 class Hold(TypedDict):
@@ -104,25 +99,3 @@ class Status(TypedDict):
     workflows: list[WorkflowStatus]
     pools: list[Pool]
     notes: list[str]
-
-
-class WorkflowOutcome(TypedDict):
-    """The outcome of an event for one workflow."""
-
-    workflowSlug: str
-    partitionKey: str
-    fate: str
-    reason: str | None
-    until: str | None
-    runId: str | None
-    runStatus: str | None
-    supersededBy: str | None
-    decisionId: str | None
-    evidence: Json
-
-
-class EventOutcomes(TypedDict):
-    """The number of workflows that an event affects, and the outcome for the first of them by slug."""
-
-    consumers: int
-    fates: list[WorkflowOutcome]

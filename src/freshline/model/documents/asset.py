@@ -1,0 +1,155 @@
+"""Assets with their declarations and snapshots, and the graph of assets."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict, final
+
+from freshline.model.documents.run import Check
+from freshline.model.documents.status import AssetStatus
+from freshline.model.json import Json
+
+
+class Column(TypedDict):
+    """A column of a table. `type` is the name of a type of Spark, or the JSON form of a nested one."""
+
+    name: str
+    type: Any
+
+
+class Schema(TypedDict):
+    """The columns of a table, in the JSON form of Spark."""
+
+    type: str
+    fields: list[Column]
+
+
+class Location(TypedDict):
+    """Where the data of a snapshot is: `paths` in the warehouse, or the `path` of a source."""
+
+    format: str
+    paths: NotRequired[list[str]]
+    path: NotRequired[str]
+    files: NotRequired[dict[str, int]]
+    fingerprint: NotRequired[Json]
+    parquet: NotRequired[str | None]
+    partitionBy: NotRequired[list[str]]
+
+
+class Snapshot(TypedDict):
+    """One materialization of an asset. `parts`: directories of a table that is appended to, with their versions."""
+
+    assetId: str
+    partitionKey: str
+    version: int
+    dataVersion: str
+    changed: bool
+    tableVersion: int | None
+    location: Location | None
+    schema: Schema | None
+    rows: int | None
+    bytes: int | None
+    checks: list[Check] | None
+    workflowSlug: str | None
+    runId: str | None
+    attempt: int | None
+    stepId: str | None
+    producedAt: str
+    expiresAt: str | None
+    inputs: Json
+    sources: Json
+    payload: Any
+    goneAt: str | None
+    difference: dict[str, list[str]] | None
+    parts: list[tuple[int, str]] | None
+    head: bool
+
+
+class DeclaredPolicy(TypedDict):
+    """The freshness policy and the `autoMaterialize` block of an asset, as declared."""
+
+    freshness: Json | None
+    autoMaterialize: Json | None
+
+
+class AssetDeclaration(DeclaredPolicy):
+    """The declaration of an asset, and the workflows that consume it."""
+
+    declaration: Json
+    consumedBy: list[str]
+
+
+class Asset(AssetStatus, AssetDeclaration):
+    """An asset with its status and its declaration."""
+
+
+# Final, so that mypy tells it from `FoundWorkflow` by its keys.
+@final
+class FoundAsset(TypedDict):
+    """An asset that a user named. `workflowSlug` is None for a source."""
+
+    assetId: str
+    workflowSlug: str | None
+
+
+class ResolvedAsset(TypedDict):
+    """An asset with the slug and the id of its producer; None for a source."""
+
+    assetId: str
+    workflowSlug: str | None
+    stepId: str | None
+    workflowId: int | None
+    declaration: Json
+
+
+class FoundWorkflow(TypedDict):
+    """A workflow that a user named."""
+
+    slug: str
+
+
+class StoredAsset(DeclaredPolicy):
+    """An asset with its producer. `workflowSlug` is None for a source."""
+
+    assetId: str
+    workflowSlug: str | None
+    stepId: str | None
+
+
+class GraphAsset(StoredAsset):
+    """An asset of the graph. `consumes`: the assets that its workflow reads."""
+
+    source: bool
+    consumes: list[str]
+    consumedBy: list[str]
+
+
+class ConsumedAsset(TypedDict):
+    """An asset that a workflow reads. `triggers`: whether a change of it may start a run."""
+
+    assetId: str
+    triggers: bool
+
+
+class Consumption(ConsumedAsset):
+    """An asset and a workflow that reads it."""
+
+    workflowSlug: str
+
+
+class GraphWorkflow(TypedDict):
+    """A workflow of the graph."""
+
+    slug: str
+    consumes: list[ConsumedAsset]
+    produces: list[str]
+
+
+GraphEdge = TypedDict("GraphEdge", {"from": str, "to": str, "workflowSlug": str, "triggers": bool})
+
+
+class Graph(TypedDict):
+    """Assets and the workflows between them. An edge leads from a consumed asset to a produced one."""
+
+    assets: list[GraphAsset]
+    workflows: list[GraphWorkflow]
+    edges: list[GraphEdge]

@@ -1,0 +1,135 @@
+"""Decisions with their evidence, triggers of runs, and plans."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from freshline.model.enums import ExpiryReason, Reason, RunStatus, TriggerType
+
+InputEvidence = TypedDict(
+    "InputEvidence",
+    {"assetId": str, "from": str | None, "to": str | None, "changed": bool, "changes": int, "triggers": bool},
+)
+UpstreamChange = TypedDict(
+    "UpstreamChange", {"assetId": str, "partitionKey": str, "from": str | None, "to": str, "runId": str | None}
+)
+
+
+class BlockerEvidence(TypedDict):
+    """An ancestor in motion."""
+
+    workflowSlug: str
+    motion: str
+    until: str | None
+
+
+class ExpiryEvidence(TypedDict):
+    """The expiry that a run serves."""
+
+    reason: ExpiryReason
+    expiresAt: str
+
+
+class Evidence(TypedDict, total=False):
+    """The facts behind a decision. Each reason has its own keys (docs/decisions.md)."""
+
+    inputs: list[InputEvidence]
+    cause: Reason
+    assetId: str
+    expiry: ExpiryEvidence
+    error: str
+
+    until: str
+    alsoHeldBy: list[Reason]
+    missing: list[str]
+    runId: str
+    runStatus: RunStatus
+    trigger: TriggerType
+    renewed: bool
+    superseded: str
+    failures: int
+    openedAt: str
+    nextProbeAt: str
+    producedAt: str
+    maxAgeMs: int
+    waitingFor: list[str]
+    blockers: list[BlockerEvidence]
+    deadline: str
+    waitedOut: list[BlockerEvidence]
+
+
+class Trigger(TypedDict, total=False):
+    """Why an automatic run exists."""
+
+    type: TriggerType
+    reason: Reason
+    assetId: str
+    partitionKey: str
+    upstream: list[UpstreamChange]
+    expiry: ExpiryEvidence | None
+    eventIds: list[str]
+
+
+class StoredTrigger(Trigger, total=False):
+    """Why a run exists. Automatic runs have the id of the decision, manual runs the names of their parameters."""
+
+    decisionId: str
+    parameters: list[str]
+    fullRefresh: bool
+
+
+class Conclusion(TypedDict):
+    """The part of a decision that a sentence describes."""
+
+    workflowSlug: str
+    outcome: str
+    reason: str
+    evidence: Evidence
+
+
+class Decision(Conclusion):
+    """A stored decision. `count`: how many equal decisions in a row it stands for, until `lastAt`."""
+
+    id: str
+    partitionKey: str
+    workflowVersion: int
+    at: str
+    lastAt: str
+    count: int
+    runId: str | None
+
+
+class PlannedRun(TypedDict):
+    """A run of a plan, with its place in the order."""
+
+    order: int | None
+    workflowSlug: str
+    assets: list[str]
+    outcome: str
+    reason: str
+    upstream: list[str]
+    mixed: bool
+
+
+class PlannedHold(Conclusion):
+    """A workflow that does not run. `behind`: workflows above that keep the change from it."""
+
+    assets: list[str]
+    until: str | None
+    behind: list[str]
+
+
+class Wave(TypedDict):
+    """The effects of a change or of an apply: new runs in order, workflows held, and workflows that do not run."""
+
+    assumes: list[str]
+    active: list[str]
+    runs: list[PlannedRun]
+    held: list[PlannedHold]
+    cut: list[PlannedHold]
+
+
+class Plan(Wave):
+    """The effects of a change of an asset."""
+
+    asset: str
