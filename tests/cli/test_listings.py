@@ -93,6 +93,12 @@ class TestDecisions:
         assert "it is paused without an end" in text
         assert "3x" in text
 
+    def test_following_an_asset_that_does_not_exist(self, freshline: Freshline, rows: Rows) -> None:
+        """The slug of a workflow is not an asset, with and without --follow."""
+        rows.workflow("w", ["a"])
+        for words in (["--asset", "w"], ["--asset", "w", "--follow"]):
+            assert "asset 'w' does not exist" in freshline("decisions", *words, code=1).stderr
+
 
 class TestWorkers:
     """`freshline workers`."""
