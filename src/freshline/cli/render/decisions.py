@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from freshline.cli.render.format import duration, moment, short, version
-from freshline.model.documents.decision import BlockerEvidence, Conclusion, Decision, Evidence, InputEvidence
-from freshline.model.documents.status import Hold
 from freshline.model.enums import Outcome, Reason
 
-Describe = Callable[[Conclusion, Evidence], str]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from freshline.model.documents.decision import BlockerEvidence, Conclusion, Decision, Evidence, InputEvidence
+    from freshline.model.documents.status import Hold
+
+    Describe = Callable[[Conclusion, Evidence], str]
 
 _MOTIONS = {
     "running": "which is running",
