@@ -99,6 +99,11 @@ class TestDecisions:
         for words in (["--asset", "w"], ["--asset", "w", "--follow"]):
             assert "asset 'w' does not exist" in freshline("decisions", *words, code=1).stderr
 
+    def test_following_a_source(self, freshline: Freshline, rows: Rows) -> None:
+        """A source has no decisions: its followers are not shown those of all workflows."""
+        rows.workflow("w", ["a"], ["s"])
+        assert "asset 's' is a source" in freshline("decisions", "--asset", "s", "--follow", code=2).stderr
+
 
 class TestWorkers:
     """`freshline workers`."""

@@ -206,10 +206,12 @@ def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_js
         _show(reader.audit(limit, after, subject), listing.AUDIT, as_json=as_json)
 
 
-def _producer(reader: ReadOnlyBackend, asset: str) -> str | None:
+def _producer(reader: ReadOnlyBackend, asset: str) -> str:
     found = reader.find(asset)
     if "slug" in found:
         raise NotFoundError(f"asset {asset!r} does not exist", hint=f"--workflow {asset} names the workflow")
+    if found["workflowSlug"] is None:
+        raise UsageError(f"asset {asset!r} is a source; there are no decisions about sources")
     return found["workflowSlug"]
 
 
