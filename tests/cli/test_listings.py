@@ -101,6 +101,7 @@ class TestDecisions:
 
     def test_following_a_source(self, freshline: Freshline, rows: Rows) -> None:
         """A source has no decisions: its followers are not shown those of all workflows."""
+        rows.source("s")
         rows.workflow("w", ["a"], ["s"])
         assert "asset 's' is a source" in freshline("decisions", "--asset", "s", "--follow", code=2).stderr
 
