@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -13,6 +14,9 @@ import pytest
 from freshline.cli.error_handling import errors_reported
 from freshline.cli.main import COMMANDS, cli
 from tests.cli.conftest import Freshline
+
+# As the program itself has it: a command keeps the help option of its first context, also for later tests.
+NARROW: dict[str, Any] = {"terminal_width": 80, "help_option_names": ["-h", "--help"]}
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -29,12 +33,12 @@ def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
         for name in command.list_commands(ctx):
             part = command.get_command(ctx, name)
             assert part is not None
-            yield from _help_texts(part, click.Context(part, info_name=name, parent=ctx, terminal_width=80))
+            yield from _help_texts(part, click.Context(part, info_name=name, parent=ctx, **NARROW))
 
 
 def test_help_fits_on_a_terminal_of_80_columns() -> None:
     """click wraps sentences but not examples: a longer one would be folded in the middle of a word."""
-    root = click.Context(cli, info_name="freshline", terminal_width=80)
+    root = click.Context(cli, info_name="freshline", **NARROW)
     lines = [line for text in _help_texts(cli, root) for line in text.splitlines()]
     assert [line for line in lines if len(line) > 80] == []
 
