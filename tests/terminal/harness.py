@@ -104,10 +104,17 @@ class Terminal:
         self.screen.resize(size.rows, size.columns)
         self._child.setwinsize(size.rows, size.columns)
 
-    def end(self, timeout: float = 60) -> int:
-        """Read to the end and return the exit code; a signal counts as 128 plus its number."""
+    def end(self, timeout: float = 60, *, again: str = "") -> int:
+        """Read to the end and return the exit code; a signal counts as 128 plus its number.
+
+        `again` is typed every two seconds: Python does not notice a Ctrl-C that arrives just before it reads a line.
+        """
         deadline = time.monotonic() + timeout
+        typed = time.monotonic()
         while self._read():
+            if again and time.monotonic() > typed + 2:
+                self.send(again)
+                typed = time.monotonic()
             assert time.monotonic() < deadline, f"the program did not end within {timeout:g} s:\n{self.text}"
         self._child.wait()
         killed: int | None = self._child.signalstatus
