@@ -1,7 +1,7 @@
 """The store: every transaction of an installation, grouped by concern.
 
-Each transaction has a name, which is also its failpoint, its counter and its log event. Each attribute below is an
-instance of the class of the same name in the subpackage or module of the same name.
+Each transaction has a name, which is also its failpoint, its counter and its log event. Each attribute of `Store` is an
+instance of the class of the same name; docs/architecture.md lists them with their transactions.
 """
 
 from __future__ import annotations
