@@ -77,6 +77,12 @@ class ConflictError(FreshlineError):
     code = "conflict"
 
 
+class KeyReusedError(ConflictError):
+    """The idempotency key belongs to another request."""
+
+    code = "key-reused"
+
+
 class DatabaseError(FreshlineError):
     """The database cannot be reached or used."""
 

@@ -153,6 +153,9 @@ def test_the_outside_reports_a_source(api: Api) -> None:
     assert (first["changed"], first["duplicate"], again["duplicate"]) == (True, False, True)
     assert first["eventId"] == again["eventId"]
     assert api.lab.work() == ["b", "c"]
+    other = {"dataVersion": "3", "payload": {"path": "x.parquet"}}
+    assert api.post("/assets/a/produced", other, expect=409, Idempotency_Key="k1")["code"] == "key-reused"
+    assert api.lab.work() == []
     refused = api.post("/assets/b/produced", expect=409)
     assert (refused["code"], refused["status"]) == ("conflict", 409)
     assert api.post("/assets/a/produced", {"key": "x"}, expect=422, Idempotency_Key="y")["code"] == "two-keys"
@@ -181,9 +184,9 @@ def test_one_key_has_one_effect_however_many_post_it(api: Api) -> None:
     told = at_once(api, "/workflows/b/run", {"parameters": {"n": 1}})
     assert len(told) == 200
     assert {one["id"] for one in told} == {run["id"] for run in api.get("/runs", trigger="manual")["items"]}
-    other = api.post("/workflows/b/run", {"parameters": {"n": 2}}, expect=422, Idempotency_Key="once")
+    other = api.post("/workflows/b/run", {"parameters": {"n": 2}}, expect=409, Idempotency_Key="once")
     assert other["code"] == "key-reused"
-    assert api.post("/workflows/c/run", expect=409, Idempotency_Key="once")["code"] == "conflict"
+    assert api.post("/workflows/c/run", expect=409, Idempotency_Key="once")["code"] == "key-reused"
 
 
 def test_a_request_builds_no_part_of_the_application(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

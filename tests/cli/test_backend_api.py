@@ -40,7 +40,7 @@ AGE = re.compile(r"[\d.]+ (ms|s|min)\b *")
 # The commands that run in this order on two databases. {run}: the run requested before.
 SCRIPT = [
     'report shop.raw --version v1 --key k --sequence 3 --payload {"rows":3}',
-    "report shop.raw --version v1 --key k",
+    'report shop.raw --version v1 --key k --sequence 3 --payload {"rows":3}',
     "report shop.raw --version v0 --sequence 1",
     "!settle",
     "!work",
@@ -211,13 +211,14 @@ def test_words_for_people_are_the_same(
     applied: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also those of mistakes: did-you-mean comes from the API. The token is in none of them."""
-    applied("report", "shop.raw", "--version", "v1")
+    applied("report", "shop.raw", "--version", "v1", "--key", "k")
     settle(store)
     work(store, applied.project)
     asked = [("status", 0), ("why shop.clean", 0), ("graph", 0), ("runs", 0), ("plan shop.raw", 0), ("events 1", 0),
              ("status shop.clen", 1), ("why shop.clen", 1), ("pause make-clen", 1), ("runs 4711", 2),
              ("logs abcdef", 1),
-             ("report shop.clean", 1), ("expire shop.raw", 1), ("show shop.clean --version 99", 1)]  # fmt: skip
+             ("report shop.raw --key k", 1), ("report shop.clean", 1),
+             ("expire shop.raw", 1), ("show shop.clean --version 99", 1)]  # fmt: skip
 
     def printed() -> list[tuple[str, str]]:
         results = [applied(*line.split(" "), code=code) for line, code in asked]

@@ -171,7 +171,9 @@ class TestReport:
         wanted = {"assetId", "sequence", "dataVersion", "changed", "duplicate", "movedHead", "eventId"}
         assert wanted <= first.keys()
         assert (first["sequence"], first["dataVersion"], first["changed"]) == (1, "v1", True)
-        assert "reported before" in applied("report", "shop.raw", "--version", "v1", "--key", "k1").stderr
+        again = ("report", "shop.raw", "--version", "v1", "--key", "k1", "--sequence")
+        assert "reported before" in applied(*again, "5").stderr
+        assert "with another sequence" in applied(*again, "6", code=1).stderr
         assert "later one is the current" in applied("report", "shop.raw", "--sequence", "4").stderr
         assert "did not change" in applied("report", "shop.raw", "--version", "v1", "--sequence", "6").stderr
         assert applied.json("report", "shop.raw", "--payload", '{"path": "x"}')["dataVersion"].startswith("seq:")
@@ -197,7 +199,8 @@ class TestRun:
         found = applied.json(*words, "--key", "k")
         assert found["parameters"] == {"n": 3, "day": "2013-01-04", "l": ["a"]}
         assert (found["status"], found["trigger"]["type"]) == ("queued", "manual")
-        assert applied.json("run", "make-clean", "--key", "k")["id"] == found["id"]
+        assert applied.json(*words, "--key", "k")["id"] == found["id"]
+        assert "with other parameters" in applied("run", "make-clean", "--key", "k", code=1).stderr
 
     def test_missing_inputs_are_told(self, applied: Freshline) -> None:
         """A run that could not read its input is refused with what to do."""

@@ -255,6 +255,19 @@ def test_a_bad_message_is_set_aside_and_the_next_one_is_taken(
     assert left(server) == (0, 0)
 
 
+def test_a_key_with_other_data_is_set_aside(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
+    """A producer that retries the same message is a duplicate; one that reuses its key gets a dead message."""
+    for version in ("v1", "v1", "v2"):
+        send(server, assetId="a", dataVersion=version, key="k")
+    send(server, assetId="a", dataVersion="v3", key="k3")
+    consumer.run_once()
+    (letter,) = dead(server)
+    assert (letter["code"], letter["message.dataVersion"]) == ("key-reused", "v2")
+    assert "with another version" in letter["reason"]
+    assert versions(lab) == ["v1", "v3"]
+    assert left(server) == (0, 0)
+
+
 def test_a_dead_message_can_be_sent_again(lab: Lab, server: Server, consumer: RedisConsumer) -> None:
     """It keeps its fields: when the asset is known, the same message is accepted."""
     send(server, assetId="later", dataVersion="v1", key="k")

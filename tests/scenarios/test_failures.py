@@ -9,7 +9,7 @@ import pytest
 
 from freshline.decide import Decision, decide
 from freshline.decide.motion import Walk
-from freshline.errors import ConflictError, NotFoundError
+from freshline.errors import ConflictError, KeyReusedError, NotFoundError
 from freshline.model.policy import Policy
 from freshline.model.state import State
 from freshline.services import reconciler
@@ -408,7 +408,7 @@ def test_a_manual_failure_is_not_counted(lab: Lab) -> None:
 
 
 def test_a_request_with_a_known_key_is_the_same_run(lab: Lab) -> None:
-    """A repeated request returns the first run; the key of another workflow's run is refused."""
+    """A repeated request returns the first run; its key for another request is refused (docs/semantics.md#R3.3)."""
     lab.apply(workflow("b", "a"), workflow("c", "a"))
     lab.report("a", "1")
     lab.work()
@@ -416,6 +416,10 @@ def test_a_request_with_a_known_key_is_the_same_run(lab: Lab) -> None:
     assert lab.store.operations.request_run("b", key="k") == first
     with pytest.raises(ConflictError, match="'k'"):
         lab.store.operations.request_run("c", key="k")
+    with pytest.raises(KeyReusedError, match=r"'k' was used for run .* with other parameters"):
+        lab.store.operations.request_run("b", {"n": 1}, key="k")
+    with pytest.raises(KeyReusedError, match=r"'k' was used for run .* with another full refresh"):
+        lab.store.operations.request_run("b", key="k", full_refresh=True)
     assert lab.work() == ["b"]
 
 

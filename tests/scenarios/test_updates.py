@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from freshline.errors import KeyReusedError
 from tests.store_harness import Lab, workflow
 
 MINUTE = 60_000
@@ -274,6 +276,44 @@ def test_a_report_with_a_known_key_is_ignored(lab: Lab) -> None:
     lab.report("a", key="k1")
     assert lab.work() == []
     assert len(lab.events("asset.produced")) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differs"),
+    [
+        ({"version": "1"}, {"version": "2"}, "version"),
+        ({"version": "1"}, {}, "version"),
+        ({}, {"version": "1"}, "version"),
+        ({"sequence": 1}, {"sequence": 2}, "sequence"),
+        ({"sequence": 1}, {}, "sequence"),
+        ({"payload": {"n": 1}}, {"payload": {"n": True}}, "payload"),
+        ({"payload": {"n": 1}}, {}, "payload"),
+        ({}, {"payload": {}}, "payload"),
+        ({"version": "1", "payload": 1}, {"version": "2", "payload": 2}, "version and payload"),
+    ],
+)
+def test_a_known_key_with_other_data_is_refused(
+    lab: Lab, first: dict[str, Any], second: dict[str, Any], differs: str
+) -> None:
+    """Ignoring the second report would lose its update: it is an error that changes nothing."""
+    lab.apply(workflow("b", "a"), workflow("c", "other"))
+    told = lab.report("a", key="k", **first)
+    with pytest.raises(KeyReusedError, match=f"'k' was used for version 1 of 'a' with another {differs}"):
+        lab.report("a", key="k", **second)
+    again = lab.report("a", key="k", **first)
+    assert (again["duplicate"], again["eventId"]) == (True, told["eventId"])
+    assert len(lab.events("asset.produced")) == 1
+    assert lab.report("other", key="k", **second)["duplicate"] is False  # a key belongs to its asset
+
+
+def test_a_key_is_compared_with_the_first_report_also_when_others_followed(lab: Lab) -> None:
+    """A report without a version was stored as `seq:1`: a retry is its duplicate, whatever the head is now."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", key="k")
+    lab.report("a", "2")
+    assert lab.report("a", key="k")["duplicate"] is True
+    with pytest.raises(KeyReusedError):
+        lab.report("a", "2", key="k")
 
 
 def test_a_late_report_is_recorded_and_moves_nothing(lab: Lab) -> None:

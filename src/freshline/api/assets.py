@@ -88,7 +88,10 @@ def report_asset(
     body: models.ReportRequest | None = None,
     key: Key = None,
 ) -> Reported:
-    """Report that a source asset changed. A repeated key changes nothing; a produced asset is an error."""
+    """Report that a source asset changed. A produced asset is an error.
+
+    A repeated key changes nothing; with other data it is an error.
+    """
     report = body or models.ReportRequest()
     key = one_key(key, report.key)
     with acting(actor):

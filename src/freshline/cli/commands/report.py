@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.argument("asset")
 @click.option("--version", metavar="V", help="The new data version. If it is the same as before, nothing changed.")
-@click.option("--key", metavar="K", help="A report with a known key is a duplicate and is ignored.")
+@click.option("--key", metavar="K", help="The same report with a known key is ignored; another one is an error.")
 @click.option(
     "--sequence",
     metavar="N",

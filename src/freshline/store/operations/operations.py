@@ -39,7 +39,10 @@ class Operations:
         payload: Any = None,
         partition_key: str = "",
     ) -> Reported:
-        """Record that a source asset changed (docs/semantics.md#R3.3). A duplicate `key` changes nothing."""
+        """Record that a source asset changed (docs/semantics.md#R3.3).
+
+        The same report again with the same `key` changes nothing. Another one with that key is an error.
+        """
         refuse_partition(partition_key)
         report.check_payload(payload)
         given = Report(asset_id, partition_key, version, key, sequence, payload, event_id=new_id())
@@ -76,8 +79,9 @@ class Operations:
     ) -> str:
         """Queue a manual run on the current heads and return its id (docs/semantics.md#R6.5).
 
-        The same `key` returns the same run. With `full_refresh` all outputs are written again from all input rows,
-        also those in append and merge mode (docs/semantics.md#R9.5).
+        The same request with the same `key` returns the same run; another request with it is an error. With
+        `full_refresh` all outputs are written again from all input rows, also those in append and merge mode
+        (docs/semantics.md#R9.5).
         """
         refuse_partition(partition_key)
         run_id = new_id()
@@ -90,7 +94,7 @@ class Operations:
                 asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
                 return request.queue(connection, workflow, run_id, parameters or {}, key=key, asked=asked)
 
-        requested = resolved(write)
+        requested = resolved(lambda again: report.retried(lambda: write(again)))
         if requested == run_id:
             self._database.notify("runs")
         return requested

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
 import psycopg
+from psycopg.types.json import Jsonb
 
-from freshline.errors import ConflictError, UsageError
+from freshline.errors import ConflictError, KeyReusedError, UsageError
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
@@ -62,9 +63,11 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     head = connection.execute(SQL["lock_head"], where).fetchone()
     if report.key is not None or again:
         query = SQL["reported_again" if again else "reported"]
-        keys = {"key": report.key, "event": report.event_id}
+        payload = None if report.payload is None else Jsonb(report.payload)
+        keys = {"key": report.key, "event": report.event_id, "payload": payload}
         known = connection.execute(query, {**where, **keys}).fetchone()
         if known:
+            _refuse_other(report, known)
             return _reported(report, known, duplicate=known["event_id"] != report.event_id)
     row = _snapshot_row(connection, asset, report, head)
     data = produced_data(row, None, None, None)
@@ -74,6 +77,23 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     with audit.changing(connection, "report", report.asset_id, "head_state", report.asset_id):
         append(connection, [Published(row, event)], late=row["late"])
     return _reported(report, row, duplicate=False)
+
+
+def _refuse_other(report: Report, known: Row) -> None:
+    """Raise an error if the key belongs to a report with other data: ignoring this one would lose an update."""
+    version = report.version or f"seq:{known['sequence']}"  # as stored for a report without a version
+    same = {
+        "version": version == known["data_version"],
+        "sequence": report.sequence == known["report_sequence"],
+        "payload": known["same_payload"],
+    }
+    differs = [name for name, equal in same.items() if not equal]
+    if differs:
+        raise KeyReusedError(
+            f"the key {report.key!r} was used for version {known['sequence']} of '{report.asset_id}' with another"
+            f" {' and '.join(differs)}",
+            hint="a repeated report must be equal to the first; give a new report another key",
+        )
 
 
 def _source(connection: Connection, asset_id: str) -> Row:
@@ -119,9 +139,9 @@ def _location(declared: Json | None, payload: Any) -> Json | None:
 
 
 def retried(write: Callable[[], T]) -> T:
-    """Call `write` again when a concurrent first report of the same asset was faster."""
+    """Call `write` again when a concurrent write of the same rows or of the same key was faster."""
     for _ in range(TRIES):
-        # Two first reports at once: the second try finds the rows of the first.
+        # Two first reports of an asset at once, or two requests with one key: the second try finds the first.
         with suppress(psycopg.errors.UniqueViolation):
             return write()
     return write()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg.types.json import Jsonb
 
-from freshline.errors import ConflictError
+from freshline.errors import ConflictError, KeyReusedError
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
@@ -28,11 +28,9 @@ def queue(
 ) -> str:
     """Queue a manual run and return its id, or the id of the run that was requested with the same key."""
     slug = workflow["slug"]
-    known = connection.execute(SQL["requested"], {"key": key}).fetchone() if key else None
-    if known and known["slug"] != slug:
-        raise ConflictError(f"the key {key!r} was used for a run of workflow '{known['slug']}'; choose another")
+    known = _requested(connection, slug, parameters, key, asked) if key else None
     if known:
-        return str(known["id"])
+        return known
     partition_key = asked["partitionKey"]
     trigger = {"type": TriggerType.MANUAL, **asked, "parameters": sorted(parameters)}
     values = {
@@ -50,6 +48,33 @@ def queue(
     data = {"workflowSlug": slug, "workflowId": workflow["id"], "runId": run_id, "partitionKey": partition_key}
     append_event(connection, EventType.RUN_QUEUED, slug, {**data, "trigger": trigger})
     return run_id
+
+
+def _requested(connection: Connection, slug: str, parameters: Row, key: str, asked: Row) -> str | None:
+    """Return the run that was requested with this key. Raise an error if it was another request."""
+    asking = {
+        "key": key,
+        "partition": asked["partitionKey"],
+        "parameters": Jsonb(dict(parameters)),
+        "full_refresh": asked.get("fullRefresh", False),
+    }
+    known = connection.execute(SQL["requested"], asking).fetchone()
+    if known is None:
+        return None
+    if known["slug"] != slug:
+        raise KeyReusedError(f"the key {key!r} was used for a run of workflow '{known['slug']}'; choose another")
+    same = {
+        "other parameters": known["same_parameters"],
+        "another full refresh": known["same_refresh"],
+        "another partition": known["same_partition"],
+    }
+    differs = [name for name, equal in same.items() if not equal]
+    if differs:
+        raise KeyReusedError(
+            f"the key {key!r} was used for run {known['id']} with {' and '.join(differs)}",
+            hint="a repeated request must be equal to the first; give a new request another key",
+        )
+    return str(known["id"])
 
 
 def _pins(connection: Connection, workflow: Row, partition_key: str) -> Json:

@@ -34,14 +34,16 @@ SELECT id AS name FROM assets ORDER BY id
 SELECT slug AS name FROM workflows WHERE retired_at IS NULL ORDER BY slug
 
 -- name: reported
--- purpose: find an earlier report with the same key
-SELECT sequence, data_version, changed, event_id::text, false AS late FROM snapshots
+-- purpose: find an earlier report with the same key, and whether it says the same
+SELECT sequence, data_version, changed, event_id::text, false AS late,
+       payload IS NOT DISTINCT FROM %(payload)s AS same_payload, report_sequence FROM snapshots
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND report_key = %(key)s
 
 -- name: reported_again
 -- purpose: find an earlier report with the same key, or this report if the answer to its commit was lost
 SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
-       coalesce(s.report_sequence < h.report_sequence, false) AS late
+       coalesce(s.report_sequence < h.report_sequence, false) AS late,
+       s.payload IS NOT DISTINCT FROM %(payload)s AS same_payload, s.report_sequence
   FROM snapshots s LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (s.asset_id, s.partition_key)
  WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s
    AND (s.report_key = %(key)s OR s.event_id = %(event)s)
@@ -97,8 +99,10 @@ SELECT e.asset_id, h.sequence, h.data_version FROM edges e
  WHERE e.workflow_id = %(workflow)s ORDER BY e.asset_id
 
 -- name: requested
--- purpose: find the manual run that was requested with the same key
-SELECT r.id::text, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.request_key = %(key)s
+-- purpose: find the manual run that was requested with the same key, and whether it is the same request
+SELECT r.id::text, w.slug, r.partition_key = %(partition)s AS same_partition,
+       r.parameters = %(parameters)s AS same_parameters,
+       coalesce((r.trigger ->> 'fullRefresh')::boolean, false) = %(full_refresh)s AS same_refresh FROM runs r JOIN workflows w ON w.id = r.workflow_id WHERE r.request_key = %(key)s
 
 -- name: register_worker
 -- purpose: insert or refresh the row of a process; the heartbeat repeats it
