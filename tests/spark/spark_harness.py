@@ -17,7 +17,7 @@ from freshline.storage import layout
 from freshline.worker.execution import Execution, describe
 from freshline.worker.lease import Lease, LeaseKeeper
 from freshline.worker.progress_reporter import ProgressReporter
-from freshline.worker.protocol import LogLine, Progress, StepRequest, StepResult
+from freshline.worker.protocol import LogLine, Progress, RunStep, StepRequest, StepResult, decode, encode
 from freshline.worker.step_executor import StepTask, execute
 from tests.store_harness import CODE, ON_UPDATE, Lab
 
@@ -79,9 +79,16 @@ class _Inline:
             if isinstance(message, LogLine):
                 on_log("log", message.text)
 
-        request = StepRequest.from_json(request.as_json())
+        request = _sent_and_received(request)
         step, reporter = Step.model_validate(request.step), ProgressReporter(send)
         return execute(StepTask(request, step, self._engine, reporter, on_query))
+
+
+def _sent_and_received(request: StepRequest) -> StepRequest:
+    """Return the request as a runner receives it."""
+    message = decode(encode(RunStep(1, request, {})))
+    assert isinstance(message, RunStep)
+    return message.request
 
 
 class SparkHarness:

@@ -13,6 +13,7 @@ import pytest
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.worker.log_capture import MAX_BYTES, MAX_LINE, MAX_LINES
+from freshline.worker.protocol import ProtocolError, decode
 from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped, StepTimeout
 from tests.waiting import wait_until
@@ -92,6 +93,24 @@ def environment(ctx): return {"assets": [{"assetId": "out", "payload": dict(os.e
 def forks(ctx):
     if os.fork() == 0: time.sleep(600)
     os._exit(0)
+def control():
+    "Return the descriptor of the control socket, as a job could find it."
+    links = {int(fd.name): os.readlink(fd.path) for fd in os.scandir("/proc/self/fd") if os.path.islink(fd.path)}
+    return next(fd for fd, link in links.items() if link.startswith("socket:"))
+def writes_garbage(ctx):
+    fd, kind = control(), ctx.parameters["data"]
+    data = {"text": b"garbage\\n", "value": b'{"type": "LogLine", "text": 7}\\n', "ours": b'{"type": "Exit"}\\n',
+            "cut": b'{"type": "LogL', "long": b"x" * (17 << 20)}[kind]
+    while data:
+        data = data[os.write(fd, data):]
+    if kind == "cut":
+        import socket
+        socket.socket(fileno=os.dup(fd)).shutdown(socket.SHUT_RDWR)
+    time.sleep(600)
+def closes(ctx):
+    import socket
+    socket.socket(fileno=os.dup(control())).shutdown(socket.SHUT_WR)
+    time.sleep(600)
 def child(ctx):
     pid = os.fork()
     if pid == 0: time.sleep(600)
@@ -352,6 +371,55 @@ def test_a_runner_that_is_killed_from_outside_is_noticed(start: Callable[[], Ben
 
     with pytest.raises(RunnerDied, match="killed by signal 9"):
         bench.run(python("sleeps"), stop=kill_once)
+
+
+@pytest.mark.parametrize("data", ["text", "value", "ours", "cut", "long"])
+def test_garbage_on_the_control_socket_ends_the_runner(start: Callable[[], Bench], data: str) -> None:
+    """Whatever is not a message of a runner ends that runner at once, and the step says why. Nothing hangs."""
+    bench = start()
+    wait_until(lambda: bench.runner.ready, what="a ready runner")
+    began = time.monotonic()
+    with pytest.raises(RunnerDied, match=r"was ended: it wrote to its control socket") as caught:
+        bench.run(python("writes_garbage"), parameters={"data": data}, timeout_ms=10_000)
+    assert time.monotonic() - began < 5
+    assert "memory" not in str(caught.value)
+    assert not bench.runner.alive
+    assert bench.runner.pid is not None
+    assert not _exists(bench.runner.pid)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage",
+        bytes(range(11, 256)),
+        b"",
+        b"null",
+        b"[1, 2]",
+        b"[" * 100_000,
+        b"{}",
+        b'{"type": "Boom"}',
+        b'{"type": ["LogLine"]}',
+        b'{"type": "LogLine"}',
+        b'{"type": "LogLine", "text": 7}',
+        b'{"type": "Progress", "values": {"job": 1}}',
+        b'{"type": "StepEnded", "id": 1, "last": false, "result": {"outputs": 5, "metrics": {}}}',
+        b'{"type": "StepEnded", "id": "1", "last": false}',
+        b'{"type": "Unable", "error": null}',
+    ],
+)
+def test_only_messages_are_decoded(line: bytes) -> None:
+    """Bytes, JSON of another shape, unknown types and values of another type are all the same error."""
+    with pytest.raises(ProtocolError):
+        decode(line)
+
+
+def test_a_runner_that_closes_its_control_socket_is_ended(start: Callable[[], Bench]) -> None:
+    """A process that can no longer be controlled is ended, and the error does not guess about memory."""
+    bench = start()
+    with pytest.raises(RunnerDied, match="was ended: it closed its control socket"):
+        bench.run(python("closes"), timeout_ms=10_000)
+    assert not bench.runner.alive
 
 
 def test_logs_are_bounded(shared: Bench) -> None:

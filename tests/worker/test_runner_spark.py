@@ -80,6 +80,9 @@ def spins(ctx):
     print("spinning", flush=True)
     while True:
         pass
+def asks(ctx):
+    print("asking", flush=True)
+    return ctx.inputs["up"].at(1)
 def endless(ctx): return ctx.spark.range(10**15).selectExpr("sum(hash(id)) AS s")
 def kills_the_jvm(ctx):
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
@@ -307,6 +310,25 @@ def test_a_spark_job_can_be_stopped_and_the_session_used_again(bench: Bench) -> 
     assert bench.progress[0]["spark"].keys() >= {"done", "total", "stages"}
     assert bench.runner.ready
     assert bench.run(sql("SELECT 1 AS a")).outputs
+
+
+def test_a_step_can_be_stopped_while_it_asks_for_a_version(bench: Bench, up: dict[str, PinnedInput]) -> None:
+    """The query of a stopped step is answered and is not its end: the runner is free for the next step."""
+    wait_until(lambda: bench.runner.ready, 120, what="a warm runner")
+
+    def once_asked() -> str | None:
+        if "asking" not in bench.lines:
+            return None
+        assert bench.runner._listener is not None  # the query must wait in it when the step is stopped
+        wait_until(lambda: not bench.runner._listener.events.empty(), what="the query")  # type: ignore[union-attr]
+        return "canceled"
+
+    began = time.monotonic()
+    with pytest.raises(StepStopped):
+        bench.run(spark_python("asks"), inputs=up, stop=once_asked)
+    assert bench.run(sql("SELECT 1 AS a"), timeout_ms=10_000).outputs
+    assert time.monotonic() - began < 10
+    assert bench.runner.ready
 
 
 def test_a_step_comes_with_its_numbers(bench: Bench, up: dict[str, PinnedInput]) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from freshline.model.json import Json
-
 Location = Mapping[str, Any]
 """Where data is: `format`, and `paths` of a table (with `files`, `fingerprint`, `parquet`, `partitionBy`) or `path`."""
 
@@ -47,11 +45,6 @@ class OutputTarget:
     staging: str
     head: PinnedInput | None = None
     replace: bool = True
-
-    @classmethod
-    def from_json(cls, data: Json) -> OutputTarget:
-        """Return the target that was sent as JSON."""
-        return cls(data["staging"], PinnedInput(**data["head"]) if data["head"] else None, data["replace"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,19 @@ from typing import IO
 
 from freshline.errors import EngineError, FreshlineError
 from freshline.worker.log_capture import LineSplitter, Secrets
-from freshline.worker.protocol import Channel, Message, Ready, SnapshotQuery, StepEnded, Unable
+from freshline.worker.protocol import (
+    Channel,
+    FromRunner,
+    Message,
+    ProtocolError,
+    Ready,
+    SnapshotQuery,
+    StepEnded,
+    Unable,
+)
 
 POLL_S = 0.2  # between two checks of the process itself
+EXIT_S = 1.0  # between the end of the control socket and the exit of a process that ends by itself
 MAX_READS = 64  # of one stream before the others get their turn
 
 
@@ -39,9 +49,13 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The runner has exited. `status`: its exit code, or minus the signal's number."""
+    """The runner has exited. `status`: its exit code, or minus the signal's number.
+
+    `fault`: why the supervisor killed it, if its control socket could no longer be used.
+    """
 
     status: int
+    fault: str | None = None
 
 
 class Listener:
@@ -55,6 +69,7 @@ class Listener:
         self.failure: FreshlineError | None = None
         self.secrets = Secrets()  # of the current step
         self.lacks_archive = False
+        self.fault: str | None = None
         self._popen = popen
         self._channel = channel
         self._cleanup = cleanup
@@ -74,7 +89,7 @@ class Listener:
         with contextlib.suppress(queue.Empty):
             return self.events.get(timeout=timeout)
         if self.ended.is_set() and self.events.empty():
-            return Exited(self._popen.returncode)
+            return Exited(self._popen.returncode, self.fault)
         return None
 
     def drain(self) -> list[str]:
@@ -112,7 +127,7 @@ class Listener:
         with self._killing:
             self.leaving.set()
             self.ended.set()
-        self.events.put(Exited(status))
+        self.events.put(Exited(status, self.fault))
 
     def _once(self, selector: selectors.BaseSelector) -> bool:
         """Handle the readable streams; return False when the control socket is closed."""
@@ -120,8 +135,17 @@ class Listener:
             if not key.data():
                 selector.unregister(key.fileobj)
                 if key.fileobj is self._channel:
+                    self._explain_end()
                     return False
         return True
+
+    def _explain_end(self) -> None:
+        """Tell a process that ends from one that goes on and can no longer be controlled."""
+        if self.fault is None:
+            try:
+                self._popen.wait(EXIT_S)
+            except subprocess.TimeoutExpired:
+                self.fault = "it closed its control socket"
 
     def _pass_lines(self, stream: _Stream) -> bool:
         data = stream.read()
@@ -133,14 +157,24 @@ class Listener:
             self.events.put(Line(stream.name, line))
 
     def _pass_messages(self) -> bool:
-        messages = self._channel.feed()
-        for message in messages or ():
-            if isinstance(message, StepEnded | SnapshotQuery):  # earlier output comes first
-                for stream in self._streams:
-                    self._pass_lines(stream)
-                    self._pass(stream, stream.splitter.flush(self.secrets))
-            self._take(message)
+        """Pass the messages on; return False at the end of the socket, and after what is not a message."""
+        try:
+            messages = self._channel.feed()
+            for message in messages or ():
+                self._pass_message(message)
+        except ProtocolError as error:
+            self.fault = f"it wrote to its control socket, which only Freshline may use: {error}"
+            return False
         return messages is not None
+
+    def _pass_message(self, message: Message) -> None:
+        if not isinstance(message, FromRunner):
+            raise ProtocolError(f"{type(message).__name__} is a message of the supervisor")
+        if isinstance(message, StepEnded | SnapshotQuery):  # earlier output comes first
+            for stream in self._streams:
+                self._pass_lines(stream)
+                self._pass(stream, stream.splitter.flush(self.secrets))
+        self._take(message)
 
     def _take(self, message: Message) -> None:
         match message:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
-from freshline.model.json import Json
+from pydantic import TypeAdapter
+
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.worker.step_errors import ErrorRecord, JobFailedError
 
 MAX_MESSAGE = 16 * 1024 * 1024
+
+
+class ProtocolError(Exception):
+    """The other end sent something that is not a message. Nothing after it can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +47,6 @@ class StepRequest:
     session: str | None = None
     orphans: tuple[str, ...] | list[str] = ()
 
-    def as_json(self) -> Json:
-        """Return plain data for the socket."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Json) -> StepRequest:
-        """Return the request that `as_json` described."""
-        inputs = {asset: PinnedInput(**pinned) for asset, pinned in data["inputs"].items()}
-        outputs = {asset: OutputTarget.from_json(target) for asset, target in data["outputs"].items()}
-        return cls(**{**data, "inputs": inputs, "outputs": outputs})
-
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
@@ -59,11 +54,6 @@ class StepResult:
 
     outputs: tuple[StagedOutput, ...]
     metrics: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, data: Json) -> StepResult:
-        """Return the result that was sent as JSON."""
-        return cls(tuple(StagedOutput(**output) for output in data["outputs"]), data["metrics"])
 
 
 # To the runner.
@@ -103,8 +93,9 @@ class CancelStep:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAnswer:
-    """The answer to a `SnapshotQuery`: the snapshot, or why there is none."""
+    """The answer to the `SnapshotQuery` with this number: the snapshot, or why there is none."""
 
+    number: int
     pinned: PinnedInput | None = None
     error: ErrorRecord | None = None
 
@@ -153,6 +144,7 @@ class SnapshotQuery:
     """The step reads another version of an input."""
 
     id: int
+    number: int
     asset: str
     version: int
 
@@ -181,12 +173,6 @@ _KINDS: Mapping[str, type[Message]] = {
         *(Ready, Unable, LogLine, Progress, SnapshotQuery, StepEnded),
     )
 }
-_RECORDS: Mapping[str, Callable[[Json], Any]] = {
-    "request": StepRequest.from_json,
-    "result": StepResult.from_json,
-    "error": ErrorRecord.from_json,
-    "pinned": lambda data: PinnedInput(**data),
-}
 
 
 def encode(message: Message) -> bytes:
@@ -195,14 +181,18 @@ def encode(message: Message) -> bytes:
     return json.dumps(data, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
+@cache
+def _adapter(name: str) -> TypeAdapter[Message]:
+    return TypeAdapter(_KINDS[name])
+
+
 def decode(line: bytes) -> Message:
-    """Return the message of one line."""
-    data: Json = json.loads(line)
-    kind = _KINDS[data.pop("type")]
-    for name in _RECORDS.keys() & data.keys():
-        if data[name] is not None:
-            data[name] = _RECORDS[name](data[name])
-    return kind(**data)
+    """Return the message of one line. Raise `ProtocolError` for anything else: user code can write to the socket."""
+    try:
+        adapter = _adapter(json.loads(line)["type"])
+        return adapter.validate_json(line, strict=True)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ProtocolError(f"{len(line)} bytes are not a message ({type(error).__name__})") from None
 
 
 class Channel:
@@ -228,12 +218,17 @@ class Channel:
             self._end.sendall(data)
 
     def feed(self) -> Iterator[Message] | None:
-        """Read once and return the messages that are complete; None at the end of the stream."""
+        """Read once and return the messages that are complete; None at the end of the stream.
+
+        Raise `ProtocolError`, also while the messages are iterated, for anything that is not a message.
+        """
         try:
             data = self._end.recv(65_536)
         except OSError:
             return None
-        if not data or len(self._rest) + len(data) > MAX_MESSAGE:
+        if not data:
+            if self._rest:
+                raise ProtocolError(f"it ended in the middle of a message, after {len(self._rest)} bytes")
             return None
         self._rest += data
         return self._complete()
@@ -243,6 +238,8 @@ class Channel:
             line = bytes(self._rest[:end])
             del self._rest[: end + 1]
             yield decode(line)
+        if len(self._rest) > MAX_MESSAGE:
+            raise ProtocolError(f"a line has more than {MAX_MESSAGE} bytes")
 
     def close(self) -> None:
         """Close the socket; may be called twice."""

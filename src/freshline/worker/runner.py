@@ -32,6 +32,7 @@ from freshline.worker.protocol import (
     CancelStep,
     Channel,
     Hello,
+    ProtocolError,
     Ready,
     RunStep,
     SnapshotAnswer,
@@ -64,6 +65,8 @@ class Runner:
         self._channel = channel
         self._inbox: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[SnapshotAnswer] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._queries = 0
         self._engine: Engine | None = None
         self._step: int | None = None
         self._canceled: int | None = None
@@ -141,8 +144,11 @@ class Runner:
 
     def _find_version(self, asset_id: str, version: int) -> PinnedInput:
         """Ask the supervisor, which has the database, for another version of an input."""
-        self._channel.send(SnapshotQuery(self._step or 0, asset_id, version))
-        answer = self._answers.get()
+        with self._asking:
+            self._queries += 1
+            self._channel.send(SnapshotQuery(self._step or 0, self._queries, asset_id, version))
+            while (answer := self._answers.get()).number != self._queries:
+                pass  # the answer to a query that was interrupted
         if answer.pinned is None:
             raise answer.error.to_error() if answer.error else EngineError(f"no answer about asset {asset_id!r}")
         return answer.pinned
@@ -179,6 +185,16 @@ class Runner:
         self._usable = self._engine is None or self._engine.application.health() == "good"
 
     def _watch(self) -> None:
+        """Read until the supervisor is gone, or sends something that is not a message; then end the whole group."""
+        try:
+            self._read()
+        except ProtocolError as error:
+            sys.stderr.write(f"the supervisor's control socket cannot be read: {error}\n")
+            sys.stderr.flush()
+        finally:
+            _die()
+
+    def _read(self) -> None:
         while (messages := self._channel.feed()) is not None:
             for message in messages:
                 match message:
@@ -188,7 +204,6 @@ class Runner:
                         self._answers.put(message)
                     case _:
                         self._inbox.put(cast("ToRunner", message))
-        _die()
 
     def _guard(self, jvm: subprocess.Popen[bytes]) -> None:
         """Exit when the JVM dies between two steps, so that the next step gets a new runner."""

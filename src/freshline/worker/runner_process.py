@@ -195,7 +195,7 @@ class RunnerProcess:
             if listener.failure is not None:
                 raise listener.failure
             if exited:
-                raise RunnerDied(listener.status, "\n".join(listener.drain()[-TAIL:]))
+                raise RunnerDied(listener.status, "\n".join(listener.drain()[-TAIL:]), listener.fault)
             if reason := stop():
                 raise StepStopped(reason)
             listener.ready.wait(POLL_S)
@@ -214,8 +214,8 @@ class RunnerProcess:
         deadline = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
         while True:
             match listener.next(POLL_S):
-                case Exited(status):
-                    raise RunnerDied(status, log.tail)
+                case Exited(status, fault):
+                    raise RunnerDied(status, log.tail, fault)
                 case Line(stream, text):
                     log.write(stream, text)
                 case Received(message):
@@ -251,7 +251,10 @@ class RunnerProcess:
             match listener.next(min(left, POLL_S)):
                 case Line(stream, text):
                     log.write(stream, text)
-                case Received(StepEnded(id=self._steps) | SnapshotQuery(id=self._steps)):
+                case Received(SnapshotQuery(id=self._steps, number=number)):
+                    # Spark steps are not interrupted by a signal: without an answer the step would wait for ever.
+                    self._send(SnapshotAnswer(number, error=ErrorRecord.of(StepStopped(reason))))
+                case Received(StepEnded(id=self._steps)):
                     return
                 case Exited():
                     return
@@ -273,6 +276,6 @@ class RunnerProcess:
 
 def _answer(query: SnapshotQuery, on_query: Callable[[str, int], PinnedInput]) -> SnapshotAnswer:
     try:
-        return SnapshotAnswer(pinned=on_query(query.asset, query.version))
+        return SnapshotAnswer(query.number, pinned=on_query(query.asset, query.version))
     except NotFoundError as error:
-        return SnapshotAnswer(error=ErrorRecord.of(error))
+        return SnapshotAnswer(query.number, error=ErrorRecord.of(error))

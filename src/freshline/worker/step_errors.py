@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from freshline.errors import CheckError, EngineError, EngineLostError, FreshlineError, JobError, Place, WarehouseError
-from freshline.model.json import Json
 
 MAX_TEXT = 16_000  # characters of a message or a traceback
 OUT_OF_MEMORY = 71  # exit code of a runner whose Spark ran out of memory
@@ -45,12 +44,15 @@ class StepStopped(FreshlineError):
 
 
 class RunnerDied(FreshlineError):
-    """The runner exited in the middle of a step. `status`: its exit code, or minus the signal's number."""
+    """The runner exited in the middle of a step. `status`: its exit code, or minus the signal's number.
+
+    `fault`: why the supervisor itself ended it.
+    """
 
     code = "runner-died"
 
-    def __init__(self, status: int | None, tail: str = "") -> None:
-        how = "is not running" if status is None else _describe_exit(status)
+    def __init__(self, status: int | None, tail: str = "", fault: str | None = None) -> None:
+        how = "is not running" if status is None else f"was ended: {fault}" if fault else _describe_exit(status)
         hint = MORE_MEMORY if status == OUT_OF_MEMORY else None
         last = f"; its last words:\n{tail}" if tail and not hint else ""  # those of a lost JVM do not help
         super().__init__(f"the process that ran the job {how}{last}", hint=hint)
@@ -92,12 +94,6 @@ class ErrorRecord:
             checks=check.checks if check else (),
             staged=check.staged if check else None,
         )
-
-    @classmethod
-    def from_json(cls, data: Json) -> ErrorRecord:
-        """Return the record that was sent as JSON."""
-        place = Place(**data["place"]) if data["place"] else None
-        return cls(**{**data, "place": place})
 
     def to_error(self) -> FreshlineError:
         """Return the exception; codes that do not come from Spark, checks or the warehouse are the job's failure."""
