@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from freshline.delta.examine import DELTA_LOG
 from freshline.services.materializer import Materializer
 from freshline.settings import load
 from freshline.storage import layout
@@ -18,10 +19,10 @@ from freshline.store.doctor.checks import STORE_CHECKS
 from freshline.store.doctor.warehouse import WAREHOUSE_CHECKS
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
-from tests.store.test_doctor_warehouse import age
+from tests.store.test_doctor_warehouse import age, forgotten_run
 from tests.waiting import wait_until
 
-ALL = [check.id for check in (*STORE_CHECKS, *WAREHOUSE_CHECKS)]
+ALL = [check.id for check in (*STORE_CHECKS, *WAREHOUSE_CHECKS, DELTA_LOG)]
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_leftovers_in_the_warehouse_are_removed(applied: Freshline, store: Store
     """A warning, exit code 1 without --fix, and gone with it."""
     warehouse = store.settings.warehouse_at
     layout.check_warehouse(storage_at(warehouse), store.warehouse_id)
-    directory = Path(warehouse, layout.staging_directory("shop.clean", new_id(), 1, 1))
+    directory = Path(warehouse, layout.staging_directory("shop.clean", forgotten_run(), 1, 1))
     directory.mkdir(parents=True)
     age(directory)
     assert applied("doctor", code=1).stdout.startswith("warning staging-leftover")

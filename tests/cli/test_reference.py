@@ -18,7 +18,16 @@ def test_the_page_is_what_the_help_says() -> None:
 def test_every_command_is_on_the_page() -> None:
     """Also the parts of `db`, `token` and `webhook`."""
     text = PAGE.read_text()
-    parts = ["db upgrade", "db status", "db stop", "token create", "token list", "token revoke", "webhook add"]
+    parts = [
+        "db upgrade",
+        "db status",
+        "db stop",
+        "db restored",
+        "token create",
+        "token list",
+        "token revoke",
+        "webhook add",
+    ]
     parts += [f"webhook {name}" for name in ("list", "deliveries", "redeliver", "pause", "resume", "remove", "test")]
     for name in [*COMMANDS, *parts]:
         assert f"## freshline {name}\n" in text

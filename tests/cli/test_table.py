@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from freshline.storage import layout
+from freshline.store.doctor.restore import MARK_FILE
 from tests.cli.conftest import Freshline
 from tests.delta.table import Table
 from tests.store_harness import laboratory, workflow
@@ -88,6 +90,40 @@ def test_repair_writes_the_log_anew(freshline: Freshline, table: Table) -> None:
     assert freshline.json("table", "repair", "b") == {"assetId": "b", "tableVersion": 2}
     table.check()
     assert "has no table" in freshline("table", "repair", "a", code=1).stderr
+
+
+def test_all_logs_are_repaired_after_a_restore(freshline: Freshline, table: Table) -> None:
+    """The doctor finds a log that is newer than the database at once and names the command; then all is well.
+
+    A table whose log cannot be written does not keep the others from being repaired.
+    """
+    table.write()
+    log = table.root / "_delta_log"
+    (log / f"{3:020}.json").write_bytes((log / f"{2:020}.json").read_bytes())
+    found = freshline.json("doctor", code=1)["checks"]
+    (wrong,) = [check for check in found if check["id"] == "delta-log" and check["count"]]
+    assert wrong["found"] == ["the Delta log of 'b' has version 3; the newest version of the database is 2"]
+    assert "`freshline table repair --all`" in wrong["remedy"]
+    assert freshline.json("table", "repair", "--all") == {"repaired": ["b"], "failed": {}}
+    table.check()
+    assert [check["count"] for check in freshline.json("doctor", code=1)["checks"] if check["id"] == "delta-log"] == [0]
+    assert "the Delta logs of 1 tables are right" in freshline("table", "repair", "--all").stderr
+    assert "name an asset, or use --all" in freshline("table", "repair", code=2).stderr
+    shutil.rmtree(log)
+    log.write_text("no directory")
+    assert list(freshline.json("table", "repair", "--all", code=1)["failed"]) == ["b"]
+
+
+def test_a_restore_is_confirmed(freshline: Freshline, table: Table) -> None:
+    """Once; a second time there is nothing to confirm."""
+    mark = {"at": "2026-01-05T09:00:00+00:00", "position": 1_000_000, "event": "x", "revoked": []}
+    (table.lab.warehouse / MARK_FILE).write_text(json.dumps(mark))
+    table.lab.store.events.stamp_positions(1_000)
+    wrong = {check["id"]: check for check in freshline.json("doctor", code=1)["checks"] if check["count"]}
+    assert "the warehouse knows event x at position 1000000" in wrong["database-older"]["found"][0]
+    assert freshline.json("db", "restored") == {"confirmed": True, "lostPosition": 1_000_000}
+    assert json.loads((table.lab.warehouse / MARK_FILE).read_text())["position"] < 1_000_000
+    assert "nothing to confirm" in freshline("db", "restored").stderr
 
 
 def test_a_warehouse_of_others_is_refused(

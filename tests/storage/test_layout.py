@@ -131,3 +131,12 @@ def test_a_full_disk_is_named() -> None:
     for error in (OSError(errno.ENOSPC, "x"), RuntimeError("java.io.IOException: No space left on device")):
         assert "the disk of the warehouse" in str(layout.full_disk(error))
     assert layout.full_disk(OSError(errno.EACCES, "x")) is None
+
+
+def test_a_directory_that_exists_is_not_staged_into(tmp_path: Path) -> None:
+    """After a restore a run may have written it already: a failed try would remove what is there."""
+    storage = LocalStorage(tmp_path)
+    assert layout.unused_staging_directory(storage, "a", "run", 1, 2) == "a/data/run-1-2"
+    (tmp_path / "a/data/run-1-2").mkdir(parents=True)
+    (tmp_path / "a/data/run-1-2/part-0.parquet").touch()
+    assert layout.unused_staging_directory(storage, "a", "run", 1, 2) == "a/data/run-1-1002"

@@ -48,6 +48,11 @@ def stage(lab: Lab, run_id: str, attempt: int = 1, asset_id: str = "b") -> tuple
     return directory, location
 
 
+def forgotten_run(n: int = 0) -> str:
+    """Return the id of a run that is older than any retention."""
+    return f"00000000-0000-7000-8000-{n:012x}"
+
+
 def age(directory: Path) -> None:
     """Set the times of the files to a time long ago."""
     for path in (directory, *directory.rglob("*")):
@@ -162,8 +167,8 @@ def test_leftovers_are_found_and_removed_and_nothing_else(lab: Lab) -> None:
     keep, _ = stage(lab, run.id, 2)  # of the current attempt
     lab.advance(minutes=1)
     lab.store.runs.rescue(10)
-    pruned, _ = stage(lab, new_id())
-    young, _ = stage(lab, new_id())
+    pruned, _ = stage(lab, forgotten_run())
+    young, _ = stage(lab, forgotten_run(1))
     os.utime(young / "k=1")
     foreign = lab.warehouse / "b" / "data" / "notes"
     foreign.mkdir()
@@ -232,8 +237,8 @@ def test_an_equal_output_takes_the_place_of_a_damaged_one(lab: Lab) -> None:
 def test_many_leftovers_are_counted_in_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most `limit` sentences, however much there is, and the database is asked for a batch at a time."""
     monkeypatch.setattr(examination, "BATCH", 2)
-    for _ in range(5):
-        stage(lab, new_id())
+    for n in range(5):
+        stage(lab, forgotten_run(n))
     left = found(lab, limit=3)["staging-leftover"]
     assert (left.count, len(left.sentences)) == (5, 3)
     assert Warehouse(lab.store).remove_leftovers() == 5

@@ -206,7 +206,8 @@ class DeltaLog:
             return False
         raise LogConflictError(
             f"{self.storage.at(self.path(number))} is not the commit that belongs there",
-            hint=f"if no other writer is meant to write to the table: `freshline table repair {self.table}`",
+            hint="after a restore of the database: `freshline table repair --all`; if no other writer is meant to "
+            f"write to the table: `freshline table repair {self.table}`",
         )
 
     def text(self, number: int) -> str | None:

@@ -8,14 +8,17 @@ from the one before it, so a log that is half old and half new describes no vers
   version read no older commit. Then wrong commits and old checkpoints are removed, and the right commits are written.
   Older versions cannot be read in between, but they are never read wrongly.
 - A marker file exists until the repair is complete. If a repair is killed, the next writer finds it and starts again.
+- Commits that the database does not know, such as those of a time that a restore has lost, are copied to
+  `<table>/_delta_log_lost` before they are removed. Data files are never touched.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,28 +28,50 @@ from freshline.storage.base import TEMPORARY_PREFIX, StorageError
 from freshline.storage.local import LocalStorage
 
 CHECKPOINT = ".checkpoint."
+LOST = "_delta_log_lost"  # beside the log; readers of Delta ignore names that begin with an underscore
 READER_GRACE_S = 0.5  # time for readers that listed the log before the checkpoint existed to read the old commits
 
 
 def repair(log: DeltaLog, wanted: Mapping[int, list[Action]], required: Collection[int]) -> None:
     """Make the log equivalent to the commits `wanted`, from version 0 on. `required`: versions it must describe."""
-    last = max(wanted)
-    _remove_newer(log, last)
-    texts = log.texts()
+    _remove_newer(log, wanted)
+    last, texts = max(wanted), log.texts()
     if not _is_correct(log, texts, wanted, required):
+        _set_aside(log, texts, wanted)
         _rewrite(log, texts, {number: serialize(actions) for number, actions in wanted.items()})
         return
     for number in range(len(texts), last + 1):
         log.write(number, wanted[number])
 
 
-def _remove_newer(log: DeltaLog, last: int) -> None:
-    """Remove commits after a version, newest first, so that a whole version remains at any moment."""
-    files = log.files()
-    if log.checkpointed() not in {n for name, n in files.items() if CHECKPOINT in name and n <= last}:
+def _remove_newer(log: DeltaLog, wanted: Mapping[int, list[Action]]) -> None:
+    """Remove commits after the newest version, so that a whole version remains at any moment.
+
+    Normally they are removed newest first. A checkpoint among them may be all that is left of the commits before it,
+    so then a checkpoint of the version that remains is written first, and commits that the other one covers go first.
+    """
+    last, files = max(wanted), log.files()
+    newer = {name: number for name, number in files.items() if number > last}
+    _set_aside(log, newer.values(), wanted)
+    covered = max((number for name, number in newer.items() if CHECKPOINT in name), default=-1)
+    if covered > last:
+        log.storage.replace(f"{log.directory}/{REPAIR_MARKER}", b"")
+        _write_checkpoint(log, {number: serialize(actions) for number, actions in wanted.items()}, last)
+        time.sleep(READER_GRACE_S)
+    elif log.checkpointed() not in {n for name, n in files.items() if CHECKPOINT in name}:
         log.storage.remove([f"{log.directory}/{LAST_CHECKPOINT}"])
-    newer = sorted((name for name, number in files.items() if number > last), reverse=True)
-    log.storage.remove(f"{log.directory}/{name}" for name in newer)
+    hidden = sorted(name for name, number in newer.items() if number < covered)
+    log.storage.remove(f"{log.directory}/{name}" for name in hidden)
+    log.storage.remove(f"{log.directory}/{name}" for name in sorted(newer.keys() - set(hidden), reverse=True))
+
+
+def _set_aside(log: DeltaLog, numbers: Iterable[int], wanted: Mapping[int, list[Action]]) -> None:
+    """Copy commits that the database does not know. The name has a digest, so that no copy replaces another."""
+    for number in sorted(set(numbers)):
+        text = log.text(number)
+        if text is not None and (number not in wanted or text != serialize(wanted[number])):
+            digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+            log.storage.create(f"{log.table}/{LOST}/{number:020}-{digest}.json", text.encode())
 
 
 @dataclass(slots=True)

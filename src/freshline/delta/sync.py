@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import structlog
@@ -18,6 +18,7 @@ from freshline.delta.log import (
     unsupported_reason,
 )
 from freshline.delta.repair import repair
+from freshline.model.json import Json
 from freshline.storage.base import Storage
 from freshline.store.tables.versions import Unlogged
 
@@ -30,6 +31,11 @@ class StoredVersion(NamedTuple):
     version: TableVersion
     deleted: bool
     unsupported: str | None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the log has to describe it."""
+        return not self.unsupported and not self.deleted
 
 
 class DeltaSync:
@@ -61,7 +67,7 @@ class DeltaSync:
     def rebuild(self, one: Unlogged) -> None:
         """Make the log describe all versions up to this one. Others may read it meanwhile."""
         stored = _stored(one, 0, one.number)
-        shown = {number: found for number, found in stored.items() if not found.unsupported and not found.deleted}
+        shown = {number: found for number, found in stored.items() if found.is_shown}
         if shown:
             commits = dict(_commits(one, stored, shown))
             repair(DeltaLog(self._storage, one.asset_id), commits, required=shown.keys())
@@ -96,10 +102,15 @@ def _contains(target: DeltaLog, number: int) -> bool:
 
 
 def _stored(one: Unlogged, first: int, last: int) -> dict[int, StoredVersion]:
+    return stored_versions(one.asset_id, one.versions(first, last))
+
+
+def stored_versions(asset_id: str, rows: Iterable[Json]) -> dict[int, StoredVersion]:
+    """Return the versions of a table by number, from their rows in the database."""
     found = {}
-    for row in one.versions(first, last):
+    for row in rows:
         location, schema = row["location"] or {}, row["schema"] or {}
-        files = {path.removeprefix(f"{one.asset_id}/"): size for path, size in location.get("files", {}).items()}
+        files = {path.removeprefix(f"{asset_id}/"): size for path, size in location.get("files", {}).items()}
         version = TableVersion(
             number=row["table_version"],
             base=row["base_version"],

@@ -36,7 +36,7 @@ class Materializer:
         self.bus = open_bus(settings)
         self.heartbeat = Heartbeat(store, "materializer", info=self._info)
         inbox_consumer, reconciler, expiry = InboxConsumer(store), Reconciler(store), Expiry(store)
-        delta_log_writer = DeltaLogWriter(store)
+        delta_log_writer, self._vacuum = DeltaLogWriter(store), Vacuum(store)
         wakeups = {
             "events": _all(inbox_consumer.wake, delta_log_writer.wake),
             "considerations": reconciler.wake,
@@ -52,7 +52,7 @@ class Materializer:
             Sweeper(store),
             Pruner(store),
             delta_log_writer,
-            Vacuum(store),
+            self._vacuum,
         )
         self._notifier = Notifier(store.database, wakeups, self.bus)
 
@@ -71,7 +71,9 @@ class Materializer:
             self.bus.close()
 
     def _info(self) -> Json:
-        return {**self.store.evaluation.summary(), **({"bus": self.bus.trouble or "ok"} if self.bus else {})}
+        bus = {"bus": self.bus.trouble or "ok"} if self.bus else {}
+        warehouse = {"warehouse": self._vacuum.trouble} if self._vacuum.trouble else {}
+        return {**self.store.evaluation.summary(), **bus, **warehouse}
 
 
 def _outbound(store: Store, bus: RedisConnection | None, wakeups: dict[str, Callable[[], None]]) -> list[Service]:

@@ -20,6 +20,7 @@ from freshline.storage.base import Storage, StorageError
 
 Location = Mapping[str, Any]  # the JSON document `location` of an output
 ID_FILE = "freshline-warehouse.json"
+TRY_STEP = 1_000  # more than a step has tries
 SHOWN = 3  # names in a message about files that differ
 
 
@@ -72,6 +73,19 @@ def _make(storage: Storage, warehouse_id: str) -> str | None:
 def staging_directory(asset_id: str, run_id: str, attempt: int, try_: int) -> str:
     """Return the directory of one try of one output."""
     return f"{data_directory(asset_id)}/{run_id}-{attempt}-{try_}"
+
+
+def unused_staging_directory(storage: Storage, asset_id: str, run_id: str, attempt: int, try_: int) -> str:
+    """Return the directory of one try, or one with a higher number if that exists.
+
+    It exists only after a restore of the database: the run was queued at the time of the backup, and what it wrote
+    afterwards may be all that is left of it. A failed try removes its directory, so it must not be that one.
+    """
+    directory = staging_directory(asset_id, run_id, attempt, try_)
+    while storage.children(directory):
+        try_ += TRY_STEP
+        directory = staging_directory(asset_id, run_id, attempt, try_)
+    return directory
 
 
 def data_directory(asset_id: str) -> str:

@@ -64,7 +64,7 @@ class RequestBuilder:
     def _target(self, output: Produces, try_: int, reading: InputReading) -> OutputTarget:
         run = self.run
         return OutputTarget(
-            staging=layout.staging_directory(output.asset_id, run.id, run.attempt, try_),
+            staging=layout.unused_staging_directory(self.storage, output.asset_id, run.id, run.attempt, try_),
             head=run.inputs.get(output.asset_id),
             replace=self.full_refresh_requested or _replaces(output, reading),
         )

@@ -96,7 +96,32 @@ def stop(app: App, *, as_json: bool) -> None:
         output.message("the embedded server is stopped" if stopped else "the embedded server was not running")
 
 
-for part in (upgrade, status, stop):
+@command("restored", examples=["freshline db restored"])
+@json_option
+@pass_app
+def restored(app: App, *, as_json: bool) -> None:
+    """Confirm that the database was restored from a backup on purpose, after the restore steps of docs/deployment.md.
+
+    The warehouse remembers the last event that it knows of. While the database lacks it, `freshline doctor` reports
+    that the database is older, lists tokens that became valid again, and no files are removed. This ends that.
+    """
+    from freshline.storage.base import storage_at  # noqa: PLC0415 - `--help` must not pay for it
+    from freshline.storage.layout import check_warehouse  # noqa: PLC0415
+    from freshline.store.doctor.restore import RestoreCheck  # noqa: PLC0415
+
+    with app.store() as store:
+        storage = storage_at(store.settings.warehouse_at)
+        check_warehouse(storage, store.warehouse_id, make=False)
+        lost = RestoreCheck(store.database, storage).accept()
+    if as_json:
+        output.print_json({"confirmed": lost is not None, "lostPosition": lost.position if lost else None})
+    elif lost is None:
+        output.message("the database is not older than the warehouse; there was nothing to confirm")
+    else:
+        output.message(f"confirmed; events after the backup, up to position {lost.position} of {lost.at}, are lost")
+
+
+for part in (upgrade, status, stop, restored):
     db.add_command(part)
 
 

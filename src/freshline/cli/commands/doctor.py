@@ -103,13 +103,14 @@ def _examine(app: App, *, fix: bool, limit: int) -> Json:
 
 
 def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
+    from freshline.delta.examine import examine as examine_logs  # noqa: PLC0415
     from freshline.store.doctor.examine import examine  # noqa: PLC0415
     from freshline.store.doctor.warehouse import Warehouse  # noqa: PLC0415
     from freshline.store.read.session import json_value  # noqa: PLC0415
 
     seen = examine(store, limit)
     rest = {"at": json_value(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
-    return [*seen.findings, *Warehouse(store).examine(limit)], rest
+    return [*seen.findings, *Warehouse(store).examine(limit), examine_logs(store, limit)], rest
 
 
 def _repair(store: Store, found: list[Finding]) -> list[str]:

@@ -11,7 +11,7 @@ from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.cli.render.format import differing, moment, number, size
 from freshline.cli.render.table import Column, Columns, Table
-from freshline.errors import WarehouseError
+from freshline.errors import FreshlineError, WarehouseError
 from freshline.model.documents.asset import Snapshot
 from freshline.model.json import Json
 
@@ -39,6 +39,7 @@ VERSIONS: Columns = [
             "freshline table rollback flights.clean --to 3",
             "freshline table vacuum flights.clean",
             "freshline table repair flights.clean",
+            "freshline table repair --all    after a restore",
         ]
     ),
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -156,24 +157,57 @@ def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
     return {"marked": marked, "removed": removed}
 
 
-@command("repair", examples=["freshline table repair flights.clean"])
-@click.argument("asset")
+@command("repair", examples=["freshline table repair flights.clean", "freshline table repair --all"])
+@click.argument("asset", required=False)
+@click.option("--all", "everything", is_flag=True, help="All tables: a step of a restore.")
 @json_option
 @pass_app
-def repair(app: App, *, asset: str, as_json: bool) -> None:
-    """Rewrite the table's Delta log from the database, so that other engines can read it again.
+def repair(app: App, *, asset: str | None, everything: bool, as_json: bool) -> None:
+    """Rewrite the table's Delta log from the database, so that other engines read what the database says.
 
-    The data files are not touched. Commits by other writers are lost: a table has one writer.
+    A correct log stays as it is. The data files are not touched, and readers see a whole table at any time. Commits
+    that the database does not know, by other writers or of a time that a restore has lost, are moved to
+    _delta_log_lost beside the log.
     """
-    from freshline.delta.sync import DeltaSync  # noqa: PLC0415 - `--help` must not pay for it
-
+    if (asset is None) != everything:
+        raise click.UsageError("name an asset, or use --all")
     with app.store() as store:
-        store.tables.rewrite_log(asset, DeltaSync(_ours(store)).rebuild)
+        if asset is None:
+            _repair_all(store, as_json=as_json)
+            return
+        _rewrite_log(store, _ours(store), asset)
         head = store.reader.snapshot(asset)
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
     else:
         output.message(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
+
+
+def _repair_all(store: Store, *, as_json: bool) -> None:
+    """Rewrite all logs. A failure does not keep the others from being repaired."""
+    storage, right, failed, after = _ours(store), [], {}, ""
+    while page := store.tables.logged(after, BATCH):
+        for one in page:
+            try:
+                _rewrite_log(store, storage, one.asset_id)
+                right.append(one.asset_id)
+            except (FreshlineError, OSError) as error:
+                failed[one.asset_id] = str(error)
+        after = page[-1].asset_id
+    if as_json:
+        output.print_json({"repaired": right, "failed": failed})
+    else:
+        for name, trouble in failed.items():
+            output.message(f"the Delta log of {name} could not be repaired: {trouble}")
+        output.message(f"the Delta logs of {len(right)} tables are right, {len(failed)} could not be repaired")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _rewrite_log(store: Store, storage: Storage, asset: str) -> None:
+    from freshline.delta.sync import DeltaSync  # noqa: PLC0415 - `--help` must not pay for it
+
+    store.tables.rewrite_log(asset, DeltaSync(storage).rebuild)
 
 
 def _ours(store: Store) -> Storage:

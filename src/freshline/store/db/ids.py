@@ -22,6 +22,11 @@ def new_id() -> str:
     return str(uuid.UUID(int=value))
 
 
+def id_time_ms(text: str) -> int:
+    """Return when an id was created, in milliseconds since 1970, by the clock of the host that created it."""
+    return uuid.UUID(text).int >> 80
+
+
 def _tick() -> int:
     """Return milliseconds and a counter as one growing number."""
     global _last  # noqa: PLW0603 - one sequence for the whole process

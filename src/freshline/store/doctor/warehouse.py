@@ -1,4 +1,4 @@
-"""The checks of `freshline doctor` on the warehouse: its id, the files of heads, leftovers and unknown directories.
+"""The checks of `freshline doctor` on the warehouse: id, age, files of heads, leftovers, lost and unknown directories.
 
 The warehouse may change during the checks. So young directories and heads that moved meanwhile are skipped, and the
 database is read again before anything is removed.
@@ -16,8 +16,10 @@ from freshline.model.json import Json
 from freshline.storage import layout
 from freshline.storage.base import StorageError, storage_at
 from freshline.store.db.database import Row
+from freshline.store.db.ids import id_time_ms
 from freshline.store.db.queries import load
 from freshline.store.doctor.checks import Check, Finding, Severity
+from freshline.store.doctor.restore import DATABASE_OLDER, TOKEN_REVIVED, RestoreCheck
 from freshline.store.store import Store
 
 SQL = load("doctor")
@@ -45,13 +47,20 @@ STAGING_LEFTOVER = Check(
     repair="removes directories of ended runs that no snapshot names and that are an hour old, or failed a check and "
     "were kept for FRESHLINE_KEEP_FAILED_HOURS",
 )
+DIRECTORY_LOST = Check(
+    "directory-lost",
+    Severity.NOTE,
+    "the database knows the runs that wrote tables within the retention",
+    "nothing has to be done: it is removed after FRESHLINE_KEEP_DAYS; until then the rows can be read from there",
+)
 DIRECTORY_UNKNOWN = Check(
     "directory-unknown",
     Severity.NOTE,
     "the warehouse contains only tables and files that Freshline wrote",
     "inspect it; it is never removed automatically",
 )
-WAREHOUSE_CHECKS = (WAREHOUSE_ID, HEAD_FILES, STAGING_LEFTOVER, DIRECTORY_UNKNOWN)
+FILE_CHECKS = (HEAD_FILES, STAGING_LEFTOVER, DIRECTORY_LOST, DIRECTORY_UNKNOWN)
+WAREHOUSE_CHECKS = (WAREHOUSE_ID, DATABASE_OLDER, TOKEN_REVIVED, *FILE_CHECKS)
 
 
 @dataclass(slots=True)
@@ -85,14 +94,17 @@ class Warehouse:
         mismatch = self._id_mismatch()
         if mismatch:
             return (Finding(WAREHOUSE_ID, 1, [mismatch]), *(Finding(check) for check in WAREHOUSE_CHECKS[1:]))
-        files, leftovers, unknown = (_Found(check, limit) for check in WAREHOUSE_CHECKS[1:])
+        files, leftovers, lost, unknown = (_Found(check, limit) for check in FILE_CHECKS)
         for sentence in self._damaged_heads():
             files.add(sentence)
         for directory in self._leftovers():
             leftovers.add(f"{self._storage.at(directory)} was staged by a run that ended, and no snapshot names it")
+        for path in self._lost():
+            lost.add(f"{self._storage.at(path)} was written by a run that the database does not know")
         for path in self._unknown():
             unknown.add(f"{self._storage.at(path)} was not written by Freshline")
-        return (Finding(WAREHOUSE_ID), files.finding(), leftovers.finding(), unknown.finding())
+        restored = RestoreCheck(self._database, self._storage).examine(limit)
+        return (Finding(WAREHOUSE_ID), *restored, *(one.finding() for one in (files, leftovers, lost, unknown)))
 
     def remove_leftovers(self) -> int:
         """Delete directories that no run and no snapshot needs, and return how many.
@@ -156,13 +168,34 @@ class Warehouse:
         Reading an age is slow in an object store, so only directories that the database does not need are aged. The
         database is read again afterwards, since it may have changed meanwhile.
         """
-        staged = (path for path in self._directories() if _STAGING.fullmatch(_last(path)))
-        while some := list(islice(staged, BATCH)):
-            old = [path for path in self._unneeded(some) if self._storage.age(path) > YOUNG_S]
+        for some in self._staged():
+            lost = self._of_lost_runs(some)
+            old = [path for path in self._unneeded(some) if path not in lost and self._storage.age(path) > YOUNG_S]
             yield from self._unneeded(old)
 
+    def _lost(self) -> Iterator[str]:
+        """Yield directories of runs that a restored database has lost. They may be all that is left of the rows."""
+        for some in self._staged():
+            lost = self._of_lost_runs(some)
+            yield from (path for path in self._unneeded(some) if path in lost)
+
+    def _staged(self) -> Iterator[list[str]]:
+        staged = (path for path in self._directories() if _STAGING.fullmatch(_last(path)))
+        while some := list(islice(staged, BATCH)):
+            yield some
+
+    def _of_lost_runs(self, directories: Iterable[str]) -> set[str]:
+        """Return the directories of unknown runs whose ids are too young for the retention to have deleted them."""
+        runs = _runs(directories)
+        where = {"runs": sorted(set(runs.values())), "days": self._store.settings.keep_days}
+        with self._database.reading() as connection:
+            row = connection.execute(SQL["known_runs"], where).fetchone()
+        assert row is not None  # noqa: S101 - it is one row of values
+        since, known = int(row["since"].timestamp() * 1000), set(row["known"])
+        return {path for path, run in runs.items() if run not in known and id_time_ms(run) > since}
+
     def _unneeded(self, directories: Iterable[str]) -> Iterator[str]:
-        runs = {path: match["run"] for path in directories if (match := _STAGING.fullmatch(_last(path)))}
+        runs = _runs(directories)
         where = {
             "runs": sorted(set(runs.values())),
             "hours": self._store.settings.keep_failed_hours,
@@ -188,6 +221,11 @@ class Warehouse:
         for asset in self._storage.children(""):
             data = layout.data_directory(asset)
             yield from (f"{data}/{name}" for name in self._storage.children(data))
+
+
+def _runs(directories: Iterable[str]) -> dict[str, str]:
+    """Return the run of each staging directory."""
+    return {path: match["run"] for path in directories if (match := _STAGING.fullmatch(_last(path)))}
 
 
 def _last(path: str) -> str:

@@ -278,6 +278,30 @@ UNION ALL
 SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path)
  WHERE s.asset_id = ANY (%(assets)s) AND s.removed_at IS NULL AND p.path = ANY (%(paths)s)
 
+-- name: known_runs
+-- purpose: find which of these runs the database knows, and the time from which on it has not forgotten any
+SELECT freshline_now() - %(days)s * interval '1 day' AS since, array(SELECT r.id::text FROM runs r WHERE r.id = ANY (%(runs)s::uuid[])) AS known
+
+-- name: mark
+-- purpose: read the last position of an event and the revoked tokens, for the mark in the warehouse
+SELECT freshline_now() AS at, e.position, e.id::text AS event,
+       array(SELECT t.id::text FROM api_tokens t WHERE t.revoked_at IS NOT NULL AND t.expires_at > freshline_now()
+              ORDER BY t.revoked_at DESC LIMIT %(limit)s) AS revoked
+  FROM (SELECT 1) one
+  LEFT JOIN LATERAL (SELECT position, id FROM events WHERE position IS NOT NULL ORDER BY position DESC LIMIT 1) e ON true
+
+-- name: marked_event
+-- purpose: read the event that now has a position of the mark, and the last position that was given
+SELECT (SELECT id::text FROM events WHERE position = %(position)s) AS event,
+       (SELECT last_value FROM event_positions) AS last
+
+-- name: valid_tokens
+-- purpose: read the valid tokens that were created before a time, with whether the mark says that they were revoked
+SELECT name, id::text = ANY (%(revoked)s) AS revived
+  FROM api_tokens
+ WHERE revoked_at IS NULL AND expires_at > freshline_now() AND created_at <= %(at)s
+ ORDER BY name
+
 -- name: retired_rests
 -- purpose: find retired workflows that still own something
 SELECT w.id, EXISTS (SELECT FROM assets a WHERE a.producer_id = w.id)

@@ -244,7 +244,9 @@ SELECT (SELECT count(*) FROM queued) AS queued,
        (SELECT count(*) FROM inbox) AS unabsorbed,
        (SELECT array_agg(DISTINCT info ->> 'engine') FROM live WHERE kind = 'worker' AND info ->> 'engine' <> 'ok')
            AS engine,
-       (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus
+       (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus,
+       (SELECT array_agg(DISTINCT info ->> 'warehouse') FROM live WHERE info ->> 'warehouse' <> 'ok') AS warehouse,
+       (SELECT array_agg(DISTINCT asset_id) FROM table_commits WHERE tries > 1) AS unlogged
 
 -- name: measures
 -- purpose: count what waits, with the age of the oldest in seconds

@@ -42,6 +42,16 @@ SELECT DISTINCT ON (table_version) table_version, base_version, sequence, produc
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version BETWEEN %(first)s AND %(last)s
  ORDER BY table_version, sequence
 
+-- name: logged_tables
+-- purpose: read a page of tables with their newest versions and the lowest ones that are not in their Delta logs yet
+SELECT a.id AS asset, n.number AS newest,
+       (SELECT min(c.table_version) FROM table_commits c WHERE c.asset_id = a.id AND c.partition_key = '') AS pending
+  FROM assets a
+ CROSS JOIN LATERAL (SELECT max(s.table_version) AS number FROM snapshots s
+                      WHERE s.asset_id = a.id AND s.partition_key = '' AND s.table_version IS NOT NULL) n
+ WHERE a.id > %(after)s AND n.number IS NOT NULL
+ ORDER BY a.id LIMIT %(batch)s
+
 -- name: table_head
 -- purpose: lock an asset that has a table, with the number of its newest version
 SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, t.table_version

@@ -52,6 +52,14 @@ class Marked:
     marked: int
 
 
+class LoggedTable(NamedTuple):
+    """A table: its newest version, and the lowest one that is not in the Delta log yet; None if all are."""
+
+    asset_id: str
+    newest: int
+    pending: int | None
+
+
 class RolledBack(NamedTuple):
     """The current version after a rollback. `changed` is False if it was current before."""
 
@@ -119,6 +127,18 @@ class Tables:
             with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):
                 write(_unlogged(connection, where, number))
                 connection.execute(SQL["committed"], {**where, "version": number})
+
+    def logged(self, after: str, batch: int) -> list[LoggedTable]:
+        """Return a page of tables, by asset."""
+        with self._database.reading() as connection:
+            rows = connection.execute(SQL["logged_tables"], {"after": after, "batch": batch}).fetchall()
+        return [LoggedTable(row["asset"], row["newest"], row["pending"]) for row in rows]
+
+    def versions(self, asset_id: str, first: int, last: int) -> list[Json]:
+        """Return the rows of a range of versions of a table."""
+        where = {"asset": asset_id, "partition": "", "first": first, "last": last}
+        with self._database.reading() as connection:
+            return connection.execute(SQL["versions"], where).fetchall()
 
     def mark_versions(self, after: str, batch: int, *, only: str | None = None) -> Marked:
         """Mark unneeded versions of a page of tables; their files stay for a while (docs/semantics.md#R9.8)."""
