@@ -66,11 +66,12 @@ def workflow(
 def project(
     *workflows: dict[str, Any],
     name: str = "lab",
-    sources: tuple[str, ...] = (),
+    sources: tuple[str | Mapping[str, Any], ...] = (),
     code: str = CODE,
     pools: Mapping[str, int] | None = None,
+    root: Path = Path("/nowhere"),
 ) -> Project:
-    """Return a project of definitions that are in no file."""
+    """Return a project of definitions that are in no file. A source is its asset id, or all of its fields."""
     loaded = []
     for data in workflows:
         definition = Workflow.model_validate(data)
@@ -84,8 +85,9 @@ def project(
                 code_hash=code,
             )
         )
-    declared = tuple(LoadedSource(Source(asset_id=one), Place("sources/all.yaml", 1)) for one in sources)
-    return Project(Path("/nowhere"), name, code, tuple(loaded), declared, (), pools or {})
+    fields = [{"assetId": one} if isinstance(one, str) else one for one in sources]
+    declared = tuple(LoadedSource(Source.model_validate(one), Place("sources/all.yaml", 1)) for one in fields)
+    return Project(root, name, code, tuple(loaded), declared, (), pools or {})
 
 
 class Lab:

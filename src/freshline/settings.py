@@ -78,6 +78,11 @@ class Settings:
         return self.project / ".freshline"
 
     @property
+    def known_root(self) -> str | None:
+        """The project's directory; None if this process was started elsewhere."""
+        return str(self.project) if (self.project / "freshline.toml").is_file() else None
+
+    @property
     def warehouse_at(self) -> str:
         """The location of tables: a path or an address."""
         return self.warehouse or str(self.home / "warehouse")

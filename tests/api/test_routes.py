@@ -147,7 +147,7 @@ def test_the_outside_reports_a_source(api: Api) -> None:
 
     See docs/semantics.md#R3.3.
     """
-    body = {"dataVersion": "2", "payload": {"path": "x.parquet"}}
+    body = {"dataVersion": "2", "payload": {"rows": 7}}
     first = api.post("/assets/a/produced", body, expect=202, Idempotency_Key="k1")
     again = api.post("/assets/a/produced", body, expect=202, Idempotency_Key="k1")
     assert (first["changed"], first["duplicate"], again["duplicate"]) == (True, False, True)

@@ -150,6 +150,28 @@ def test_sources_are_where_they_say(tmp_path: Path) -> None:
     ]
 
 
+def test_what_reports_may_name_is_declared(tmp_path: Path) -> None:
+    """Its path, or the directory before a pattern, and the prefixes of `allow` (docs/semantics.md#R3.1)."""
+    text = """
+        - {assetId: file, format: csv, path: data/x.csv}
+        - {assetId: pattern, format: csv, path: "data/*/x.csv"}
+        - {assetId: more, format: csv, path: s3a://bucket/x, allow: [in, ../shared/, /data, "s3a://bucket/y/"]}
+        - {assetId: none}
+        - {assetId: closed, allow: []}
+    """
+    project = loaded(tmp_path, {"sources/all.yml": text})
+    root = project.root
+    allowed = [project.allowed_paths(one.definition) for one in project.sources]
+    assert [one.prefixes for one in allowed] == [
+        (f"{root}/data/x.csv",),
+        (f"{root}/data",),
+        ("s3a://bucket/x", f"{root}/in", f"{root.parent}/shared", "/data", "s3a://bucket/y"),
+        (str(root),),
+        (),
+    ]
+    assert [one.hidden for one in allowed] == [True, True, True, False, True]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -160,6 +182,14 @@ def test_sources_are_where_they_say(tmp_path: Path) -> None:
             "asset 's': 'options' have no effect without 'format' and 'path'; add them or remove it",
         ),
         ("assetId: s\nformats: csv", "asset 's': unknown field 'formats'; did you mean 'format'?"),
+        (
+            "assetId: s\nallow: [data, in/*.csv]",
+            "asset 's': 'in/*.csv' contains '*'; allowed are directories, files and URLs without patterns",
+        ),
+        (
+            "assetId: s\nallow: [bucket:x]",
+            "asset 's': 'bucket:x' is neither a path nor a URL such as s3a://bucket/directory",
+        ),
         ("- assetId: s\n- text", 'is "text"; a source is a block of fields'),
         ("- assetId: s\n- {assetId: t, options: {a: 1}}", "asset 't': 'a' is 1; allowed are texts"),
     ],

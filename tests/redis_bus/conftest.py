@@ -29,7 +29,7 @@ def server() -> Iterator[Server]:
 def lab(database_url: str, server: Server) -> Iterator[Lab]:
     """Yield the real store with `b` made from the source `a`, on the test's Redis."""
     with laboratory(database_url, poll_ms=20, event_bus=server.url, bus_timeout_ms=200) as lab:
-        lab.apply(workflow("b", "a"), sources=("other",))
+        lab.apply(workflow("b", "a"), sources=({"assetId": "a", "allow": ["/data"]}, "other"))
         yield lab
 
 

@@ -52,3 +52,14 @@ def copied(ctx: Any) -> Any:
 def fails_at_the_last_row(ctx: Any) -> Any:
     """When most of the rows are written."""
     return ctx.spark.range(0, 1000, 1, 4).selectExpr("id", "if(id = 999, raise_error('the last row'), id) AS n")
+
+
+def collected(ctx: Any) -> Any:
+    """Return the rows of the only input, after it was read once; an error is raised again with its text."""
+    (only,) = ctx.inputs.values()
+    table = only.df()
+    try:
+        table.collect()
+    except Exception as error:
+        raise RuntimeError(f"no rows: {error}") from error
+    return table

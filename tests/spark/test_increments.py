@@ -269,7 +269,7 @@ def test_a_source_that_did_not_change_has_no_new_rows(
     harness: SparkHarness, spark: SparkSession, tmp_path: Path, how: str | dict[str, str]
 ) -> None:
     """A run that a user asked for, or time, adds nothing; one after a change replaces all and says so."""
-    harness.lab.apply(flow("copied", how, [{"assetId": "files", "rows": "new"}], table=APPEND))
+    harness.lab.apply(flow("copied", how, [{"assetId": "files", "rows": "new"}], table=APPEND), **DECLARED)
     report_file(harness, spark, tmp_path / "first", 1, 2)
     harness.work()
     harness.run("copied")
@@ -289,12 +289,16 @@ def test_a_source_is_not_read_again_because_another_input_grew(
     harness.lab.apply(
         flow("numbers", job("numbers"), "source", table=COLLECT),
         flow("joined", "SELECT n FROM numbers UNION ALL SELECT n FROM files", both, table=APPEND),
+        **DECLARED,
     )
     report_file(harness, spark, tmp_path / "first", 10)
     for n in (1, 2):
         feed(harness, n)
     assert harness.rows("joined") == [(1,), (10,), (2,)]
     assert versions(harness, "joined") == [0, 1]
+
+
+DECLARED: dict[str, Any] = {"sources": ({"assetId": "files", "allow": ["/"]},)}
 
 
 def report_file(harness: SparkHarness, spark: SparkSession, path: Path, *these: int) -> None:

@@ -172,13 +172,18 @@ def test_the_doctor_finds_nothing(upgraded: Installation) -> None:
 
 
 def test_the_same_project_changes_nothing(upgraded: Installation) -> None:
-    """Fingerprints and stored definitions mean the same to the new version."""
+    """Fingerprints and stored definitions mean the same to the new version; sources get the paths that they allow."""
+    declared = "SELECT id, declaration - 'allowed' AS declaration, source_project FROM assets ORDER BY id"
     with laboratory(upgraded.url, now=TAKEN_AT) as lab:
-        before = lab.everything()
+        before, assets = lab.everything(), lab.rows(declared)
         plan = upgraded.freshline("apply", "--yes")
         assert (plan["added"], plan["changed"], plan["retired"]) == ([], [], [])
         after = lab.everything()
-        assert {name for name in after if after[name] != before[name]} <= {"audit", "installation", "projects"}
+        assert {name for name in after if after[name] != before[name]} <= {
+            *("audit", "installation", "projects"),
+            "assets",
+        }
+        assert lab.rows(declared) == assets
 
 
 def test_a_process_of_0_1_refuses_the_new_schema(upgraded: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

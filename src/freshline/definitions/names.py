@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from freshline.model.allowed_paths import prefix
+
 ASSET_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 STEP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -51,6 +53,15 @@ def secret(value: str) -> str:
 def entrypoint(value: str) -> str:
     """Return `value` if it has the form `package.module:function`; raise `ValueError` otherwise."""
     return _matching(value, ENTRYPOINT, "an entry point", "package.module:function, as in jobs.clean:run")
+
+
+def allowed_prefix(value: str) -> str:
+    """Return `value` if it is a directory, a file or a URL; raise `ValueError` otherwise."""
+    try:
+        prefix(value, "/")
+    except ValueError as error:
+        raise ValueError(f"{value[:80]!r} {error}") from None
+    return value
 
 
 def spark_setting(value: str) -> str:

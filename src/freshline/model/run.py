@@ -19,6 +19,7 @@ class PinnedInput:
     `parts`: all directories of a table, each with the version that added it. `location` has those of the last version.
     `since`: rows of later versions are new to the step that reads them. None: all rows are new. A source has only
     version 0.
+    `allowed`: what reports of this source may name (`AllowedPaths`). None: the location was not named by a report.
     """
 
     asset_id: str
@@ -33,6 +34,7 @@ class PinnedInput:
     since: int | None = None
     rows: int | None = None
     bytes: int | None = None
+    allowed: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from freshline.spark.code_distribution import pack
 from freshline.spark.connect import Remote
 from freshline.spark.failures import explain, failed, no_client
 from freshline.spark.progress import Meter, Reporter, metered
+from freshline.spark.read_failures import reason, unreadable
 from freshline.spark.reading import load
 from freshline.spark.session import SESSION_CONF
 from freshline.spark.staging import Staging, write
@@ -162,12 +163,18 @@ class Engine:
                 f"asset {pinned.asset_id!r} has no path; declare one in sources/ or report it with payload.path"
             )
         try:
-            table = load(self._session, self._storage, pinned, since=pinned.since if new else None)
+            table = load(
+                self._session,
+                self._storage,
+                pinned,
+                since=pinned.since if new else None,
+                local=self.application.local,
+            )
             _ = table.schema  # Connect analyses only now; here the asset of an error is known
         except Exception as error:  # noqa: BLE001 - data sources raise anything
             if unable := no_client(error, str(self._storage)):
                 raise unable from None
-            raise JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}") from None
+            raise _cannot_read(pinned, error) from None
         return table
 
     def create_views(self, step: Step, inputs: Mapping[str, PinnedInput]) -> None:
@@ -218,6 +225,22 @@ class Engine:
     def explain(self, error: BaseException) -> str | None:
         """Return Spark's explanation of an exception of user code; None if it is not Spark's."""
         return explain(error)
+
+    def unreadable(self, error: BaseException) -> str | None:
+        """Return what replaces the text of an exception that may quote a file; None if it cannot."""
+        return unreadable(error)
+
+
+def _cannot_read(pinned: PinnedInput, error: Exception) -> JobError:
+    """Return the error for an input that cannot be opened. Of a source it has no text that may quote a file."""
+    location = pinned.location or {}
+    if "path" not in location:
+        return JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}")
+    why = reason(error) or explain(error) or type(error).__name__
+    return JobError(
+        f"asset {pinned.asset_id!r} cannot be read: {why}",
+        hint=f"its path is {location['path']}, and its format is {location.get('format', 'parquet')}",
+    )
 
 
 def _with_pathless(error: FreshlineError, inputs: Mapping[str, PinnedInput]) -> FreshlineError:

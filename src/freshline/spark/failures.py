@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from freshline.definitions.schema.workflow import Query
 from freshline.errors import EngineError, FreshlineError, JobError, Place
+from freshline.spark.read_failures import unreadable
 from freshline.storage.layout import full_disk
 
 MAX_SENTENCE = 1_500
@@ -24,8 +25,11 @@ CLIENTS = "put the store's Hadoop client, such as hadoop-aws, on Spark's class p
 
 
 def explain(error: BaseException) -> str | None:
-    """Return Spark's message in short; None if it is not an error of Spark."""
-    if (thrown := getattr(error, "java_exception", None)) is not None:
+    """Return Spark's message in short, without content of files; None if it is not an error of Spark."""
+    thrown = getattr(error, "java_exception", None)
+    if (thrown is not None or isinstance(error, PySparkException)) and (short := unreadable(error)):
+        return short
+    if thrown is not None:
         return _cause(str(thrown))
     if isinstance(error, PySparkException):
         return _shorten(str(error))

@@ -14,25 +14,36 @@ from freshline.spark.merging import aligned
 from freshline.storage.base import Storage
 
 
-def load(session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None) -> DataFrame:
-    """Return the rows of a snapshot that has a location. `since`: only those of later versions; a source has one."""
-    rows = _rows(session, storage, pinned, since)
+def load(
+    session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None, local: bool = False
+) -> DataFrame:
+    """Return the rows of a snapshot that has a location. `since`: only those of later versions; a source has one.
+
+    `local`: Spark runs on this machine only.
+    """
+    rows = _rows(session, storage, pinned, since, local=local)
     known = struct(pinned.schema)
     # Spark puts partition columns last, wherever they were when the table was written.
     return aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
 
 
-def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: int | None) -> DataFrame:
+def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: int | None, *, local: bool) -> DataFrame:
     location = pinned.location or {}
     reader = _reader(session, location, pinned.schema)
     if "paths" not in location:
-        whole = reader.load(str(location["path"]))
+        whole = reader.load(_source_path(pinned, local=local))
         return whole if since is None else whole.limit(0)
     parts = pinned.parts or [(0, path) for path in location["paths"]]
     paths = [storage.at(path) for version, path in parts if since is None or version > since]
     if not paths:
         return reader.load(storage.at(parts[-1][1])).limit(0)
     return _load(reader, paths, split=bool(location.get("partitionBy")))
+
+
+def _source_path(pinned: PinnedInput, *, local: bool) -> str:
+    """Return the path of a source. A checked one is read from files, whatever Spark's default file system is."""
+    path = str((pinned.location or {})["path"])
+    return f"file://{path}" if local and pinned.allowed is not None and path.startswith("/") else path
 
 
 def _load(reader: DataFrameReader, paths: list[str], *, split: bool) -> DataFrame:

@@ -35,7 +35,7 @@ class Store:
         self.settings = settings
         self.reader = Reader(database)
         self.apply = Apply(database, settings)
-        self.operations = Operations(database)
+        self.operations = Operations(database, settings)
         self.evaluation = Evaluation(database)
         self.events = Events(database)
         self.runs = Runs(database, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -15,11 +16,32 @@ OURS = str(Path(freshline.__path__[0]))
 MAX_MESSAGE = 2_000
 
 
-def user_error(error: BaseException, sentence: str | None = None) -> JobFailedError:
-    """Return the error to show, without the frames of Freshline and of the import machinery."""
+def user_error(
+    error: BaseException, sentence: str | None = None, conceal: Callable[[BaseException], str | None] | None = None
+) -> JobFailedError:
+    """Return the error to show, without the frames of Freshline and of the import machinery.
+
+    `conceal` returns what replaces the text of an exception that quotes a file.
+    """
     frames = _users(error.__traceback__)
-    text = "".join(traceback.format_exception(type(error), error, frames))
-    return JobFailedError(sentence or _sentence(error), place=_place(error, frames), traceback=text)
+    shown = sentence or _sentence(error)
+    hidden = {str(one): short for one in _chain(error) if conceal and (short := conceal(one))}
+    for text, short in hidden.items():
+        shown = shown.replace(text, short)
+    if hidden:
+        trace = "".join([*traceback.format_tb(frames), f"{type(error).__name__}: {shown}\n"])
+    else:
+        trace = "".join(traceback.format_exception(type(error), error, frames))
+    return JobFailedError(shown, place=_place(error, frames), traceback=trace)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and those that it was raised from or during."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _sentence(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql,
 from freshline.errors import FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
+from freshline.storage.real_paths import confined
 from freshline.suggest import suggestion
 from freshline.worker.context import Context
 from freshline.worker.failures import OURS, user_error
@@ -55,11 +56,24 @@ class StepTask:
 def execute(task: StepTask) -> StepResult:
     """Execute the step. When this returns, its outputs are written and checked."""
     began = time.monotonic()
-    result = _execute(task)
+    result = _execute(_confined(task))
     duration = round((time.monotonic() - began) * 1000)
     last = task.reporter.last_job_progress
     progress = {"progress": last} if last else {}
     return replace(result, metrics={"durationMs": duration, **result.metrics, **progress})
+
+
+def _confined(task: StepTask) -> StepTask:
+    """Return the task with the real paths of its inputs. Raise if a report named one that is not allowed.
+
+    Also for a job without Spark, which finds the path in the payload (docs/semantics.md#R3.1).
+    """
+    inputs = {asset_id: confined(pinned) for asset_id, pinned in task.request.inputs.items()}
+
+    def find_version(asset_id: str, version: int) -> PinnedInput:
+        return confined(task.find_version(asset_id, version))
+
+    return replace(task, request=replace(task.request, inputs=inputs), find_version=find_version)
 
 
 def _execute(task: StepTask) -> StepResult:
@@ -126,7 +140,9 @@ def _call(task: StepTask, entrypoint: str) -> Any:
     except FreshlineError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
-        raise user_error(error, task.engine.explain(error) if task.engine else None) from None
+        engine = task.engine
+        sentence, conceal = (engine.explain(error), engine.unreadable) if engine else (None, None)
+        raise user_error(error, sentence, conceal) from None
     finally:
         if task.engine:
             task.reporter.job_returned()

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     type=click.IntRange(0),
     help="A report out of order is stored but does not become current.",
 )
-@click.option("--payload", metavar="JSON", help="Data of the report; `path` is the location of this version's data.")
+@click.option(
+    "--payload",
+    metavar="JSON",
+    help="Data of the report; `path` is the location of this version's data, which the source must allow.",
+)
 @json_option
 @pass_app
 def report(

@@ -28,6 +28,7 @@ from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.problems import Problem, explain, show
 from freshline.definitions.validation.references import Draft, check_references
 from freshline.errors import DefinitionError, Place
+from freshline.model.allowed_paths import AllowedPaths, base, default, prefix
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.suggest import suggestion
@@ -84,6 +85,14 @@ class Project:
         path = source.path if _URL.match(source.path) else os.path.normpath(self.root / source.path)
         options = {"options": dict(source.options)} if source.options else {}
         return {"format": source.format, "path": path, **options}
+
+    def allowed_paths(self, source: Source) -> AllowedPaths:
+        """Return what reports of a source may name: its own path, and what it declares (docs/semantics.md#R3.1)."""
+        root, location = str(self.root), self.source_location(source)
+        if source.allow is None:
+            return default(root, location["path"] if location else None)
+        own = base(location["path"], root) if location else ()
+        return AllowedPaths(root, (*own, *(prefix(one, root) for one in source.allow)))
 
 
 def load_project(root: Path, *, strict: bool = False, limits: Limits | None = None) -> Project:

@@ -12,6 +12,7 @@ from freshline.definitions.schema.checks import Check, Column, Columns
 from freshline.definitions.schema.timing import AutoMaterialize, Freshness, InputFreshness
 
 AssetId = Annotated[str, AfterValidator(names.asset_id)]
+AllowedPrefix = Annotated[str, Field(min_length=1, max_length=4_096), AfterValidator(names.allowed_prefix)]
 
 
 class Consumes(Model):
@@ -126,6 +127,11 @@ class Source(Model):
     )
     path: Annotated[str, Field(min_length=1, max_length=4_096)] | None = Field(
         default=None, description="A path relative to the project's root, absolute, or a URL."
+    )
+    allow: Annotated[tuple[AllowedPrefix, ...], AsTuple, Field(max_length=100)] | None = Field(
+        default=None,
+        description="Where `payload.path` of a report may lead besides `path`: directories, files and URLs. "
+        "Default: only `path`; without one the project's directory.",
     )
     schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema", description="Stored and shown.")
     options: dict[str, str] = Field(default={}, description="Options of the Spark reader, as in header: 'true'.")

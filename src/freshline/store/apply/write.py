@@ -10,6 +10,7 @@ from freshline.definitions.fingerprint import needs_spark
 from freshline.definitions.loading.project import LoadedWorkflow, Project
 from freshline.definitions.schema.workflow import Source, workflow_json
 from freshline.definitions.steps import external_inputs, produced
+from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.apply.diff import ApplyPlan, Stored
@@ -125,6 +126,7 @@ def _outputs(loaded: LoadedWorkflow) -> dict[str, Json]:
 def _source(project: Project, source: Source) -> Json:
     declared = source.model_dump(mode="json", by_alias=True, exclude_unset=True)
     declared["location"] = project.source_location(source)
+    declared[allowed_paths.KEY] = project.allowed_paths(source).as_json()
     return {"id": source.asset_id, "declaration": declared, "source_project": project.name}
 
 

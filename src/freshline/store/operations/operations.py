@@ -9,6 +9,7 @@ from typing import Any
 from freshline.errors import ConflictError, NotFoundError
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
+from freshline.settings import Settings
 from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
@@ -26,8 +27,9 @@ RUNS = load("runs")
 class Operations:
     """Reports about assets, and manual control of workflows and runs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
+        self._settings = settings
 
     def report(
         self,
@@ -45,7 +47,8 @@ class Operations:
         """
         refuse_partition(partition_key)
         report.check_payload(payload)
-        given = Report(asset_id, partition_key, version, key, sequence, payload, event_id=new_id())
+        root = self._settings.known_root
+        given = Report(asset_id, partition_key, version, key, sequence, payload, event_id=new_id(), root=root)
 
         def write(again: bool) -> Reported:
             with self._database.transaction("report") as connection:

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from freshline.errors import ConflictError, KeyReusedError, UsageError
+from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
@@ -39,6 +40,7 @@ class Report:
     sequence: int | None
     payload: Any
     event_id: str
+    root: str | None = None  # the directory of this process's project, for declarations of 0.1
 
 
 class Reported(TypedDict):
@@ -121,7 +123,7 @@ def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row 
         # A late report is not a pending change (docs/semantics.md#R4.5, docs/semantics.md#R5.4).
         "changed": not late and (head is None or head["data_version"] != data_version),
         "late": late,
-        "location": _location(asset["declaration"].get("location"), report.payload),
+        "location": _location(asset, report),
         "produced_at": moment["now"].isoformat(),
         "payload": report.payload,
         "event_id": report.event_id,
@@ -130,12 +132,20 @@ def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row 
     }
 
 
-def _location(declared: Json | None, payload: Any) -> Json | None:
+def _location(asset: Row, report: Report) -> Json | None:
     """Return the location of this version: `payload.path` overrides the declared path (docs/semantics.md#R3.1)."""
+    declaration, payload = asset["declaration"], report.payload
+    declared = declaration.get("location") or {}
     path = payload.get("path") if isinstance(payload, dict) else None
-    if not path:
-        return dict(declared) if declared else None
-    return {"format": "parquet", **(declared or {}), "path": str(path)}
+    if path is None or path == "":
+        return dict(declared) or None
+    if asset["source_project"] is None:
+        raise UsageError(
+            f"asset '{asset['id']}' is not a declared source, so its report cannot name a payload.path",
+            hint=f"declare it in sources/ with `assetId: {asset['id']}`, and 'path' or 'allow' for where its data is",
+        )
+    named = AllowedPaths.of(declaration, root=report.root).resolve(path)
+    return {"format": "parquet", **declared, "path": str(named)}
 
 
 def retried(write: Callable[[], T]) -> T:

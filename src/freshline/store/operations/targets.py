@@ -14,11 +14,12 @@ SQL = load("operations")
 
 
 class TargetAsset(TypedDict):
-    """An asset and its producer. `slug` and `producer_id` are None for a source."""
+    """An asset and its producer. `slug` and `producer_id` are None for a source; `source_project` declares it."""
 
     id: str
     producer_id: int | None
-    declaration: Json | None
+    declaration: Json
+    source_project: str | None
     slug: str | None
 
 

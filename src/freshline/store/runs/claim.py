@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
+from freshline.model.allowed_paths import AllowedPaths
+from freshline.model.json import Json
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
@@ -92,7 +94,15 @@ def pinned_input(row: Row) -> PinnedInput:
         parts=[(version, path) for version, path in parts],
         rows=row["rows"],
         bytes=row["bytes"],
+        allowed=_allowed(row["path_declaration"]),
     )
+
+
+def _allowed(declaration: Json | None) -> Json | None:
+    """Return what reports may name, if one named this location. Nobody allowed it if the source is not declared now."""
+    if declaration is None:
+        return None
+    return (AllowedPaths.of(declaration, root=None) if declaration else AllowedPaths(None, ())).as_json()
 
 
 def _finished_steps(connection: Connection, row: Row) -> dict[str, FinishedStep]:

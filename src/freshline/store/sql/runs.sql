@@ -71,7 +71,9 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 -- name: pinned_inputs
 -- purpose: read the snapshots that a run is pinned to, with their locations
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
-       s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source
+       s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source,
+       CASE WHEN s.run_id IS NULL AND s.payload ? 'path' AND s.location ? 'path'
+            THEN CASE WHEN a.source_project IS NULL THEN '{}' ELSE a.declaration END END AS path_declaration
   FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
   JOIN snapshots s ON s.asset_id = p.asset_id AND s.partition_key = %(partition)s AND s.sequence = p.sequence
   JOIN assets a ON a.id = s.asset_id
@@ -81,7 +83,7 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
 -- purpose: read the heads of a workflow's own outputs, for steps that read or append to what they produce
 -- With each comes how far it had read its inputs; a forgotten snapshot counts as the newest one before it.
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
-       s.bytes, freshline_parts(s) AS parts,
+       s.bytes, freshline_parts(s) AS parts, NULL::jsonb AS path_declaration,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
                                                           'table_version', p.table_version,
                                                           'base_version', p.base_version))
