@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from freshline.cli.commands import run as run_module
+from freshline.cli.render.format import parse_time
 from freshline.definitions.loading.project import load_project
 from freshline.model.run import StagedOutput
 from freshline.services.inbox_consumer import InboxConsumer
@@ -126,6 +128,28 @@ class TestApply:
         assert "nothing that may trigger it would change" in quiet
         Reconciler(store).run_once()
         assert applied.json("runs", "--status", "queued") == []
+
+    def test_the_new_time_of_an_edited_freshness_is_shown(self, applied: Freshline, store: Store) -> None:
+        """The data expires from the apply on, and nothing runs because of the edit."""
+        applied("report", "shop.raw", "--version", "v1")
+        store.evaluation.consume_inbox(10)
+        Reconciler(store).run_once()
+        code = load_project(applied.project).code_hash
+        run = store.runs.claim(Claimant(new_id(), "shop", code, spark=False))
+        assert run is not None
+        store.runs.publish(run, [StagedOutput("shop.clean", "one", "c1")])
+        file = applied.project / "workflows" / "w0.yaml"
+        declared = file.read_text()
+        file.write_text(declared.replace("ttl: 1h", "ttl: 2h"))
+        (shown,) = applied.json("apply", "--dry-run")["expiries"]
+        assert shown["assetId"] == "shop.clean"
+        left = parse_time(shown["expiresAt"]) - datetime.now(UTC)
+        assert timedelta(minutes=115) < left <= timedelta(hours=2)
+        assert "shop.clean would expire at " in applied("apply", "--dry-run").stdout
+        file.write_text(declared.replace("freshness: { ttl: 1h }, ", ""))
+        assert "shop.clean would no longer expire" in applied("apply", "--yes").stdout
+        file.write_text(declared.replace("freshness: { ttl: 1h }, ", "") + "\ndescription: other\n")
+        assert applied.json("apply", "--dry-run")["expiries"] == []
 
     def test_without_a_terminal_it_wants_a_yes(self, freshline: Freshline) -> None:
         """Nobody to ask: exit code 2, and what to do."""

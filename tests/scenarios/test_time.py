@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.store_harness import Lab, workflow
+from freshline.model.moment import iso
+from tests.store_harness import Lab, project, workflow
 
 HOUR = 3_600_000
 
@@ -202,23 +204,106 @@ def test_an_asset_without_a_block_expires_and_runs_nothing(lab: Lab) -> None:
 
 
 def test_freshness_edits_move_the_timers(lab: Lab) -> None:
-    """A new TTL counts from the production, a removed one never fires, a grid begins at once.
+    """A new TTL counts from the apply, a removed one never fires, a grid begins at once.
 
     See docs/semantics.md#R1.2, docs/semantics.md#R8.1.
     """
     lab.apply(workflow("b", freshness={"ttlMs": HOUR}))
     lab.work()
-    produced = lab.now
     lab.advance(minutes=10)
     lab.apply(workflow("b", freshness={"ttlMs": 2 * HOUR}))
-    assert due(lab) == produced + timedelta(hours=2)
+    assert due(lab) == lab.later(hours=2)
     lab.apply(workflow("b"))
     assert lab.rows("SELECT * FROM timers") == []
     lab.apply(workflow("b", freshness={"cadenceMs": HOUR}))
     assert due(lab) == datetime(2026, 1, 5, 10, tzinfo=UTC)
     assert lab.work() == []
     lab.apply(workflow("b", freshness={"ttlMs": HOUR // 6}))
-    assert lab.work() == ["b"], "by the new promise it is too old already"
+    assert lab.work() == [], "an edit of the freshness runs nothing"
+    lab.advance(minutes=10)
+    assert lab.work() == ["b"]
+
+
+def test_a_shorter_ttl_of_old_data_does_not_expire_everything_at_once(lab: Lab) -> None:
+    """A hundred edits would be a hundred runs at once. Each asset gets its new time from the apply on.
+
+    See docs/semantics.md#R8.1.
+    """
+    lab.apply(*(workflow(slug, freshness={"ttlMs": 24 * HOUR}) for slug in "bcd"))
+    lab.work()
+    lab.advance(hours=20)
+    edited = [workflow(slug, freshness={"ttlMs": HOUR}) for slug in "bc"]
+    same = workflow("d", freshness={"ttlMs": 24 * HOUR})
+    planned = lab.store.apply.preview(project(*edited, same))
+    assert (planned.runs, planned.expiries) == ((), dict.fromkeys("bc", iso(lab.later(hours=1))))
+    lab.apply(*edited, same)
+    assert lab.work() == []
+    lab.advance(minutes=59)
+    assert lab.work() == []
+    lab.advance(minutes=1)
+    assert lab.work() == ["b", "c"]
+    lab.advance(hours=1)
+    assert lab.work() == ["b", "c"]
+    lab.advance(hours=2)
+    assert sorted(lab.work()) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"auto": {"onUpstreamUpdate": False}},
+        {"entrypoint": "jobs:other", "auto": {"onMissing": False}},
+        {"freshness": {"ttlMs": HOUR, "maxAgeMs": HOUR}},
+        {},
+    ],
+)
+def test_an_edit_of_something_else_postpones_no_expiry(lab: Lab, edit: dict[str, Any]) -> None:
+    """Otherwise a project that is applied every hour would never be refreshed (docs/semantics.md#R8.1).
+
+    A time that an earlier edit gave also stays.
+    """
+    lab.apply(workflow("b", freshness={"ttlMs": 2 * HOUR}))
+    lab.work()
+    lab.advance(minutes=90)
+    lab.apply(workflow("b", freshness={"ttlMs": HOUR}))
+    edited_at = lab.now
+    for number in range(3):
+        lab.advance(minutes=10)
+        lab.apply(workflow("b", **{"freshness": {"ttlMs": HOUR}, **edit, "description": f"edit {number}"}))
+        assert due(lab) == edited_at + timedelta(hours=1)
+
+
+def test_the_clock_of_a_workflow_that_comes_back(lab: Lab) -> None:
+    """With the freshness that it had it continues from the production; with another one it begins with the apply.
+
+    See docs/semantics.md#R8.1.
+    """
+    lab.apply(workflow("b", freshness={"ttlMs": 2 * HOUR}), workflow("c"))
+    lab.work()
+    produced = lab.now
+    lab.advance(minutes=30)
+    lab.apply(workflow("c"))
+    lab.apply(workflow("b", freshness={"ttlMs": 2 * HOUR}), workflow("c"))
+    assert due(lab) == produced + timedelta(hours=2)
+    lab.apply(workflow("c"))
+    lab.apply(workflow("b", freshness={"ttlMs": HOUR}), workflow("c"))
+    assert due(lab) == lab.later(hours=1)
+    lab.advance(minutes=10)
+    lab.apply(workflow("b", freshness={"ttlMs": 2 * HOUR}), workflow("c"))
+    assert due(lab) == lab.later(hours=2), "an older definition that is restored is an edit too"
+    lab.advance(minutes=10)
+    lab.apply(workflow("renamed", outputs=["b"], freshness={"ttlMs": 2 * HOUR}), workflow("c"))
+    assert due(lab) == lab.later(minutes=110), "an asset that moves keeps its time"
+
+
+def test_an_age_counts_from_the_production_also_after_an_edit(lab: Lab) -> None:
+    """`maxAgeMs` is a promise about the data: by a shorter one old data is overdue at once (docs/semantics.md#R8.4)."""
+    lab.apply(workflow("b", freshness={"maxAgeMs": 24 * HOUR}))
+    lab.work()
+    lab.advance(hours=20)
+    lab.apply(workflow("b", freshness={"maxAgeMs": HOUR}))
+    assert lab.work() == []
+    assert len(lab.events("asset.overdue")) == 1
 
 
 def test_an_edit_of_the_freshness_leaves_no_old_point_behind(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from freshline.model.moment import iso
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.simulation.plan import Plan
 from freshline.store.db.ids import new_id
@@ -147,13 +148,32 @@ def test_the_baseline_takes_today_as_fresh(old: Lab) -> None:
 
 
 def test_the_baseline_restarts_the_clocks_of_what_is_old(old: Lab) -> None:
-    """A ttl that ran out long ago starts a run, but not with `--baseline now`, which counts it from today."""
+    """A new ttl counts from its apply; with `--baseline now` an edit of something else restarts it too."""
     old.advance(hours=5)
-    aged = [*chain(on="b")[:-1], workflow("e", "d", auto={}, freshness={"ttlMs": HOUR})]
-    assert announced(announce(old, *aged)) == [("e", "expired", False)]
-    assert announced(announce(old, *aged, baseline=True)) == apply(old, *aged, baseline=True) == []
-    old.advance(hours=1)
+
+    def aged(**more: Any) -> list[dict[str, Any]]:
+        return [*chain(on="b")[:-1], workflow("e", "d", auto={}, freshness={"ttlMs": HOUR}, **more)]
+
+    planned = announce(old, *aged())
+    assert (announced(planned), planned.expiries) == ([], {"e": iso(old.later(hours=1))})
+    assert apply(old, *aged()) == []
+    old.advance(minutes=50)
+    edited = aged(description="edited")
+    assert announced(announce(old, *edited, baseline=True)) == apply(old, *edited, baseline=True) == []
+    old.advance(minutes=50)
+    assert old.work() == []
+    old.advance(minutes=10)
     assert old.work() == ["e"]
+
+
+def test_the_clock_of_an_edit_that_restarts_nothing_is_followed(old: Lab) -> None:
+    """A ttl that ran out while nobody fired timers starts a run, and the preview says so."""
+    timed = [*chain(on="b")[:-1], workflow("e", "d", auto={}, freshness={"ttlMs": HOUR})]
+    old.apply(*timed)
+    old.advance(hours=5)
+    edited = [*timed[:-1], {**timed[-1], "description": "edited"}]
+    assert announced(announce(old, *edited)) == [("e", "expired", False)]
+    assert apply(old, *edited) == [("e", "expired", False)]
 
 
 # Other edits.

@@ -145,6 +145,9 @@ def test_freshness_that_the_job_returned_wins(lab: Lab) -> None:
     assert due == {"x": lab.now + timedelta(minutes=1), "y": lab.now + timedelta(hours=1)}
     told = {event["subject"]: event["data"]["freshness"] for event in lab.events("asset.produced")}
     assert told["x"] == {"ttlMs": 60_000}
+    lab.apply({**lab.applied["w"], "description": "edited"})
+    again = {row["asset_id"]: row["due_at"] for row in lab.rows("SELECT * FROM timers WHERE kind = 'expiry'")}
+    assert again == due, "an edit of something else leaves it"
 
 
 def test_a_job_without_freshness_has_no_clock(lab: Lab) -> None:

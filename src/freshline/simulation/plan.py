@@ -83,13 +83,15 @@ class Plan:
     """The result of a plan.
 
     `active`: runs that are queued or running already. `runs`: new runs, in order. `held`: workflows that would run
-    later. `cut`: workflows that would not run.
+    later. `cut`: workflows that would not run. `expiries`: of an apply, when the data of assets whose freshness changes
+    would expire, as text; None: never.
     """
 
     active: tuple[str, ...] = ()
     runs: tuple[Planned, ...] = ()
     held: tuple[Planned, ...] = ()
     cut: tuple[Planned, ...] = ()
+    expiries: Mapping[str, str | None] = field(default_factory=dict)
 
     def as_json(self) -> Wave:
         """Return the form of `freshline plan --json` and `freshline apply --json`."""

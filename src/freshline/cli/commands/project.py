@@ -12,6 +12,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.commands.plan import show_wave
 from freshline.cli.render import output
+from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Table
 from freshline.cli.render.text import Text
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
@@ -119,7 +120,8 @@ def apply(
             show_flood(plan, wave)
         applied = not dry_run and _agreed(plan, yes=yes) and _apply(store, project, baseline=baseline is not None)
     if as_json:
-        output.print_json({**plan.as_json(), "flood": wave.as_json(), "applied": applied})
+        expiries = [{"assetId": asset_id, "expiresAt": at} for asset_id, at in wave.expiries.items()]
+        output.print_json({**plan.as_json(), "expiries": expiries, "flood": wave.as_json(), "applied": applied})
     elif not plan.empty:
         output.message("applied" if applied else "nothing was changed")
 
@@ -132,7 +134,9 @@ def _flood(store: Store, project: Project, plan: ApplyPlan, *, baseline: bool) -
 
 
 def show_flood(plan: ApplyPlan, wave: Plan) -> None:
-    """Print what would run because of the plan, and what would not and why."""
+    """Print which data would expire when, what would run because of the plan, and what would not and why."""
+    for asset_id, at in wave.expiries.items():
+        output.show(f"{asset_id} would expire at {moment(at)}" if at else f"{asset_id} would no longer expire")
     if wave.runs or wave.held or wave.cut:
         output.show("", Text(("because of it:", "bold")))
         show_wave(wave.as_json())

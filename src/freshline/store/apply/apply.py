@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from freshline.definitions.loading.project import Project
+from freshline.model.moment import iso
 from freshline.settings import Settings
 from freshline.store.apply import write
 from freshline.store.apply.diff import ApplyPlan, make_plan, proposed_graph
 from freshline.store.apply.stored import read_durations, read_stored
+from freshline.store.apply.timers import DueTimer
 from freshline.store.apply.wait_warnings import WaitWarnings
 from freshline.store.db import locks
 from freshline.store.db.database import Connection, Database
@@ -45,9 +49,9 @@ class Apply:
             self._database.transaction("apply", whole=True) as connection,
             audit.changing(connection, "apply", project.name, "project_state", project.name) as noted,
         ):
-            plan = _apply(connection, project, baseline=baseline)
+            plan, _ = _apply(connection, project, baseline=baseline)
             noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
-        self._database.notify("events", "considerations", "runs")
+        self._database.notify("events", "considerations", "timers", "runs")
         return plan
 
     def preview(self, project: Project, *, baseline: bool = False) -> Plan:
@@ -58,17 +62,19 @@ class Apply:
         from freshline.store.apply import preview  # noqa: PLC0415 - only previews need the simulation
 
         with self._database.rehearsing() as connection:
-            plan = _apply(connection, project, baseline=baseline)
+            plan, edited = _apply(connection, project, baseline=baseline)
             touched = {*plan.added, *plan.changed}
             found = preview.around(connection, touched, plan.assets_removed)
-        return preview.triggered(found, self._settings, touched, plan.assets_removed)
+        planned = preview.triggered(found, self._settings, touched, plan.assets_removed)
+        due = {one["asset_id"]: one["due_at"] for one in edited}
+        return replace(planned, expiries={one: at and iso(datetime.fromisoformat(at)) for one, at in due.items()})
 
 
-def _apply(connection: Connection, project: Project, *, baseline: bool) -> ApplyPlan:
+def _apply(connection: Connection, project: Project, *, baseline: bool) -> tuple[ApplyPlan, list[DueTimer]]:
+    """Write the project. Return the plan, and the expiries whose freshness it changed."""
     connection.execute("SET LOCAL lock_timeout = '30s'")
     connection.execute(LONG_IDLE_TIMEOUT)
     connection.execute(DB["lock"], {"key": locks.APPLY})
     stored = read_stored(connection, project.name)
     plan = make_plan(project, stored)
-    write.write(connection, project, plan, stored, baseline=baseline)
-    return plan
+    return plan, write.write(connection, project, plan, stored, baseline=baseline)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict
 
@@ -29,35 +30,61 @@ class DueTimer(TypedDict):
     forget: bool
 
 
+def declared_freshness(connection: Connection, ids: list[int]) -> dict[str, Freshness]:
+    """Return the freshness of the assets that these workflows declare. A workflow in use wins over a retired one."""
+    rows = connection.execute(SQL["declared_policies"], {"workflows": ids}).fetchall()
+    return {output.asset_id: output.freshness for row in rows for output in Policy.from_json(row["policy"]).outputs}
+
+
 def set_timers(
-    connection: Connection, ids: list[int], *, baseline: bool = False, only: Collection[str] | None = None
-) -> None:
+    connection: Connection,
+    ids: list[int],
+    *,
+    baseline: bool = False,
+    only: Collection[str] | None = None,
+    before: Mapping[str, Freshness] | None = None,
+) -> list[DueTimer]:
     """Set the timers of these workflows' assets, or of `only` some (docs/semantics.md#R8.1).
 
-    Cron and cadence timers exist from apply on, also for assets that were never produced.
+    Cron and cadence timers exist from apply on, also for assets that were never produced. `before`: the freshness that
+    was declared until this apply. Return the expiry timers of assets with fresh data whose freshness it changes.
     """
     now = connection.execute(DB["now"]).fetchone()
     assert now is not None  # noqa: S101 - it is one value
     due: list[DueTimer] = []
     gone: list[DueTimer] = []
+    edited: list[DueTimer] = []
     for row in connection.execute(SQL["asset_clocks"], {"workflows": ids}).fetchall():
         if only is not None and row["asset_id"] not in only:
             continue
         policy = Policy.from_json(row["policy"])
         freshness = next((o.freshness for o in policy.outputs if o.asset_id == row["asset_id"]), Freshness())
-        for timer in (_expiry(row, freshness, now["now"], baseline=baseline), _overdue(row, freshness)):
+        changed = before is not None and not _same_clock(before.get(row["asset_id"]), freshness)
+        if before is not None and not changed and not baseline and row["has_timer"]:
+            expiry = None  # an apply that does not change the freshness does not move the time
+        else:
+            expiry = _expiry(row, freshness, now["now"], restart=baseline or changed)
+        if changed and expiry is not None and row["produced_at"] is not None and row["expired_at"] is None:
+            edited.append(expiry)
+        for timer in (expiry, _overdue(row, freshness)):
             if timer is not None:
                 (due if timer["due_at"] else gone).append(timer)
     connection.execute(SQL["set_due"], {"timers": Jsonb(due)})
     connection.execute(SQL["unset_due"], {"timers": Jsonb(gone)})
     connection.execute(SQL["drop_timers"])
+    return edited
 
 
-def _expiry(row: Row, freshness: Freshness, now: datetime, *, baseline: bool) -> DueTimer | None:
-    """Return the next expiry. A pending `expire` of a user stays."""
+def _same_clock(before: Freshness | None, after: Freshness) -> bool:
+    """Return whether data expires at the same times. `maxAgeMs` is only for alerts (docs/semantics.md#R8.4)."""
+    return before is not None and replace(before, max_age_ms=None) == replace(after, max_age_ms=None)
+
+
+def _expiry(row: Row, freshness: Freshness, now: datetime, *, restart: bool) -> DueTimer | None:
+    """Return the next expiry, counted from the production, or from now on `restart`. A pending `expire` stays."""
     if row["reason"] == ExpiryReason.MANUAL:
         return None
-    produced_at = now if baseline and row["produced_at"] else row["produced_at"]
+    produced_at = now if restart and row["produced_at"] else row["produced_at"]
     fresh = produced_at is not None and row["expired_at"] is None
     expiry = expires_at(freshness, produced_at) if fresh else next_point(freshness, now)
     # Without declared freshness nothing is late, except an asset that a user expired.

@@ -14,7 +14,7 @@ from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.apply.diff import ApplyPlan, Stored
-from freshline.store.apply.timers import set_timers
+from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -23,10 +23,12 @@ from freshline.store.runs.events import EventRow, append_events, breaker_event
 SQL = load("apply")
 
 
-def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Stored, *, baseline: bool) -> None:
+def write(
+    connection: Connection, project: Project, plan: ApplyPlan, stored: Stored, *, baseline: bool
+) -> list[DueTimer]:
     """Store a plan (docs/semantics.md#R10.2), with tables in the order of docs/semantics.md#R11.2.
 
-    Considerations come first: their row locks keep reconcilers away.
+    Considerations come first: their row locks keep reconcilers away. Return the expiries whose freshness changed.
     """
     touched = [stored.workflows[slug]["id"] for slug in (*plan.changed, *plan.added) if slug in stored.workflows]
     retired = [stored.workflows[slug]["id"] for slug in plan.retired]
@@ -36,6 +38,7 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     connection.execute(SQL["cancel_queued"], ending)
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
     connection.execute(SQL["save_pools"], {"project": project.name, "pools": Jsonb(dict(project.pools))})
+    freshness = declared_freshness(connection, touched + retired)
     wanted = {*plan.added, *plan.changed}
     loaded = [one for one in project.workflows if one.definition.slug in wanted]
     ids = _save_workflows(connection, project, loaded, stored)
@@ -45,12 +48,13 @@ def write(connection: Connection, project: Project, plan: ApplyPlan, stored: Sto
     _take_baseline(connection, loaded, ids, force=baseline)
     if baseline:
         connection.execute(SQL["clear_expiry"], {"workflows": ids})
-    set_timers(connection, ids, baseline=baseline)
+    edited = set_timers(connection, ids, baseline=baseline, before=freshness)
     connection.execute(SQL["drop_considerations"], {"workflows": retired})
     connection.execute(SQL["consider"], {"workflows": ids})
     connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
     _append_events(connection, plan, healed)
     connection.execute(SQL["bump_epoch"])
+    return edited
 
 
 def _save_workflows(

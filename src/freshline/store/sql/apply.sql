@@ -182,10 +182,14 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
 -- purpose: delete the expiry timers of a baseline, which are set again
 DELETE FROM timers WHERE kind = 'expiry' AND asset_id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s))
 
+-- name: declared_policies
+-- purpose: read the policies of these workflows before they change, for the freshness that they declare
+SELECT policy FROM workflows WHERE id = ANY (%(workflows)s) ORDER BY retired_at IS NULL, retired_at, id
+
 -- name: asset_clocks
 -- purpose: read when the assets of these workflows were produced, to set their timers again
 SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.reason, t.expired_at, t.expired_reason,
-       o.expired_at AS overdue_at
+       t.asset_id IS NOT NULL AS has_timer, o.expired_at AS overdue_at
   FROM assets a
   JOIN workflows w ON w.id = a.producer_id
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
