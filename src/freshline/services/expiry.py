@@ -1,14 +1,15 @@
 """Turns due timers into events.
 
-A timer never fires early by the database's clock. It may fire late, normally by at most one poll interval.
+A timer never fires early by the database's clock. It fires when it is due. A timer that was set after the last poll,
+and whose notification was lost, may fire late by one poll interval.
 """
 
 from __future__ import annotations
 
-from freshline.services.service import Service
+from freshline.services.due_service import DueService
 
 
-class Expiry(Service):
+class Expiry(DueService):
     """Emits `asset.expired` and `asset.overdue`. A timer is deleted in the transaction that adds its event."""
 
     name = "expiry"
@@ -19,3 +20,7 @@ class Expiry(Service):
         if fired:
             self.store.database.notify("events")
         return fired == self.store.settings.batch
+
+    def time_left(self) -> float | None:
+        """Return the seconds until the next timer is due."""
+        return self.store.evaluation.until_timer()

@@ -1,6 +1,7 @@
 """Turns due considerations into decisions and runs. The row lock on a consideration is the claim.
 
-It does not promise an immediate decision. Every hold has a next evaluation, so nothing relies on a notification.
+A consideration is evaluated when it is due, unless another process has locked it. Every hold has a next evaluation, so
+nothing relies on a notification.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from freshline.decide.batch import moving_after, with_defaults
 from freshline.decide.motion import Walk
 from freshline.graph import Graph
 from freshline.services.adaptive_batch import AdaptiveBatch
-from freshline.services.service import Service
+from freshline.services.due_service import DueService
 from freshline.settings import Settings
 from freshline.store.evaluation.evaluation import BatchError, failed_evaluation
 from freshline.store.evaluation.load_state import BatchState, Key, LoadedWorkflow
@@ -25,10 +26,11 @@ from freshline.store.store import Store
 log = structlog.get_logger("freshline.decisions")
 
 
-class Reconciler(Service):
+class Reconciler(DueService):
     """Claims due considerations in batches, loads their state in one statement, decides, writes, commits."""
 
     name = "reconciler"
+    woken_by_work = True
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -42,6 +44,10 @@ class Reconciler(Service):
         except BatchError as error:
             self._halve(error.keys, error)
             return True
+
+    def time_left(self) -> float | None:
+        """Return the seconds until the next consideration is due."""
+        return self.store.evaluation.until_evaluation()
 
     def _evaluate(self, size: int, *, only: Sequence[Key] | None = None) -> bool:
         """Evaluate a batch in one transaction. Return whether there was one."""

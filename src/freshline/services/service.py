@@ -72,7 +72,11 @@ class Service:
             if stopping.is_set():
                 return
             if not self._round():
-                self._wakeup.wait(self.poll_s)
+                self._wait(stopping)
+
+    def _wait(self, stopping: threading.Event) -> None:  # noqa: ARG002 - a subclass may wait in several parts
+        """Wait for a wake-up, or for the poll interval."""
+        self._wakeup.wait(self.poll_s)
 
     def _round(self) -> bool:
         try:

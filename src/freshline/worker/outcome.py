@@ -147,7 +147,7 @@ class OutcomeWriter:
     def _succeeded(self, lease: Lease, assets: Sequence[str]) -> None:
         """Announce a run whose publication is already committed."""
         lease.over = True
-        self._store.database.notify("events")  # first: runs downstream wait for it
+        self._store.database.notify("events", "timers")  # first: runs downstream wait for it
         log.info("run_succeeded", assets=assets)
         locations = self._store.runs.locations(lease.run.id)
         self._clean_up(lease.run, {path for one in locations for path in one.get("paths", ())})

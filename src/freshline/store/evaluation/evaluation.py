@@ -155,6 +155,21 @@ class Evaluation:
         count("timers_fired", fired)
         return fired
 
+    def until_timer(self) -> float | None:
+        """Return the seconds until the next timer is due, negative if one is overdue; None without timers."""
+        return self._until("next_timer")
+
+    def until_evaluation(self) -> float | None:
+        """Return the seconds until the next consideration is due, negative if one is; None without considerations."""
+        return self._until("next_evaluation")
+
+    def _until(self, query: str) -> float | None:
+        """Compute in the database: the clock of this process may differ."""
+        clock = self._database.clock
+        with self._database.connection() as connection:
+            row = connection.execute(SQL[query], {"now": clock() if clock else None}).fetchone()
+        return None if row is None or row["seconds"] is None else float(row["seconds"])
+
     def sweep(self) -> int:
         """Add considerations for stale workflows without one: a safety net that finds none in a healthy system."""
         with self._database.transaction("sweep", whole=True) as connection:

@@ -352,6 +352,17 @@ UPDATE timers t
         due_at timestamptz, reason text)
  WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
 
+-- name: next_timer
+-- purpose: read the seconds until the next timer is due
+SELECT extract(epoch FROM min(due_at) - coalesce(%(now)s::timestamptz, freshline_now()))::float8 AS seconds FROM timers
+
+-- name: next_evaluation
+-- purpose: read the seconds until the next consideration is due; each class has its part of the index
+SELECT extract(epoch FROM least((SELECT min(not_before) FROM considerations WHERE class = 'event'),
+                                (SELECT min(not_before) FROM considerations WHERE class = 'timer'),
+                                (SELECT min(not_before) FROM considerations WHERE class = 'sweep'))
+                          - coalesce(%(now)s::timestamptz, freshline_now()))::float8 AS seconds
+
 -- name: forgotten
 -- purpose: find stale workflows that nothing will evaluate (docs/semantics.md#R4.1); normally none
 WITH stale AS (

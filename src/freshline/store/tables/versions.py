@@ -96,7 +96,7 @@ class Tables:
             with audit.changing(connection, "rollback_table", asset_id, "head_state", asset_id) as noted:
                 append(connection, [_published(connection, asset, row, version)])
                 noted["rolledBackTo"] = version
-        self._database.notify("events")
+        self._database.notify("events", "timers")
         return _rolled_back(row, changed=True)
 
     def write_log(self, write: Callable[[Unlogged], None]) -> bool:
