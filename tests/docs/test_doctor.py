@@ -7,12 +7,18 @@ import pytest
 from freshline.delta.examine import DELTA_LOG
 from freshline.store.doctor import examine
 from freshline.store.doctor.checks import STORE_CHECKS, Check
+from freshline.store.doctor.contents import HEAD_ROWS, HEAD_UNREAD
 from freshline.store.doctor.warehouse import WAREHOUSE_CHECKS
 from tests.docs.pages import DOCTOR, code
 
 
 @pytest.mark.parametrize(
-    ("section", "checks"), [("The store", STORE_CHECKS), ("The warehouse", (*WAREHOUSE_CHECKS, DELTA_LOG))]
+    ("section", "checks"),
+    [
+        ("The store", STORE_CHECKS),
+        ("The warehouse", (*WAREHOUSE_CHECKS, DELTA_LOG)),
+        ("The rows", (HEAD_ROWS, HEAD_UNREAD)),
+    ],
 )
 def test_every_check_is_told_with_its_severity_and_its_repair(section: str, checks: tuple[Check, ...]) -> None:
     """The same checks in the same order."""

@@ -10,6 +10,12 @@ def numbers(ctx: Any) -> Any:
     return ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
 
 
+def widening(ctx: Any) -> Any:
+    """Return the numbers, with a second column from the number 4 on."""
+    found = numbers(ctx)
+    return found.selectExpr("n", "n * 2 AS twice") if max(ctx.inputs["source"].payload) > 3 else found
+
+
 def unseen(ctx: Any) -> Any:
     """Return the numbers of the source that the table `unseen`, which this job produces, does not have yet."""
     found = ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")

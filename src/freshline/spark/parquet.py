@@ -12,7 +12,11 @@ WRITE_OPTIONS = {
     # No checksum file beside each file: sealing would remove it, and it costs a large write 5 percent.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
+    # A checksum in each page, so that a changed bit is an error and not another row (docs/adr/0020).
+    "parquet.page.write-checksum.enabled": "true",
 }
+# Spark reads pages without looking at their checksums unless it is told to.
+READ_OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
 LONG_DIGITS = 18  # of a decimal that fits into a long
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from freshline.model.run import Location, PinnedInput
 from freshline.spark.merging import aligned
+from freshline.spark.parquet import READ_OPTIONS
 from freshline.storage.base import Storage
 
 
@@ -67,6 +68,8 @@ def _reader(session: SparkSession, location: Location, schema: Any) -> DataFrame
 
 def _options(kind: str, location: Location, schema: Any) -> dict[str, str]:
     given = {str(name): str(value) for name, value in (location.get("options") or {}).items()}
+    if kind == "parquet":
+        return {**READ_OPTIONS, **given}
     if kind != "csv":
         return given
     defaults = {"header": "true"} if struct(schema) else {"header": "true", "inferSchema": "true"}

@@ -19,7 +19,7 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.spark import checks, merging, reading
 from freshline.spark.code_distribution import check_arrived
 from freshline.spark.fingerprint import MAX_TALLIED_ROWS, Fingerprint, aggregates, counted_fields, fingerprint
-from freshline.spark.parquet import encoding_version, write_options
+from freshline.spark.parquet import READ_OPTIONS, encoding_version, write_options
 from freshline.storage import layout
 from freshline.storage.base import Storage
 
@@ -241,7 +241,8 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
 
 def _written(table: DataFrame, staging: Staging) -> DataFrame:
     """Read the written rows, instead of computing them again."""
-    written = table.sparkSession.read.schema(table.schema).parquet(staging.storage.at(staging.directory))
+    reader = table.sparkSession.read.schema(table.schema).options(**READ_OPTIONS)
+    written = reader.parquet(staging.storage.at(staging.directory))
     return merging.aligned(written, table.schema) if staging.table.partition_by else written
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,6 +29,7 @@ COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     examples=[
         "freshline doctor",
         "freshline doctor --fix",
+        "freshline doctor --deep --asset flights.clean",
         "freshline doctor --ready --process worker    a probe for a worker",
         "freshline doctor --json | jq '.checks[] | select(.count > 0) | .found[]'",
     ],
@@ -35,14 +39,33 @@ COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 @click.option(
     "--process", type=click.Choice(["materializer", "worker", "api"]), help="With --ready: one is running on this host."
 )
+@click.option("--deep", is_flag=True, help="Also read every table with Spark, and compare its rows.")
+@click.option("--asset", "assets", multiple=True, metavar="ASSET", help="With --deep: only this table. Repeatable.")
+@click.option(
+    "--minutes", type=click.FloatRange(0), default=60.0, help="With --deep: start no table later. Default: 60."
+)
 @limit_option(20)
 @json_option
 @pass_app
-def doctor(app: App, *, fix: bool, ready: bool, process: str | None, limit: int, as_json: bool) -> None:
+def doctor(
+    app: App,
+    *,
+    fix: bool,
+    ready: bool,
+    process: str | None,
+    deep: bool,
+    assets: tuple[str, ...],
+    minutes: float,
+    limit: int,
+    as_json: bool,
+) -> None:
     """Check the invariants of the database and of the warehouse, while everything is running or stopped.
 
     Exit code 0: healthy, or everything was repaired. 1: a check failed; up to --limit findings of each are printed.
     Notes do not count as failures. A repair does what a service or an apply would have done; nothing is guessed.
+
+    With --deep, each table is read and the fingerprint of its rows is compared with the published one. This needs
+    Spark, takes as long as a query over all tables, and is shown table by table.
 
     With --ready, exit code 0 means: the database answers, its schema fits, and changes are read within
     FRESHLINE_READY_LAG_MS; with --process also that such a process on this host has announced itself recently.
@@ -52,7 +75,9 @@ def doctor(app: App, *, fix: bool, ready: bool, process: str | None, limit: int,
         return
     if process is not None:
         raise UsageError("--process goes with --ready")
-    found = _examine(app, fix=fix, limit=limit)
+    if assets and not deep:
+        raise UsageError("--asset goes with --deep")
+    found = _examine(app, fix=fix, limit=limit, deep=(assets, minutes) if deep else None)
     if as_json:
         output.print_json(found)
     else:
@@ -84,7 +109,7 @@ def _print_readiness(found: list[Readiness], *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _examine(app: App, *, fix: bool, limit: int) -> Json:
+def _examine(app: App, *, fix: bool, limit: int, deep: tuple[Sequence[str], float] | None) -> Json:
     from freshline.store.doctor import examine as examiner  # noqa: PLC0415 - `--help` must not pay for the driver
 
     settings = app.settings
@@ -99,6 +124,8 @@ def _examine(app: App, *, fix: bool, limit: int) -> Json:
         repaired = _repair(store, found) if fix else []
         if repaired:
             found, rest = _look(store, limit)
+        if deep is not None:
+            found += _look_deep(store, limit, *deep)
     return {**_document(found, repaired), **rest}
 
 
@@ -111,6 +138,25 @@ def _look(store: Store, limit: int) -> tuple[list[Finding], Json]:
     seen = examine(store, limit)
     rest = {"at": json_value(seen.at), "clockAheadMs": seen.clock_ms, "materializers": list(seen.materializers)}
     return [*seen.findings, *Warehouse(store).examine(limit), examine_logs(store, limit)], rest
+
+
+def _look_deep(store: Store, limit: int, assets: Sequence[str], minutes: float) -> list[Finding]:
+    """Read the tables with Spark, as the workers do."""
+    from freshline.spark import contents  # noqa: PLC0415 - PySpark takes a second to import
+    from freshline.spark.application import Application  # noqa: PLC0415
+    from freshline.spark.connect import Remote  # noqa: PLC0415
+
+    settings = store.settings
+    remote = Remote.of(settings.spark_remote, settings.spark_token) if settings.spark_remote else None
+    with tempfile.TemporaryDirectory(prefix="freshline-deep-") as scratch:
+        spark = Application.open(master=settings.spark_master, remote=remote, scratch=Path(scratch))
+        try:
+            examined = contents.examine(
+                store, spark.new_session(), assets=assets, limit=limit, minutes=minutes, progress=output.message
+            )
+        finally:
+            spark.close()
+    return list(examined)
 
 
 def _repair(store: Store, found: list[Finding]) -> list[str]:

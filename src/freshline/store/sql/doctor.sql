@@ -302,6 +302,23 @@ SELECT name, id::text = ANY (%(revoked)s) AS revived
  WHERE revoked_at IS NULL AND expires_at > freshline_now() AND created_at <= %(at)s
  ORDER BY name
 
+-- name: fingerprinted_heads
+-- purpose: read the heads that are tables with a fingerprint, smallest first, with the rule of their data versions
+SELECT h.asset_id AS asset, h.sequence, s.location, s.schema, s.rows, freshline_parts(s) AS parts,
+       a.declaration -> 'dataVersion' AS rule
+  FROM heads h
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+  JOIN assets a ON a.id = h.asset_id
+ WHERE h.partition_key = '' AND s.location ? 'fingerprint' AND (%(assets)s::text[] IS NULL OR h.asset_id = ANY (%(assets)s))
+ ORDER BY s.bytes, h.asset_id
+
+-- name: part_schemas
+-- purpose: read the columns that each directory of a table was written with; a later version may have more
+SELECT DISTINCT ON (p.path) p.path, s.schema
+  FROM snapshots s CROSS JOIN jsonb_array_elements_text(s.location -> 'paths') AS p (path)
+ WHERE s.asset_id = %(asset)s AND s.partition_key = '' AND s.table_version IS NOT NULL
+ ORDER BY p.path, s.table_version, s.sequence
+
 -- name: retired_rests
 -- purpose: find retired workflows that still own something
 SELECT w.id, EXISTS (SELECT FROM assets a WHERE a.producer_id = w.id)
