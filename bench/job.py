@@ -17,7 +17,7 @@ from bench.baseline import Rows
 from bench.measure import Claim, Options, Pairs, Result, percentile
 from bench.play import Player, outputs, phases, queued_to_published
 from bench.server import Project, listening, opened, started, worker
-from freshline.definitions.fingerprint import CodeVersion
+from freshline.definitions.code import code_hash
 from freshline.store.db.ids import new_id
 from freshline.store.store import Store
 
@@ -53,7 +53,7 @@ def run(options: Options) -> Result:
             opened(third, silent=True) as own,
             psycopg.connect(twin, autocommit=True) as connection,
         ):
-            player = Player(own, "bench", CodeVersion(project.root).current())
+            player = Player(own, "bench", code_hash(project.root))
             for number in range(WARM + options.size(100, 5)):
                 measured = queued_to_published(store, listener, SLUG)
                 plain = _plain(connection, _rows(url, listener.value(LATEST)))

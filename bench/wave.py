@@ -12,7 +12,7 @@ from bench import graph
 from bench.measure import Claim, Options, Pairs, Result, phase
 from bench.play import Player, outputs
 from bench.server import Project, Server, listening, materializers, opened, started, worker
-from freshline.definitions.fingerprint import CodeVersion
+from freshline.definitions.code import code_hash
 
 FRESH = """
 SELECT (SELECT count(*) FROM heads WHERE data_version = 'v1') = 0
@@ -36,10 +36,10 @@ def run(options: Options) -> Result:
         (root / "jobs.py").write_text("def work(ctx):\n    return None\n")
         template = server.database()
         with phase(f"a graph of {layout.assets} assets"):
-            graph.store(template, layout, CodeVersion(root).current())
+            graph.store(template, layout, code_hash(root))
         for _ in range(options.rounds(3)):
             measured, runs = _measured(server, template)
-            pairs.add(measured, _baseline(server, template, CodeVersion(root).current()))
+            pairs.add(measured, _baseline(server, template, code_hash(root)))
             ran.append(runs)
         figures = {
             "workflows": len(layout.consumes),

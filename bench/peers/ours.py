@@ -14,7 +14,7 @@ from bench.graph import Layout
 from bench.peers import system
 from bench.peers.system import Queries, System
 from bench.server import Project, Server, materializers, opened, worker
-from freshline.definitions.fingerprint import CodeVersion
+from freshline.definitions.code import code_hash
 from freshline.store.db.ids import new_id
 from freshline.store.store import Store
 
@@ -35,7 +35,7 @@ def running(server: Server, home: Path, layout: Layout) -> Iterator[System]:
     shutil.copy(DEFINITIONS / "job.py", root)
     shutil.copy(DEFINITIONS / "freshline_jobs.py", root / "jobs.py")
     url = server.database()
-    graph.store(url, layout, CodeVersion(root).current())
+    graph.store(url, layout, code_hash(root))
     notes = home / "notes"
     project = Project(root, url)
     project.environ.update(PEERS_LOG=str(notes), PEERS_SLOW_SECONDS=str(system.SLOW_S))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from freshline.definitions import fingerprint
+from freshline.definitions import code
+from freshline.definitions.code import code_hash
 from freshline.definitions.fingerprint import (
-    code_hash,
     definition_fingerprint,
     job_fingerprint,
     needs_code,
@@ -131,7 +131,7 @@ def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path: Path) -
 
 def test_too_much_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project with too much code is an error."""
-    monkeypatch.setattr(fingerprint, "MAX_CODE_FILES", 2)
+    monkeypatch.setattr(code, "MAX_CODE_FILES", 2)
     for name in "abc":
         (tmp_path / f"{name}.py").touch()
     with pytest.raises(DefinitionError, match="more than 2 Python files"):

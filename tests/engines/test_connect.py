@@ -21,7 +21,7 @@ from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped
 from tests.engines.servers import TOKEN, ConnectServer
 from tests.waiting import wait_until
-from tests.worker.steps import Bench, source, spark_python, sql
+from tests.worker.steps import Bench, copy_of, source, spark_python, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 
@@ -78,7 +78,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runner_on(server: ConnectServer, project: Path, token: str = TOKEN) -> RunnerProcess:
     """Return a runner whose Spark is the server."""
     settings = Settings(project=project, spark_remote=server.url, spark_token=token)
-    runner = RunnerProcess(project, spark=True, settings=settings, code_hash=None)
+    runner = RunnerProcess(project, spark=True, settings=settings, code=copy_of(project))
     runner.start()
     return runner
 

@@ -8,18 +8,20 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from freshline.definitions.code import Code
 from freshline.definitions.schema.workflow import Step
 from freshline.errors import FencedError, FreshlineError
 from freshline.model.run import ClaimedRun, PinnedInput
 from freshline.spark.application import Application
 from freshline.spark.engine import Engine
 from freshline.storage import layout
+from freshline.worker.code_copies import CodeCopies, CodeCopy
 from freshline.worker.execution import Execution, describe
 from freshline.worker.lease import Lease, LeaseKeeper
 from freshline.worker.progress_reporter import ProgressReporter
 from freshline.worker.protocol import LogLine, Progress, RunStep, StepRequest, StepResult, decode, encode
 from freshline.worker.step_executor import StepTask, execute
-from tests.store_harness import CODE, ON_UPDATE, Lab
+from tests.store_harness import ON_UPDATE, Lab
 
 Rows = list[tuple[Any, ...]]
 
@@ -109,7 +111,7 @@ class SparkHarness:
             runners=_Inline(self.engine),  # type: ignore[arg-type]  # all that an execution needs of it
             leases=LeaseKeeper(self.lab.store),
             lease=lease,
-            code_hash=CODE,
+            code=CodeCopy(CodeCopies(self.lab.settings), Code({})),
             stop=lambda: None,
             pause=lambda _: None,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from freshline.definitions.code import read_code
 from freshline.errors import WarehouseError
 from freshline.spark.code_distribution import check_arrived, pack
 from freshline.storage.local import LocalStorage
@@ -26,7 +27,7 @@ def test_the_packed_project_can_be_imported(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "project" / name).write_text(text)
-    archive = pack(tmp_path / "project", tmp_path)
+    archive = pack(read_code(tmp_path / "project"), tmp_path)
     program = f"import sys; sys.path.insert(0, {str(archive)!r}); import top; print(top.value)"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "3\n"
@@ -37,7 +38,7 @@ def test_the_packed_project_can_be_imported(tmp_path: Path) -> None:
 
 def test_a_project_without_code_is_not_packed(tmp_path: Path) -> None:
     """SQL alone needs nothing on the other side."""
-    assert pack(tmp_path, tmp_path) is None
+    assert pack(read_code(tmp_path), tmp_path) is None
 
 
 @pytest.mark.parametrize("files", [[], ["one.parquet"], ["one.parquet", "p=1/two.parquet"]])

@@ -10,7 +10,9 @@ from typing import Any
 
 from freshline.errors import NotFoundError
 from freshline.model.run import OutputTarget, PinnedInput
+from freshline.settings import Settings
 from freshline.storage.layout import staging_directory
+from freshline.worker.code_copies import CodeCopies, CodeCopy
 from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
 from freshline.worker.runner_process import RunnerProcess
 
@@ -20,6 +22,11 @@ _tries = itertools.count(1)
 def unknown(asset_id: str, version: int) -> PinnedInput:
     """Answer a step that reads a version which does not exist."""
     raise NotFoundError(f"version {version} of {asset_id} is not there")
+
+
+def copy_of(project: Path) -> CodeCopy:
+    """Return the project's code as it is now, with its copy."""
+    return CodeCopies(Settings(project=project)).current()
 
 
 @dataclass

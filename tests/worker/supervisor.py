@@ -9,11 +9,12 @@ from freshline.model.run import OutputTarget, PinnedInput
 from freshline.settings import Settings
 from freshline.worker.protocol import StepRequest
 from freshline.worker.runner_process import RunnerProcess
+from tests.worker.steps import copy_of
 
 
 def main(project: Path) -> None:
     """Run until killed."""
-    runner = RunnerProcess(project, spark=True, settings=Settings(project=project), code_hash=None)
+    runner = RunnerProcess(project, spark=True, settings=Settings(project=project), code=copy_of(project))
     runner.start()
     show(str(runner.pid))
     step = {"id": "s", "job": {"kind": "spark.python", "entrypoint": "jobs:endless"}, "produces": [{"assetId": "out"}]}

@@ -18,14 +18,15 @@ from freshline.worker import runner_environment
 from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import RunnerDied, StepStopped
 from tests.waiting import wait_until
-from tests.worker.steps import Bench, python, spark_python
+from tests.worker.steps import Bench, copy_of, python, spark_python
 
 SUPERVISOR = """
 import pathlib, sys, time
 from freshline.worker.runner_process import RunnerProcess
 from freshline.settings import Settings
+from tests.worker.steps import copy_of
 project = pathlib.Path(sys.argv[1])
-runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code_hash=None)
+runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code=copy_of(project))
 runner.start()
 while not runner.ready:
     time.sleep(0.02)
@@ -53,7 +54,7 @@ def project(tmp_path: Path) -> Path:
 
 def make(project: Path, *, spark: bool = False) -> RunnerProcess:
     """Return a runner that is not started yet."""
-    return RunnerProcess(project, spark=spark, settings=Settings(project=project), code_hash=None)
+    return RunnerProcess(project, spark=spark, settings=Settings(project=project), code=copy_of(project))
 
 
 def test_a_runner_dies_with_its_supervisor_even_when_it_cannot_act(project: Path) -> None:

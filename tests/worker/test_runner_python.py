@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from freshline.definitions.code import code_hash
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.worker.log_capture import MAX_BYTES, MAX_LINE, MAX_LINES
@@ -17,7 +18,7 @@ from freshline.worker.protocol import ProtocolError, decode
 from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import JobFailedError, RunnerDied, StepStopped, StepTimeout
 from tests.waiting import wait_until
-from tests.worker.steps import Bench, python
+from tests.worker.steps import Bench, copy_of, python
 
 JOBS = """
 import ctypes, os, sys, time
@@ -124,6 +125,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a project with jobs of every kind of behaviour."""
     root = tmp_path_factory.mktemp("project")
     (root / "jobs.py").write_text(JOBS)
+    (root / "broken.py").write_text("x = 1\ndef f(:\n")
     # Named like a module of the standard library: it must not break the runner.
     (root / "selectors.py").write_text("raise RuntimeError('imported by the runner itself')\n")
     return root
@@ -135,7 +137,7 @@ def start(project: Path) -> Iterator[Callable[[], Bench]]:
     runners: list[RunnerProcess] = []
 
     def one() -> Bench:
-        runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code_hash="abc")
+        runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code=copy_of(project))
         runners.append(runner)
         runner.start()
         return Bench(project, runner)
@@ -148,7 +150,7 @@ def start(project: Path) -> Iterator[Callable[[], Bench]]:
 @pytest.fixture(scope="module")
 def shared(project: Path) -> Iterator[Bench]:
     """One runner for all tests that leave it alive."""
-    runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code_hash="abc")
+    runner = RunnerProcess(project, spark=False, settings=Settings(project=project), code=copy_of(project))
     runner.start()
     yield Bench(project, runner)
     runner.close(1)
@@ -175,7 +177,7 @@ def test_a_job_gets_its_context_and_reports_what_it_made(shared: Bench) -> None:
     assert shared.progress == [{"job": {"done": 1, "total": 4}}]
     assert result.metrics.keys() == {"durationMs", "progress"}
     assert result.metrics["progress"] == {"done": 1, "total": 4}
-    assert shared.runner.code_hash == "abc"
+    assert shared.runner.code_hash == code_hash(shared.project)
 
 
 def test_a_decorated_function_gets_its_inputs_and_parameters_by_name(shared: Bench) -> None:
@@ -302,7 +304,6 @@ def test_a_module_that_cannot_be_imported_is_told(shared: Bench) -> None:
     """An absent module and a module with a syntax error are the user's mistakes, with file and line."""
     with pytest.raises(JobFailedError, match="No module named 'nowhere'; modules are found from the project's root"):
         shared.run({"kind": "python", "entrypoint": "nowhere:f"})
-    (shared.project / "broken.py").write_text("x = 1\ndef f(:\n")
     with pytest.raises(JobFailedError, match=r"broken\.py:2: SyntaxError"):
         shared.run({"kind": "python", "entrypoint": "broken:f"})
 
@@ -479,7 +480,7 @@ def test_a_secret_that_is_not_there_or_not_theirs_is_refused(shared: Bench, monk
 
 
 def test_a_changed_module_is_read_by_the_next_runner(
-    start: Callable[[], Bench], monkeypatch: pytest.MonkeyPatch
+    start: Callable[[], Bench], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An edit within the same second and of the same size is seen: cached bytecode is not trusted.
 
@@ -488,11 +489,12 @@ def test_a_changed_module_is_read_by_the_next_runner(
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     versions = []
     for version in ("1", "2"):
-        bench = start()
         text = f'def f(ctx): return {{"assets": [{{"assetId": "out", "dataVersion": "{version}"}}]}}\n'
-        (bench.project / "edited.py").write_text(text)
-        os.utime(bench.project / "edited.py", (1_700_000_000, 1_700_000_000))
+        (project / "edited.py").write_text(text)
+        os.utime(project / "edited.py", (1_700_000_000, 1_700_000_000))
+        bench = start()
         versions.append(bench.run({"kind": "python", "entrypoint": "edited:f"}).outputs[0].data_version)
+    (project / "edited.py").unlink()
     assert versions == ["1", "2"]
 
 

@@ -23,7 +23,7 @@ from freshline.worker.runner import SPARK_IS_GONE
 from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import OUT_OF_MEMORY, JobFailedError, RunnerDied, StepStopped
 from tests.waiting import wait_until
-from tests.worker.steps import Bench, source, spark_python, sql
+from tests.worker.steps import Bench, copy_of, source, spark_python, sql
 
 pytestmark = pytest.mark.spark
 
@@ -80,6 +80,17 @@ def spins(ctx):
     print("spinning", flush=True)
     while True:
         pass
+@F.udf("string")
+def imported(v):
+    import helper
+    return helper.VERSION
+def udf_of_an_edited_module(ctx):
+    file = pathlib.Path("helper.py")
+    applied = file.read_bytes()
+    file.write_text("VERSION = 'never applied'")
+    table = ctx.spark.range(2).select(imported("id").alias("v")).collect()
+    file.write_bytes(applied)
+    return ctx.spark.createDataFrame(table)
 def asks(ctx):
     print("asking", flush=True)
     return ctx.inputs["up"].at(1)
@@ -102,8 +113,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """One warm runner for all tests; the last ones end it."""
     project = tmp_path_factory.mktemp("project")
     (project / "jobs.py").write_text(JOBS)
+    (project / "helper.py").write_text("VERSION = 'applied'\n")
     (project / "up.csv").write_text("k,v\na,1\na,2\nb,3\n")
-    runner = RunnerProcess(project, spark=True, settings=Settings(project=project), code_hash=None)
+    runner = RunnerProcess(project, spark=True, settings=Settings(project=project), code=copy_of(project))
     runner.start()
     wait_until(lambda: runner.ready or not runner.alive, 120, what="a warm runner")
     shared = Bench(project, runner)
@@ -331,6 +343,12 @@ def test_a_step_can_be_stopped_while_it_asks_for_a_version(bench: Bench, up: dic
     assert bench.runner.ready
 
 
+def test_sparks_python_processes_import_the_applied_code(bench: Bench) -> None:
+    """They start in the project's directory, and still import from the copy (docs/semantics.md#R10.3)."""
+    (output,) = bench.run(spark_python("udf_of_an_edited_module")).outputs
+    assert rows(bench, output) == [("applied",), ("applied",)]
+
+
 def test_a_step_comes_with_its_numbers(bench: Bench, up: dict[str, PinnedInput]) -> None:
     """Rows and bytes in and out, tasks, shuffle and spill, duration and the job's last word, of this step alone."""
     result = bench.run(spark_python("counts"), inputs=up)
@@ -438,7 +456,9 @@ def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:
 
 def another(bench: Bench) -> RunnerProcess:
     """Return a second runner of the same project."""
-    runner = RunnerProcess(bench.project, spark=True, settings=Settings(project=bench.project), code_hash=None)
+    runner = RunnerProcess(
+        bench.project, spark=True, settings=Settings(project=bench.project), code=copy_of(bench.project)
+    )
     runner.start()
     return runner
 

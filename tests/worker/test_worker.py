@@ -54,7 +54,7 @@ def begun(lab: Lab, worker: Worker) -> tuple[Lease, Path]:
 def execute(worker: Worker, lease: Lease) -> None:
     """Execute a run and write how it ended."""
     slot = worker.slots[0]
-    slot.end(lease, slot.execute(lease, "hash"))
+    slot.end(lease, slot.execute(lease, worker.code.current()))
 
 
 def test_a_failed_run_leaves_no_files(lab: Lab, worker: Worker) -> None:

@@ -1,71 +1,21 @@
-"""Content fingerprints of the project's code, of a definition, and of its jobs (docs/semantics.md#R1.2)."""
+"""Content fingerprints of a definition and of its jobs (docs/semantics.md#R1.2)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from freshline.definitions.schema.workflow import SparkSql, Step, Workflow, workflow_json
 from freshline.definitions.steps import view_name
-from freshline.errors import DefinitionError, Place
 from freshline.model.json import Json
 
-MAX_CODE_FILES = 20_000
-MAX_CODE_BYTES = 64 * 1024 * 1024
-_NOT_CODE = frozenset({"tests", "__pycache__", "node_modules", "site-packages"})
 _SQL = re.compile(
     r"""(?P<kept>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|/\*\+.*?\*/)|(?P<space>(?:\s|--[^\n]*|/\*.*?\*/)+)""",
     re.DOTALL,
 )
 _RAW_STRING = re.compile(r"""\b[rR]['"]""")
-
-
-def code_hash(root: Path) -> str:
-    """Return a hash of all Python files of a project, by relative path and content.
-
-    Virtual environments, hidden directories, tests and caches are ignored. Too much code is a `DefinitionError`.
-    """
-    digest, size = hashlib.sha256(), 0
-    for count, path in enumerate(sorted(code_files(root)), start=1):
-        content = (root / path).read_bytes()
-        size += len(content)
-        if count > MAX_CODE_FILES or size > MAX_CODE_BYTES:
-            raise DefinitionError(
-                f"the project has more than {MAX_CODE_FILES} Python files or {MAX_CODE_BYTES >> 20} MB of them; "
-                "keep other code out of the project's directory, or in a hidden one",
-                place=Place(str(root)),
-            )
-        digest.update(f"{path}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def code_signature(root: Path) -> frozenset[tuple[str, int, int]]:
-    """Return names, times and sizes of all files. They differ if the code changed, and cost less than the hash."""
-    stats = ((path, (root / path).stat()) for path in code_files(root))
-    return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
-
-
-class CodeVersion:
-    """The code hash of a project, computed again only when names, times or sizes of its files have changed."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._signature: object = None
-        self._hash = ""
-
-    def current(self) -> str:
-        """Return the hash of the code as it is now."""
-        signature = code_signature(self._root)
-        if signature != self._signature:
-            self._hash = code_hash(self._root)
-            self._signature = signature
-        return self._hash
 
 
 def definition_fingerprint(workflow: Workflow) -> str:
@@ -110,19 +60,6 @@ def _job(step: Step) -> Json:
         work = job.entrypoint
     consumed = sorted((item.asset_id, view_name(item), item.rows) for item in step.consumes)
     return {"kind": job.kind, "work": work, "parameters": job.parameters, "consumes": consumed}
-
-
-def code_files(root: Path) -> Iterator[str]:
-    """Yield the Python files of a project, relative to its root."""
-    for directory, below, files in os.walk(root):
-        below[:] = [name for name in below if _is_code_directory(Path(directory, name))]
-        for name in files:
-            if name.endswith(".py") and not name.startswith("."):
-                yield Path(directory, name).relative_to(root).as_posix()
-
-
-def _is_code_directory(path: Path) -> bool:
-    return path.name not in _NOT_CODE and not path.name.startswith(".") and not (path / "pyvenv.cfg").exists()
 
 
 def _digest(data: Any) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import duckdb
 
-from freshline.definitions.fingerprint import code_files
+from freshline.definitions.code import Code
 from freshline.errors import WarehouseError
 from freshline.model.run import Location
 from freshline.storage.base import Storage
@@ -19,22 +19,20 @@ SHARED = (
 )
 
 
-def pack(project: Path, scratch: Path) -> Path | None:
-    """Pack the project's Python files into a zip file that Python can import from; return None if there are none.
+def pack(code: Code, scratch: Path) -> Path | None:
+    """Pack Python files into a zip file that Python can import from; return None if there are none.
 
     Spark receives functions of the project by name, so its Python processes must be able to import them.
     """
-    files = sorted(code_files(project))
-    if not files:
+    if not code.files:
         return None
     path = scratch / ARCHIVE
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         # Packages without __init__.py are found only if the zip file lists their directories.
-        folders = {str(folder) for file in files for folder in PurePosixPath(file).parents} - {"."}
-        for folder in sorted(folders):
+        for folder in sorted(code.folders()):
             archive.writestr(f"{folder}/", b"")
-        for file in files:
-            archive.write(project / file, file)
+        for file, content in sorted(code.files.items()):
+            archive.writestr(file, content)
     return path
 
 

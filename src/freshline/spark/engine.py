@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from freshline.definitions.code import Code
 from freshline.definitions.schema.spark import runtime
 from freshline.definitions.schema.workflow import Produces, Query, Step
 from freshline.definitions.steps import view_name
@@ -67,19 +68,19 @@ class Engine:
         scratch: Path,
         java: str | None = None,
         own_conf: Mapping[str, str] | None = None,
-        project: Path | None = None,
+        code: Code | None = None,
     ) -> Engine:
         """Start or reach Spark. A local one executes a small write, so that the first step is quick.
 
-        `own_conf`: settings of the one run that it is for. `project`: whose code Spark's machines need.
+        `own_conf`: settings of the one run that it is for. `code`: of the project, for Spark's machines.
         """
         application = Application.open(master=master, remote=remote, scratch=scratch, java=java, own_conf=own_conf)
-        code = pack(project, scratch) if project and not application.local else None
-        engine = cls(application, code=code)
+        packed = pack(code, scratch) if code and not application.local else None
+        engine = cls(application, code=packed)
         if application.local:
             engine._warm_up(scratch / "warm-up")
-        elif application.classic and code is not None:
-            application.root.sparkContext.addPyFile(str(code))
+        elif application.classic and packed is not None:
+            application.root.sparkContext.addPyFile(str(packed))
         return engine
 
     def _warm_up(self, directory: Path) -> None:

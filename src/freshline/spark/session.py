@@ -113,6 +113,8 @@ def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{memory}g",
         "spark.local.dir": str(scratch),
+        # Spark's Python processes start in the project's directory, which must not be on their import path.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         # In one process no stage runs twice. Tracking the attempt of each row costs a large write 3 percent.
         "spark.sql.legacy.observeMetricsAggregateAllAttempts": "true",
         "spark.driver.extraJavaOptions": java + collector,

@@ -22,6 +22,7 @@ from freshline.storage.base import Storage, StorageError
 from freshline.store.db.database import LostConnectionError, UnreachableError
 from freshline.store.runs.events import bounded_checks
 from freshline.store.store import Store
+from freshline.worker.code_copies import CodeCopy
 from freshline.worker.increments import reads_increments
 from freshline.worker.lease import Lease, LeaseKeeper
 from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
@@ -49,7 +50,7 @@ class Execution:
     runners: RunnerPool
     leases: LeaseKeeper
     lease: Lease
-    code_hash: str
+    code: CodeCopy
     stop: Callable[[], str | None]
     pause: Callable[[float], str | None]
     check_warehouse: Callable[[], None] = lambda: None
@@ -177,8 +178,8 @@ class Execution:
         spark = step.job.kind != "python"
         # A Connect server has one size for all.
         if not spark or wanted.size == "small" or self.settings.spark_remote:
-            return self.runners.runner(spark=spark, code_hash=self.code_hash)
-        runner, warm = self.runners.large(wanted.conf, self.code_hash), self.runners.spark()
+            return self.runners.runner(spark=spark, code=self.code)
+        runner, warm = self.runners.large(wanted.conf, self.code), self.runners.spark()
         failure = self._wait_until_ready(runner)
         if failure and warm is not None and warm.ready:
             # Spark starts on this machine, but not with these settings: the workflow's own mistake.

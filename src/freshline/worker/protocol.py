@@ -63,10 +63,13 @@ class StepResult:
 class Hello:
     """The first message: which project to run, and how to start Spark.
 
+    `code`: the copy of the project's code to import from, and `code_hash`: its hash.
     `own_conf`: settings of the one large run that this runner's Spark is for.
     """
 
     project: str
+    code: str
+    code_hash: str
     scratch: str
     spark: bool
     master: str | None

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from freshline.definitions.loading.modules import ProjectFinder
+from freshline.definitions.code import Code, read_code
+from freshline.definitions.loading.code_import import CodeHook
 from freshline.definitions.schema.workflow import Step
 from freshline.errors import EngineError, EngineLostError, FreshlineError
 from freshline.model.run import PinnedInput
@@ -68,6 +69,7 @@ class Runner:
         self._asking = threading.Lock()
         self._queries = 0
         self._engine: Engine | None = None
+        self._copy = ("", "")
         self._step: int | None = None
         self._canceled: int | None = None
         self._interruptible = False
@@ -82,8 +84,12 @@ class Runner:
         hello = self._inbox.get()
         if not isinstance(hello, Hello):
             raise TypeError(f"the first message is {hello}; it must be Hello")
-        _enter(Path(hello.project))
-        if hello.spark and not self._open_spark(hello):
+        try:
+            code = self._enter(hello)
+            if hello.spark:
+                self._open_spark(hello, code)
+        except FreshlineError as unable:
+            self._channel.send(Unable(ErrorRecord.of(unable)))
             return
         spark = self._engine.application if self._engine else None
         if spark is not None and spark.jvm is not None:
@@ -95,23 +101,29 @@ class Runner:
         if spark is not None:
             spark.close()
 
-    def _open_spark(self, hello: Hello) -> bool:
+    def _enter(self, hello: Hello) -> Code:
+        """Import from the copy of the project's code, and from nothing else of the project."""
+        project, copy = Path(hello.project), Path(hello.code)
+        self._copy = (f"{copy}{os.sep}", f"{project}{os.sep}")
+        os.chdir(project)
+        code = read_code(copy)
+        if code.hash != hello.code_hash:
+            raise EngineError(f"the copy of the project's code in {copy} is damaged; a new one is written")
+        use_copy(CodeHook(code, project, copy), str(copy))
+        return code
+
+    def _open_spark(self, hello: Hello, code: Code) -> None:
         # Imported here: a runner for `python` steps starts without PySpark.
         from freshline.spark.connect import Remote  # noqa: PLC0415
         from freshline.spark.engine import Engine  # noqa: PLC0415
 
-        try:
-            self._engine = Engine.open(
-                master=hello.master,
-                remote=Remote.of(hello.remote, hello.token) if hello.remote else None,
-                scratch=Path(hello.scratch),
-                own_conf=hello.own_conf,
-                project=Path(hello.project),
-            )
-        except FreshlineError as error:
-            self._channel.send(Unable(ErrorRecord.of(error)))
-            return False
-        return True
+        self._engine = Engine.open(
+            master=hello.master,
+            remote=Remote.of(hello.remote, hello.token) if hello.remote else None,
+            scratch=Path(hello.scratch),
+            own_conf=hello.own_conf,
+            code=code,
+        )
 
     def _run_step(self, message: RunStep) -> tuple[StepResult | None, ErrorRecord | None]:
         """Execute one step; return its result or its error, or neither if it was canceled."""
@@ -156,6 +168,7 @@ class Runner:
     def _failed(self, error: FreshlineError, secrets: Secrets) -> ErrorRecord | None:
         """Return the error to report; None if the step was canceled. Exit if Spark has ended."""
         hide_in(error, secrets.hide_cut)  # first: cutting a long text could leave half a secret
+        hide_in(error, lambda text: text.replace(*self._copy))  # Spark's Python processes import from the copy
         if self._canceled == self._step:
             return None
         if isinstance(error, EngineError):  # the engine has examined the cause itself
@@ -244,14 +257,15 @@ class Runner:
             self._interruptible = False
 
 
-def _enter(project: Path) -> None:
-    """Put the project's root first on the import path, also for the Python processes that Spark starts."""
-    os.chdir(project)
-    sys.path.insert(0, str(project))
-    # Cached bytecode is compared by whole seconds, so a quick edit is missed: always compile the project.
-    sys.meta_path.insert(0, ProjectFinder(project))
+def use_copy(hook: CodeHook, copy: str) -> None:
+    """Put the copy in place of the project on the import path, also for the Python processes that jobs and Spark start.
+
+    Only this process imports from memory. The others import from the copy, without bytecode in it.
+    """
+    sys.path[:] = [copy, *(hook.copy_of(entry) for entry in sys.path)]
+    hook.install()
     inherited = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(project), *([inherited] if inherited else [])])
+    os.environ["PYTHONPATH"] = os.pathsep.join([copy, *([inherited] if inherited else [])])
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from freshline.settings import Settings
+from freshline.worker.code_copies import CodeCopy
 from freshline.worker.runner_process import RunnerProcess
 
 CLOSE_GRACE_S = 2.0
@@ -25,13 +26,13 @@ class RunnerPool:
     orphans: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_ORPHANS))
     _runners: dict[str, RunnerProcess] = field(default_factory=dict)
 
-    def runner(self, *, spark: bool, code_hash: str) -> RunnerProcess:
-        """Return a live runner that imported exactly this code (docs/semantics.md#R10.3)."""
-        return self._usable(SPARK if spark else PYTHON, code_hash)
+    def runner(self, *, spark: bool, code: CodeCopy) -> RunnerProcess:
+        """Return a live runner that imports exactly this code (docs/semantics.md#R10.3)."""
+        return self._usable(SPARK if spark else PYTHON, code)
 
-    def large(self, conf: Mapping[str, str], code_hash: str) -> RunnerProcess:
+    def large(self, conf: Mapping[str, str], code: CodeCopy) -> RunnerProcess:
         """Return a runner whose Spark was started with these settings; the warm one keeps running beside it."""
-        return self._usable(LARGE, code_hash, conf)
+        return self._usable(LARGE, code, conf)
 
     def close_large(self) -> None:
         """Close the Spark that was started for one large run."""
@@ -50,17 +51,17 @@ class RunnerPool:
         if runner is not None:
             runner.close(CLOSE_GRACE_S)
 
-    def _usable(self, kind: str, code_hash: str, conf: Mapping[str, str] | None = None) -> RunnerProcess:
+    def _usable(self, kind: str, code: CodeCopy, conf: Mapping[str, str] | None = None) -> RunnerProcess:
         runner = self._runners.get(kind)
-        if runner is not None and runner.alive and runner.failure is None and runner.code_hash == code_hash:
+        if runner is not None and runner.alive and runner.failure is None and runner.code_hash == code.hash:
             return runner
         if runner is not None:
             runner.close(CLOSE_GRACE_S)
-        return self._start(kind, code_hash, conf)
+        return self._start(kind, code, conf)
 
-    def _start(self, kind: str, code_hash: str, conf: Mapping[str, str] | None) -> RunnerProcess:
+    def _start(self, kind: str, code: CodeCopy, conf: Mapping[str, str] | None) -> RunnerProcess:
         settings, spark = self.settings, kind != PYTHON
-        runner = RunnerProcess(settings.project, spark=spark, settings=settings, code_hash=code_hash, own_conf=conf)
+        runner = RunnerProcess(settings.project, spark=spark, settings=settings, code=code, own_conf=conf)
         runner.start()
         self._runners[kind] = runner
         return runner

@@ -20,6 +20,7 @@ from pathlib import Path
 from freshline.errors import FreshlineError, NotFoundError
 from freshline.model.run import PinnedInput
 from freshline.settings import Settings
+from freshline.worker.code_copies import CodeCopy, CopyInUse, import_from
 from freshline.worker.listener import Exited, Line, Listener, Received
 from freshline.worker.log_capture import TAIL, Secrets, StepLog
 from freshline.worker.protocol import (
@@ -71,15 +72,15 @@ class RunnerProcess:
         *,
         spark: bool,
         settings: Settings,
-        code_hash: str | None,
+        code: CodeCopy,
         own_conf: Mapping[str, str] | None = None,
     ) -> None:
-        """Describe a runner. `own_conf`: settings of the one run that its Spark is for."""
+        """Describe a runner. `code`: what it imports. `own_conf`: settings of the one run that its Spark is for."""
         self._project = project or settings.project
         self._own_conf = None if own_conf is None else dict(own_conf)
         self._spark = spark
         self._settings = settings
-        self._code_hash = code_hash
+        self._code = code
         self._popen: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._listener: Listener | None = None
@@ -89,29 +90,33 @@ class RunnerProcess:
         """Start the child; a Spark runner warms its session up in the background."""
         if self._popen is not None:
             raise RuntimeError("a runner is started once")
+        kept = contextlib.ExitStack()  # what it uses until it has exited
+        copy = self._code.use()
+        kept.callback(copy.release)
         scratch = make_scratch()
+        kept.callback(scratch.remove)
         ours, theirs = socket.socketpair()
         ours.settimeout(SEND_TIMEOUT_S)
         try:
-            self._popen = _SPAWNER.submit(self._spawn, theirs).result()
+            self._popen = _SPAWNER.submit(self._spawn, theirs, copy).result()
         except BaseException:
             ours.close()
-            scratch.remove()
+            kept.close()
             raise
         finally:
             theirs.close()
         self._channel = Channel(ours)
-        self._listener = Listener(self._popen, self._channel, scratch.remove)
+        self._listener = Listener(self._popen, self._channel, kept.close)
         with contextlib.suppress(OSError):  # the listener notices a child that has already exited
-            self._channel.send(self._hello(scratch.path))
+            self._channel.send(self._hello(scratch.path, copy))
 
-    def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
+    def _spawn(self, control: socket.socket, copy: CopyInUse) -> subprocess.Popen[bytes]:
         # -P: a file of the project named like a module of the standard library must not break the runner itself.
         command = [sys.executable, "-P", "-m", "freshline.worker.runner", str(control.fileno())]
         return subprocess.Popen(
             command,
             cwd=self._project,
-            env=child_environment(os.environ),
+            env=import_from(copy.path, self._project, child_environment(os.environ)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -119,10 +124,12 @@ class RunnerProcess:
             start_new_session=True,
         )
 
-    def _hello(self, scratch: Path) -> Hello:
+    def _hello(self, scratch: Path, copy: CopyInUse) -> Hello:
         settings = self._settings
         return Hello(
             project=str(self._project),
+            code=str(copy.path),
+            code_hash=copy.hash,
             scratch=str(scratch),
             spark=self._spark,
             master=settings.spark_master,
@@ -152,9 +159,9 @@ class RunnerProcess:
         return self._listener is not None and self._listener.lacks_archive
 
     @property
-    def code_hash(self) -> str | None:
+    def code_hash(self) -> str:
         """The hash of the project's code that it imports (docs/semantics.md#R10.3)."""
-        return self._code_hash
+        return self._code.hash
 
     @property
     def pid(self) -> int | None:

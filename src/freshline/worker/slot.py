@@ -13,6 +13,7 @@ from freshline.errors import DatabaseError
 from freshline.model.run import ClaimedRun
 from freshline.services.service import Service
 from freshline.store.runs.claim import Claimant
+from freshline.worker.code_copies import CodeCopy
 from freshline.worker.execution import Execution
 from freshline.worker.lease import Lease
 from freshline.worker.outcome import HandedBack, Outcome, OutcomeWriter, Succeeded, outcome_of
@@ -47,9 +48,10 @@ class Slot(Service):
 
     def _warm_up(self) -> None:
         engines = self.store.runs.engines(self._worker.project)
-        code_hash = self._worker.code.current()
-        for spark in engines:
-            self.runners.runner(spark=spark, code_hash=code_hash)
+        code = self._worker.current_code()
+        if code is not None:
+            for spark in engines:
+                self.runners.runner(spark=spark, code=code)
 
     def leave(self, deadline: float) -> None:
         """Claim no more runs; hand back a run that has not ended by this monotonic time."""
@@ -65,19 +67,21 @@ class Slot(Service):
         """Claim and execute one run; return whether there was one."""
         worker = self._worker
         claimed_at = time.monotonic()
-        code_hash = worker.code.current()
-        runner = self._ensure_spark(code_hash)
+        code = worker.current_code()
+        if code is None:
+            return False
+        runner = self._ensure_spark(code)
         ready = runner is not None and runner.ready
         self.poll_s = self._idle_s if runner is None or ready else min(WARMING_S, self._idle_s)
         # Until Spark is ready only other runs are claimed, so that they never wait for it.
         spark = ready and self._check_warehouse()
-        run = self.store.runs.claim(Claimant(worker.heartbeat.id, worker.project, code_hash, spark=spark))
+        run = self.store.runs.claim(Claimant(worker.heartbeat.id, worker.project, code.hash, spark=spark))
         if run is None:
             return False
-        self._run(run, claimed_at, code_hash)
+        self._run(run, claimed_at, code)
         return True
 
-    def _ensure_spark(self, code_hash: str) -> RunnerProcess | None:
+    def _ensure_spark(self, code: CodeCopy) -> RunnerProcess | None:
         """Return the Spark runner, started or replaced if needed; None if Spark is unusable or no run waits for it."""
         worker, runner = self._worker, self.runners.spark()
         if not worker.may_use_spark():
@@ -88,7 +92,7 @@ class Slot(Service):
             return None
         if runner is None and not self.store.runs.spark_waits(worker.project):
             return None
-        runner = self.runners.runner(spark=True, code_hash=code_hash)
+        runner = self.runners.runner(spark=True, code=code)
         if runner.ready:
             worker.report_class_archive(missing=runner.lacks_archive)
         return runner
@@ -99,19 +103,19 @@ class Slot(Service):
         self._worker.record_engine(error)
         return error is None
 
-    def _run(self, run: ClaimedRun, claimed_at: float, code_hash: str) -> None:
+    def _run(self, run: ClaimedRun, claimed_at: float, code: CodeCopy) -> None:
         lease = self._worker.leases.hold(run, claimed_at)
         self.current = run.id
         with structlog.contextvars.bound_contextvars(run=run.id, attempt=run.attempt, workflow=run.slug):
             log.info("run_started", trigger=run.trigger["type"], reason=run.trigger.get("reason"))
             try:
-                self.end(lease, self.execute(lease, code_hash))
+                self.end(lease, self.execute(lease, code))
             finally:
                 self.runners.close_large()
                 self.current = None
                 self._worker.leases.release(lease)
 
-    def execute(self, lease: Lease, code_hash: str) -> Outcome:
+    def execute(self, lease: Lease, code: CodeCopy) -> Outcome:
         """Execute the run and return how it ended.
 
         Errors of the database are raised: the lease then expires and another worker takes the run over.
@@ -123,7 +127,7 @@ class Slot(Service):
             runners=self.runners,
             leases=self._worker.leases,
             lease=lease,
-            code_hash=code_hash,
+            code=code,
             stop=lambda: self._stop_reason(lease),
             pause=lambda seconds: self._pause(lease, seconds),
             check_warehouse=self._worker.check_warehouse,

@@ -10,7 +10,6 @@ import time
 
 import structlog
 
-from freshline.definitions.fingerprint import CodeVersion
 from freshline.definitions.loading.manifest import read_manifest
 from freshline.errors import FreshlineError, WarehouseError
 from freshline.model.json import Json
@@ -21,6 +20,7 @@ from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import storage_at
 from freshline.store.store import Store
+from freshline.worker.code_copies import CodeCopies, CodeCopy
 from freshline.worker.lease import LeaseKeeper
 from freshline.worker.slot import Slot
 
@@ -36,9 +36,10 @@ class Worker:
         self.store = store
         self.settings = settings
         self.project = read_manifest(settings.project).name
-        self.code = CodeVersion(settings.project)
+        self.code = CodeCopies(settings)
+        self._code_error: str | None = None
         self.leases = LeaseKeeper(store)
-        self.heartbeat = Heartbeat(store, "worker", project=self.project, code_hash=self.code.current, info=self._info)
+        self.heartbeat = Heartbeat(store, "worker", project=self.project, code_hash=self._code_hash, info=self._info)
         self.slots = [Slot(self, number) for number in range(slots)]
         self.engine_error: str | None = None
         self.storage = storage_at(settings.warehouse_at)
@@ -91,6 +92,22 @@ class Worker:
         if error is not None:
             log.warning("engine_unreachable", error=self.engine_error, retry_in_s=ENGINE_RETRY_S)
             self._engine_retry_at = time.monotonic() + ENGINE_RETRY_S
+
+    def current_code(self) -> CodeCopy | None:
+        """Return the project's code with its copy; None, and one line in the log, if it cannot be read or copied."""
+        try:
+            code = self.code.current()
+        except FreshlineError as error:
+            if str(error) != self._code_error:
+                log.error("code_unusable", error=str(error))  # noqa: TRY400 - a sentence, not a traceback
+            self._code_error = str(error)
+            return None
+        self._code_error = None
+        return code
+
+    def _code_hash(self) -> str | None:
+        code = self.current_code()
+        return code.hash if code else None
 
     def report_class_archive(self, *, missing: bool) -> None:
         """Log once that Spark starts slower than it could, and the command that builds the class archive."""

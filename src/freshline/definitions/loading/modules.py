@@ -7,17 +7,17 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from traceback import extract_tb
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
+from freshline.definitions.code import Code
 from freshline.definitions.decorators import CONTEXT, AssetFunction, collecting
+from freshline.definitions.loading.code_import import imported_from
 from freshline.definitions.names import view_of
 from freshline.definitions.validation.findings import Findings
 from freshline.definitions.validation.problems import Loc, Problem
@@ -39,11 +39,12 @@ class FunctionOrigin:
         return self.at
 
 
-def decorated_functions(root: Path, files: Sequence[Path], findings: Findings) -> list[AssetFunction]:
-    """Return the `@asset` functions of the files. An exception in user code becomes an error with the user's line."""
+def decorated_functions(root: Path, code: Code, findings: Findings) -> list[AssetFunction]:
+    """Return the `@asset` functions of the code. An exception in user code becomes an error with the user's line."""
+    files = sorted(root / path for path in code.files if path.startswith("workflows/"))
     if not files:
         return []
-    with _importing, _fresh_imports(root), collecting() as found:
+    with _importing, _fresh_imports(root, code), collecting() as found:
         for file in files:
             _import(root, file, findings)
     return [replace(one, place=_relative(one.place, root)) for one in found]
@@ -153,44 +154,14 @@ def _relative(place: Place, root: Path) -> Place:
     return Place(path.relative_to(root).as_posix(), place.line) if path.is_relative_to(root) else place
 
 
-class _FromSource(SourceFileLoader):
-    """Compiles the current source. Cached bytecode is compared by whole seconds, which misses quick edits."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
-class ProjectFinder(MetaPathFinder):
-    """Loads the modules of the project from source, without cached bytecode."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the usual spec without cached bytecode for a module of the project, else None."""
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or not isinstance(spec.loader, SourceFileLoader) or not _inside(spec.origin, self._root):
-            return None
-        spec.loader = _FromSource(fullname, str(spec.origin))
-        spec.cached = None
-        return spec
-
-
 @contextmanager
-def _fresh_imports(root: Path) -> Iterator[None]:
-    """Put the project on the import path. Restore the path and the modules afterwards."""
-    finder, path, hidden = ProjectFinder(root), list(sys.path), _remove_modules(root)
-    importlib.invalidate_caches()
-    sys.path.insert(0, str(root))
-    sys.meta_path.insert(0, finder)
+def _fresh_imports(root: Path, code: Code) -> Iterator[None]:
+    """Import the project from memory. Restore the import path and the modules afterwards."""
+    hidden = _remove_modules(root)
     try:
-        yield
+        with imported_from(code, root, [str(root)]):
+            yield
     finally:
-        sys.meta_path.remove(finder)
-        sys.path[:] = path
         _remove_modules(root)
         sys.modules.update(hidden)
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from freshline.definitions.fingerprint import code_hash, definition_fingerprint, job_fingerprint, needs_code
+from freshline.definitions.code import Code, read_code
+from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint, needs_code
 from freshline.definitions.loading import document
 from freshline.definitions.loading.manifest import FILE, read_manifest
 from freshline.definitions.loading.modules import decorated_functions, workflow_origins
@@ -104,26 +105,26 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     root = root.expanduser().resolve()
     manifest = read_manifest(root)
     findings = Findings()
+    code = _code(root, findings)  # read once: what is hashed is what is imported
     reader = _Reader(root, limits or Limits(), findings)
     entries = [entry for found in reader.documents("sources", deep=False) for entry in _entries(found)]
     documents = reader.documents("workflows", deep=True)
     origins: list[Origin] = [with_sql_files(found, root, findings) for found in documents]
-    functions = decorated_functions(root, files(root / "workflows", (".py",), deep=True), findings)
+    functions = decorated_functions(root, code, findings)
     known = {*_named(origins), *(e.data["assetId"] for e in entries if _names_asset(e.data))}
     known |= {function.asset_id for function in functions if isinstance(function.asset_id, str)}
     origins += workflow_origins(functions, known, findings)
     sources = [source for entry in entries if (source := draft_of(Source, entry, findings))]
     workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
-    _check(root, workflows, known, findings)
+    _check(root, code, workflows, known, findings)
     _check_pools(workflows, manifest.pools, findings)
     check_references(workflows, sources, known, findings, strict=strict)
-    code = _code(root, findings)
     findings.raise_errors()
     return Project(
         root=root,
         name=manifest.name,
-        code_hash=code,
-        workflows=tuple(sorted((_loaded(d, code) for d in workflows), key=lambda w: w.definition.slug)),
+        code_hash=code.hash,
+        workflows=tuple(sorted((_loaded(d, code.hash) for d in workflows), key=lambda w: w.definition.slug)),
         sources=tuple(LoadedSource(d.definition, d.origin.place()) for d in sources),
         warnings=findings.warning_texts(),
         pools=manifest.pools,
@@ -214,8 +215,10 @@ def draft_of(model: type[Definition], origin: Origin, findings: Findings) -> Dra
         return None
 
 
-def _check(root: Path, workflows: list[Draft[Workflow]], known: AbstractSet[str], findings: Findings) -> None:
-    entrypoints = EntryPoints(root)
+def _check(
+    root: Path, code: Code, workflows: list[Draft[Workflow]], known: AbstractSet[str], findings: Findings
+) -> None:
+    entrypoints = EntryPoints(root, code)
     views = {view_of(asset_id).lower(): asset_id for asset_id in sorted(known)}
     for draft in workflows:
         workflow = draft.definition
@@ -247,12 +250,13 @@ def _names_asset(data: object) -> bool:
     return isinstance(data, dict) and isinstance(data.get("assetId"), str)
 
 
-def _code(root: Path, findings: Findings) -> str:
+def _code(root: Path, findings: Findings) -> Code:
     try:
-        return code_hash(root)
+        return read_code(root)
     except DefinitionError as error:
         findings.errors.append(error)
-        return ""
+        findings.raise_errors()
+        raise
 
 
 def _loaded(draft: Draft[Workflow], code: str) -> LoadedWorkflow:

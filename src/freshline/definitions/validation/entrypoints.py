@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from freshline.definitions.code import Code
 from freshline.definitions.schema.workflow import SparkSql, Workflow
 from freshline.definitions.validation.problems import Problem
 from freshline.suggest import suggestion
@@ -26,8 +27,9 @@ class _Module:
 class EntryPoints:
     """The functions that jobs of a project may use as entry points."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, code: Code) -> None:
         self._root = root
+        self._code = code
         self._modules: dict[str, _Module | None] = {}
 
     def problems(self, workflow: Workflow) -> Iterator[Problem]:
@@ -60,25 +62,41 @@ class EntryPoints:
 
     def _find(self, name: str) -> _Module | None:
         parts = name.split(".")
-        places = [self._root, *_installed(parts[0])]
+        path = "/".join(parts)
+        for own in (f"{path}.py", f"{path}/__init__.py"):
+            if own in self._code.files:
+                return _parse(own, self._code.files[own])
+        places = _installed(parts[0])
         for place in places:
             file = _file_of(place, parts)
-            if file is not None:
-                return self._read(file)
+            if file is not None and not self._is_stray(file):
+                return _read(file)
         # A built-in or compiled module cannot be parsed, but the worker can import it.
-        return _Module(name, {}, open=True) if len(places) > 1 and len(parts) == 1 else None
+        return _Module(name, {}, open=True) if places and len(parts) == 1 else None
 
-    def _read(self, file: Path) -> _Module:
-        shown = file.relative_to(self._root).as_posix() if file.is_relative_to(self._root) else str(file)
-        try:
-            tree = ast.parse(file.read_bytes(), filename=shown)
-        except (SyntaxError, ValueError) as error:
-            line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-            return _Module(shown, {}, open=False, error=f"{shown}{line} cannot be parsed: {error.args[0]}")
-        except OSError as error:
-            return _Module(shown, {}, open=False, error=f"{shown} cannot be read: {error.strerror}")
-        names = dict(_defined(tree.body))
-        return _Module(shown, names, open="*" in names or "__getattr__" in names)
+    def _is_stray(self, file: Path) -> bool:
+        """Return whether a file is in the project's directory, but neither its code nor installed: no job finds it."""
+        inside = file.is_relative_to(self._root)
+        return (
+            inside and "site-packages" not in file.parts and str(file.relative_to(self._root)) not in self._code.files
+        )
+
+
+def _read(file: Path) -> _Module:
+    try:
+        return _parse(str(file), file.read_bytes())
+    except OSError as error:
+        return _Module(str(file), {}, open=False, error=f"{file} cannot be read: {error.strerror}")
+
+
+def _parse(shown: str, source: bytes) -> _Module:
+    try:
+        tree = ast.parse(source, filename=shown)
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        return _Module(shown, {}, open=False, error=f"{shown}{line} cannot be parsed: {error.args[0]}")
+    names = dict(_defined(tree.body))
+    return _Module(shown, names, open="*" in names or "__getattr__" in names)
 
 
 def _installed(top: str) -> list[Path]:
