@@ -16,21 +16,31 @@ from freshline.settings import Settings
 from freshline.worker import code_copies
 from freshline.worker.code_copies import KEEP, CodeCopies
 from freshline.worker.runner_process import RunnerProcess
+from freshline.worker.step_errors import JobFailedError
 from tests.worker.steps import Bench
 
 FILES = {
     "jobs.py": """
-import importlib.resources, inspect, multiprocessing, os, pathlib, pkgutil, subprocess, sys
+import importlib.resources, importlib.util, inspect, multiprocessing, os, pathlib, pkgutil, subprocess, sys
 from concurrent.futures import ProcessPoolExecutor
 
 def report(value): return {"assets": [{"assetId": "out", "payload": value}]}
+
+class Editable:
+    "A finder as editable installations have it: it names a file of the project."
+    def find_spec(fullname, path, target=None):
+        names = {"edited_installation": "lib/tool.py", "added": "pack/late.py"}
+        if fullname in names:
+            return importlib.util.spec_from_file_location(fullname, os.path.abspath(names[fullname]))
 
 def imports(ctx):
     import pack.deep.module, plain.inside
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))  # as jobs do it; the directory was edited
     import tool
+    sys.meta_path.append(Editable)
+    import edited_installation
     return report({
-        "values": [pack.deep.module.VALUE, plain.inside.VALUE, tool.VALUE],
+        "values": [pack.deep.module.VALUE, plain.inside.VALUE, tool.VALUE, edited_installation.VALUE],
         "file": pack.deep.module.__file__, "path": list(pack.__path__), "plain": list(plain.__path__),
         "modules": sorted(found.name for found in pkgutil.walk_packages(pack.__path__, "pack.")),
         "data": importlib.resources.files("pack").joinpath("data.txt").read_text(),
@@ -50,6 +60,9 @@ def children(ctx):
 
 def absent(ctx):
     import tests.helper
+
+def added(ctx):
+    import added
 """,
     "pack/__init__.py": "",
     "pack/data.txt": "data",
@@ -108,7 +121,7 @@ def test_everything_of_the_project_is_imported_from_the_copy(bench: Bench, root:
     assert output.payload == [3, "3"]
     (output,) = bench.run({"kind": "python", "entrypoint": "jobs:imports"}).outputs
     assert output.payload == {
-        "values": [1, 2, 3],
+        "values": [1, 2, 3, 3],
         "file": f"{root}/pack/deep/module.py",
         "path": [f"{root}/pack"],
         "plain": [f"{root}/plain"],
@@ -118,8 +131,10 @@ def test_everything_of_the_project_is_imported_from_the_copy(bench: Bench, root:
         "cwd": str(root),
         "project": [],
     }
-    with pytest.raises(Exception, match=r"No module named 'tests'"):
+    with pytest.raises(JobFailedError, match=r"No module named 'tests'"):
         bench.run({"kind": "python", "entrypoint": "jobs:absent"})
+    with pytest.raises(JobFailedError, match=r"pack/late\.py is not part of the applied code"):
+        bench.run({"kind": "python", "entrypoint": "jobs:added"})
 
 
 def test_a_copy_has_the_files_of_its_hash_and_they_are_read_only(root: Path) -> None:

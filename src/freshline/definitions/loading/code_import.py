@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import decode_source, spec_from_file_location
 from pathlib import Path
@@ -27,6 +28,7 @@ class CodeHook:
         self.project = project
         self.folders = code.folders()
         self._copy = copy
+        self._redirect = Redirect(self)
 
     def __call__(self, entry: str) -> CodeFinder:
         """Return the finder for an entry of the import path. Raise ImportError if it is not in the project."""
@@ -49,14 +51,22 @@ class CodeHook:
         folder = self.folder(entry)
         return entry if folder is None or self._copy is None else str(self._copy / folder)
 
+    def spec(self, fullname: str, name: str, *, package: bool) -> ModuleSpec | None:
+        """Return the spec of a module in this file of the code."""
+        loader = CodeLoader(fullname, str(self.project / name), self.code.files[name])
+        inside = [str(Path(loader.path).parent)] if package else None
+        return spec_from_file_location(fullname, loader.path, loader=loader, submodule_search_locations=inside)
+
     def install(self) -> None:
         """Import the project's modules from memory from now on."""
         sys.path_hooks.insert(0, self)
+        sys.meta_path.insert(0, self._redirect)
         self._forget()
 
     def remove(self) -> None:
         """Import from directories again."""
         sys.path_hooks.remove(self)
+        sys.meta_path.remove(self._redirect)
         self._forget()
 
     def _forget(self) -> None:
@@ -91,9 +101,7 @@ class CodeFinder:
         files, project = self._hook.code.files, self._hook.project
         for name, package in ((f"{path}/__init__.py", True), (f"{path}.py", False)):
             if name in files:
-                loader = CodeLoader(fullname, str(project / name), files[name])
-                inside = [str(project / path)] if package else None
-                return spec_from_file_location(fullname, loader.path, loader=loader, submodule_search_locations=inside)
+                return self._hook.spec(fullname, name, package=package)
         if path not in self._hook.folders:
             return None
         spec = ModuleSpec(fullname, None, is_package=True)
@@ -112,6 +120,34 @@ class CodeFinder:
 
     def invalidate_caches(self) -> None:
         """Do nothing: the code does not change."""
+
+
+class Redirect(MetaPathFinder):
+    """Asks all other finders, and redirects files of the project to the code: editable installations name files."""
+
+    def __init__(self, hook: CodeHook) -> None:
+        self._hook = hook
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return what the other finders find. Raise ModuleNotFoundError for a file of the project that is not code."""
+        spec = self._found(fullname, path, target)
+        if spec is None or spec.origin is None or not spec.has_location or isinstance(spec.loader, CodeLoader):
+            return spec
+        folder = self._hook.folder(str(Path(spec.origin).parent))
+        if folder is None:
+            return spec
+        name = f"{folder}/{Path(spec.origin).name}".lstrip("/")
+        if name in self._hook.code.files:
+            return self._hook.spec(fullname, name, package=spec.submodule_search_locations is not None)
+        raise ModuleNotFoundError(
+            f"No module named {fullname!r}: {name} is not part of the applied code", name=fullname
+        )
+
+    def _found(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        others = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path) if finder is not self)
+        return next((spec for find in others if find and (spec := find(fullname, path, target))), None)
 
 
 class CodeLoader(SourceFileLoader):
