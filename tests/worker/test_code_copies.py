@@ -192,7 +192,7 @@ def test_old_copies_are_removed_unless_they_are_used(root: Path) -> None:
     used = first.current().use()
     seen = [used.hash]
     for number in range(KEEP + 2):
-        (root / "lib" / "tool.py").write_text(f"VALUE = {number}\n")
+        (root / "lib" / "tool.py").write_text(f"VALUE = 'other {number}'\n")
         (root / ".freshline" / "code" / f".new-{number}").mkdir()
         seen.append(other.current().hash)
     assert there(root) == {used.hash, *seen[-KEEP:]}
