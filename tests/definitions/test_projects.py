@@ -44,6 +44,8 @@ EXAMPLE = """{
 """
 
 
+VARIABLES = 'jobEnvironment = ["HTTPS_PROXY", "SHOP_*"]'
+ALLOWED = "names of variables, with * at the end for all that begin so"
 FULL = """
 slug: full
 parameters: {a: 1}
@@ -210,7 +212,14 @@ def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path: Path) -> 
     ("text", "message"),
     [
         ('nam = "x"', "1: unknown field 'nam'; did you mean 'name'?"),
-        ('name = "x"\n[limits]\nbig = 1', "2: unknown field 'limits'; known are name and pools"),
+        ('name = "x"\n[limits]\nbig = 1', "2: unknown field 'limits'; known are name, pools and jobEnvironment"),
+        ('jobEnvironment = "A"', f"1: 'jobEnvironment' is 'A'; write a list of variables, as in {VARIABLES}"),
+        ('jobEnvironment = ["A-B"]', f"1: 'jobEnvironment' has 'A-B'; allowed are {ALLOWED}, as in {VARIABLES}"),
+        ("jobEnvironment = [1]", f"1: 'jobEnvironment' has 1; allowed are {ALLOWED}, as in {VARIABLES}"),
+        (
+            'jobEnvironment = ["FRESHLINE_X"]',
+            "1: 'jobEnvironment' has 'FRESHLINE_X'; Freshline's own settings never reach jobs: remove it",
+        ),
         ("pools = 3", "1: 'pools' is 3; write a table with a limit per pool, as in [pools] warehouse = 2"),
         ("[pools]\nbig = 0", "2: pool 'big' has the limit 0; allowed are whole numbers from 1 to 10000"),
         ("[pools]\nbig = true", "2: pool 'big' has the limit True; allowed are whole numbers from 1 to 10000"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from freshline.worker.log_capture import MAX_LINE, MAX_LOGGED, LineSplitter, Secrets, StepLog
+from freshline.masking import Secrets
+from freshline.worker.log_capture import MAX_LINE, MAX_LOGGED, LineSplitter, StepLog
 
 SECRET = "correct horse battery staple"  # noqa: S105 - nobody's
 KEY = "-----BEGIN KEY-----\r\nMIIEvQIBADANBg\r\n  kqhkiG9w0BAQ\r\nEF=\r\n-----END KEY-----\r\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -65,13 +66,21 @@ def _print_usage_error(error: click.UsageError) -> None:
 
 def _print_traceback(ctx: click.Context) -> None:
     if ctx.ensure_object(App).debug:
-        click.echo(traceback.format_exc(), err=True)
+        click.echo(_hidden(traceback.format_exc()), err=True)
 
 
 def _print(sentence: str) -> None:
     from freshline.cli.render.output import message  # noqa: PLC0415 - not needed unless something went wrong
 
-    message(sentence)
+    message(_hidden(sentence))
+
+
+def _hidden(text: str) -> str:
+    """Return `text` without Freshline's own credentials, which errors of drivers and servers may quote."""
+    from freshline.credentials import own_credentials  # noqa: PLC0415 - not needed unless something went wrong
+    from freshline.masking import Secrets  # noqa: PLC0415
+
+    return Secrets(own_credentials(os.environ)).hide(text)
 
 
 def _sentence(error: Exception) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import structlog
 
+from freshline.credentials import own_credentials
+from freshline.masking import Secrets
 from freshline.settings import Settings
 
 # Tracebacks without the values of variables: among them may be passwords.
@@ -20,13 +23,14 @@ def configure(settings: Settings) -> None:
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     as_json = settings.log_format == "json"
     renderer = structlog.processors.JSONRenderer() if as_json else _console(colors=sys.stderr.isatty())
+    secrets = Secrets(own_credentials(os.environ, settings))
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([structlog.processors.ExceptionRenderer(TRACEBACKS)] if as_json else []),
-            renderer,
+            Masked(renderer, secrets),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -34,11 +38,39 @@ def configure(settings: Settings) -> None:
     )
     # Logs of other libraries, through the standard library, go to the same place.
     logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr, force=True)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(MaskedFormatter(secrets))
 
 
 def _console(*, colors: bool) -> structlog.typing.Processor:
     console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
     return console if colors else Plain(console)
+
+
+class Masked:
+    """Hides Freshline's own credentials in rendered lines: errors of drivers and servers may quote them."""
+
+    def __init__(self, renderer: structlog.typing.Processor, secrets: Secrets) -> None:
+        self._renderer = renderer
+        self._secrets = secrets
+
+    def __call__(
+        self, logger: structlog.typing.WrappedLogger, name: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.ProcessorReturnValue:
+        """Return the line without credentials."""
+        return self._secrets.hide(str(self._renderer(logger, name, event)))
+
+
+class MaskedFormatter(logging.Formatter):
+    """Hides the same in lines of other libraries."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        super().__init__(logging.BASIC_FORMAT)
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line without credentials."""
+        return self._secrets.hide(super().format(record))
 
 
 class Plain:

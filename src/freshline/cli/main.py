@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from freshline import __version__
+from freshline import __version__, process_environment
 from freshline.cli.app import App, project_option
 from freshline.cli.command import examples_text
 from freshline.cli.error_handling import debug_option, errors_reported
@@ -113,6 +113,7 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the program."""
+    process_environment.receive()
     # Imported modules are never garbage; searching them took a fifth of the time of a short command.
     gc.set_threshold(50_000)
     try:

@@ -178,7 +178,7 @@ class Execution:
         spark = step.job.kind != "python"
         # A Connect server has one size for all.
         if not spark or wanted.size == "small" or self.settings.spark_remote:
-            return self.runners.runner(spark=spark, code=self.code)
+            return self.runners.runner(spark=spark, code=self.code, secrets=definition.secrets)
         runner, warm = self.runners.large(wanted.conf, self.code), self.runners.spark()
         failure = self._wait_until_ready(runner)
         if failure and warm is not None and warm.ready:

@@ -15,7 +15,8 @@ from functools import partial
 from typing import IO
 
 from freshline.errors import EngineError, FreshlineError
-from freshline.worker.log_capture import LineSplitter, Secrets
+from freshline.masking import Secrets
+from freshline.worker.log_capture import LineSplitter
 from freshline.worker.protocol import (
     Channel,
     FromRunner,

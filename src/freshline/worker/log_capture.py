@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
+from freshline.masking import Secrets
 from freshline.worker.step_errors import storable
 
 MAX_LINE = 8 * 1024
@@ -12,38 +13,6 @@ MAX_LOGGED = 64 * 1024  # characters of a line that a job passes to its logger
 MAX_LINES = 10_000
 MAX_BYTES = 1024 * 1024
 TAIL = 20  # last lines kept for the error about a runner that died
-SHORTEST_SECRET = 4  # replacing every "1" of a log would hide more than it protects
-
-
-class Secrets:
-    """Values that no log may show. Output is captured by line, so each line of a secret counts as a secret."""
-
-    def __init__(self, values: Iterable[str] = ()) -> None:
-        lines = {line.strip() for value in values for line in (value, *value.splitlines())}
-        self._texts = sorted((line for line in lines if len(line) >= SHORTEST_SECRET), key=len, reverse=True)
-        self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._texts]
-        self.longest = max((len(data) for data in self._bytes), default=0)
-
-    def hide(self, text: str) -> str:
-        """Return `text` with secrets replaced."""
-        for secret in self._texts:
-            text = text.replace(secret, "***")
-        return text
-
-    def hide_cut(self, text: str) -> str:
-        """Replace secrets in a text that was cut: it may end with the beginning of a secret."""
-        text = self.hide(text)
-        for secret in self._texts:
-            for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
-                if text.endswith(secret[:length]):
-                    return f"{text[:-length]}***"
-        return text
-
-    def hide_bytes(self, data: bytes) -> bytes:
-        """Replace secrets in bytes that are not decoded yet."""
-        for secret in self._bytes:
-            data = data.replace(secret, b"***")
-        return data
 
 
 class LineSplitter:

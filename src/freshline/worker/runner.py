@@ -25,9 +25,10 @@ from freshline.definitions.code import Code, read_code
 from freshline.definitions.loading.code_import import CodeHook
 from freshline.definitions.schema.workflow import Step
 from freshline.errors import EngineError, EngineLostError, FreshlineError
+from freshline.masking import Secrets
 from freshline.model.run import PinnedInput
+from freshline.process_environment import close_to_others
 from freshline.worker.failures import user_error
-from freshline.worker.log_capture import Secrets
 from freshline.worker.progress_reporter import ProgressReporter
 from freshline.worker.protocol import (
     CancelStep,
@@ -271,6 +272,8 @@ def use_copy(hook: CodeHook, copy: str) -> None:
 @contextlib.contextmanager
 def _environment(secrets: Mapping[str, str]) -> Iterator[None]:
     """Set the step's secrets in the environment while it runs."""
+    if secrets:
+        close_to_others()  # another runner of this user must not read them in this memory
     before = {name: os.environ.get(name) for name in secrets}
     os.environ.update(secrets)
     try:

@@ -11,28 +11,54 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from urllib.parse import quote, unquote
 
-from freshline.settings import Settings
+from freshline.credentials import HIDDEN
 from freshline.worker.step_errors import JobFailedError
 
-# Credentials of Freshline itself. A job that needs one of them has to name it in `secrets`.
-HIDDEN = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN"})
-STORE_SECRET = re.compile(r"(?:AWS|AZURE|GOOGLE)_\w*(?:KEY|SECRET|TOKEN|PASSWORD|CONNECTION_STRING)")
 KEPT = frozenset({"FRESHLINE_PROJECT", "FRESHLINE_WAREHOUSE", "FRESHLINE_LOG_LEVEL", "FRESHLINE_LOG_FORMAT"})
+OWN = ("FRESHLINE_", "ASSET_MATERIALIZER_")
+# What Python, Java and Spark need to start and to find their files. An allow-list adds to it.
+NEEDED = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|TZ|TMPDIR|LANG|LANGUAGE|LC_\w+|LD_\w+|DYLD_\w+|MALLOC_\w+|XDG_CACHE_HOME"
+    r"|PYTHON\w*|VIRTUAL_ENV|COVERAGE_\w+|JAVA_HOME|JDK_JAVA_OPTIONS|JAVA_TOOL_OPTIONS"
+    r"|SPARK_\w+|PYSPARK_\w+|HADOOP_\w+|YARN_\w+|SSL_CERT_FILE|SSL_CERT_DIR"
+)
+STORES = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "abfs": "AZURE_", "abfss": "AZURE_"}
 
 SCRATCH_PREFIX = "freshline-runner-"
 SCRATCH_MIN_AGE_S = 60.0  # younger directories may not be locked yet
 
 
-def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the supervisor's environment without Freshline's own settings and credentials."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in KEPT or not (name.startswith("FRESHLINE_") or name in HIDDEN)
-    }
+@dataclass(frozen=True, slots=True)
+class JobEnvironment:
+    """Which variables of the worker its runners get.
+
+    `allowed`: the names of an allow-list, with `*` at the end for all that begin so; None: every ordinary variable.
+    `secrets`: names that any workflow declares as a secret. A step gets those of its own workflow, and no others.
+    """
+
+    allowed: tuple[str, ...] | None = None
+    secrets: frozenset[str] = frozenset()
+    warehouse: str = ""
+
+    def of(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a runner, without Freshline's own settings and credentials."""
+        return {name: value for name, value in environ.items() if name in KEPT or self._passes(name)}
+
+    def _passes(self, name: str) -> bool:
+        if name.startswith(OWN) or name in HIDDEN or name in self.secrets:
+            return False
+        return self.allowed is None or self._allows(name, self.allowed)
+
+    def _allows(self, name: str, allowed: tuple[str, ...]) -> bool:
+        store = STORES.get(self.warehouse.partition("://")[0])  # Spark writes tables there
+        return (
+            NEEDED.fullmatch(name) is not None
+            or (store is not None and name.startswith(store))
+            or any(fnmatchcase(name, pattern) for pattern in allowed)
+        )
 
 
 def declared_secrets(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -45,14 +71,6 @@ def declared_secrets(names: Iterable[str], environ: Mapping[str, str]) -> dict[s
                 f"secret {name!r} is not set in the environment of the worker; set it and start the worker again"
             )
     return {name: environ[name] for name in names}
-
-
-def known_credentials(settings: Settings, environ: Mapping[str, str]) -> Iterable[str]:
-    """Return credentials that a runner has and no log may show: of a Spark Connect server and of an object store."""
-    inside = re.search(r";token=([^;]+)", settings.spark_remote or "")
-    stores = (value for name, value in environ.items() if STORE_SECRET.fullmatch(name))
-    known = (settings.spark_token, inside[1] if inside else None, *stores)
-    return {form for token in known if token for form in (token, unquote(token), quote(token, safe=""))}
 
 
 @dataclass(frozen=True, slots=True)

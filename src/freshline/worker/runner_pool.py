@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from freshline.settings import Settings
 from freshline.worker.code_copies import CodeCopy
+from freshline.worker.runner_environment import JobEnvironment
 from freshline.worker.runner_process import RunnerProcess
 
 CLOSE_GRACE_S = 2.0
@@ -19,16 +20,21 @@ MAX_ORPHANS = 100
 class RunnerPool:
     """Starts, replaces and closes the runners of a slot. `python` steps never wait for Spark and never start it.
 
+    `environment`: what runners get of the worker's variables; one that was started with more is replaced.
     `orphans`: sessions on a Connect server whose runner did not report an end; the next step there closes them.
     """
 
     settings: Settings
+    environment: JobEnvironment = field(default_factory=JobEnvironment)
     orphans: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_ORPHANS))
     _runners: dict[str, RunnerProcess] = field(default_factory=dict)
 
-    def runner(self, *, spark: bool, code: CodeCopy) -> RunnerProcess:
-        """Return a live runner that imports exactly this code (docs/semantics.md#R10.3)."""
-        return self._usable(SPARK if spark else PYTHON, code)
+    def runner(self, *, spark: bool, code: CodeCopy, secrets: Iterable[str] | None = None) -> RunnerProcess:
+        """Return a live runner that imports exactly this code (docs/semantics.md#R10.3).
+
+        `secrets`: those that the next step declares. A runner that had others is replaced.
+        """
+        return self._usable(SPARK if spark else PYTHON, code, secrets=secrets)
 
     def large(self, conf: Mapping[str, str], code: CodeCopy) -> RunnerProcess:
         """Return a runner whose Spark was started with these settings; the warm one keeps running beside it."""
@@ -51,9 +57,17 @@ class RunnerPool:
         if runner is not None:
             runner.close(CLOSE_GRACE_S)
 
-    def _usable(self, kind: str, code: CodeCopy, conf: Mapping[str, str] | None = None) -> RunnerProcess:
+    def _usable(
+        self,
+        kind: str,
+        code: CodeCopy,
+        conf: Mapping[str, str] | None = None,
+        *,
+        secrets: Iterable[str] | None = None,
+    ) -> RunnerProcess:
         runner = self._runners.get(kind)
-        if runner is not None and runner.alive and runner.failure is None and runner.code_hash == code.hash:
+        good = runner is not None and runner.alive and runner.failure is None and runner.code_hash == code.hash
+        if runner is not None and good and runner.fits(self.environment, secrets):
             return runner
         if runner is not None:
             runner.close(CLOSE_GRACE_S)
@@ -61,7 +75,14 @@ class RunnerPool:
 
     def _start(self, kind: str, code: CodeCopy, conf: Mapping[str, str] | None) -> RunnerProcess:
         settings, spark = self.settings, kind != PYTHON
-        runner = RunnerProcess(settings.project, spark=spark, settings=settings, code=code, own_conf=conf)
+        runner = RunnerProcess(
+            settings.project,
+            spark=spark,
+            settings=settings,
+            code=code,
+            own_conf=conf,
+            environment=self.environment,
+        )
         runner.start()
         self._runners[kind] = runner
         return runner

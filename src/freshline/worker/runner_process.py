@@ -12,17 +12,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from freshline.credentials import own_credentials
 from freshline.errors import FreshlineError, NotFoundError
+from freshline.masking import Secrets
 from freshline.model.run import PinnedInput
 from freshline.settings import Settings
 from freshline.worker.code_copies import CodeCopy, CopyInUse, import_from
 from freshline.worker.listener import Exited, Line, Listener, Received
-from freshline.worker.log_capture import TAIL, Secrets, StepLog
+from freshline.worker.log_capture import TAIL, StepLog
 from freshline.worker.protocol import (
     CancelStep,
     Channel,
@@ -40,7 +42,7 @@ from freshline.worker.protocol import (
     StepResult,
     ToRunner,
 )
-from freshline.worker.runner_environment import child_environment, declared_secrets, known_credentials, make_scratch
+from freshline.worker.runner_environment import JobEnvironment, declared_secrets, make_scratch
 from freshline.worker.step_errors import ErrorRecord, RunnerDied, StepStopped, StepTimeout, hide_in
 
 POLL_S = 0.2  # between two calls of `stop`
@@ -74,6 +76,7 @@ class RunnerProcess:
         settings: Settings,
         code: CodeCopy,
         own_conf: Mapping[str, str] | None = None,
+        environment: JobEnvironment | None = None,
     ) -> None:
         """Describe a runner. `code`: what it imports. `own_conf`: settings of the one run that its Spark is for."""
         self._project = project or settings.project
@@ -81,6 +84,8 @@ class RunnerProcess:
         self._spark = spark
         self._settings = settings
         self._code = code
+        self._environment = (environment or JobEnvironment()).of(os.environ)
+        self._given: set[str] = set()  # names of the secrets that its steps have had
         self._popen: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._listener: Listener | None = None
@@ -116,7 +121,7 @@ class RunnerProcess:
         return subprocess.Popen(
             command,
             cwd=self._project,
-            env=import_from(copy.path, self._project, child_environment(os.environ)),
+            env=import_from(copy.path, self._project, self._environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -133,8 +138,8 @@ class RunnerProcess:
             scratch=str(scratch),
             spark=self._spark,
             master=settings.spark_master,
-            remote=settings.spark_remote,
-            token=settings.spark_token,
+            remote=settings.spark_remote if self._spark else None,  # it may contain a token
+            token=settings.spark_token if self._spark and settings.spark_remote else None,
             own_conf=self._own_conf,
         )
 
@@ -163,6 +168,14 @@ class RunnerProcess:
         """The hash of the project's code that it imports (docs/semantics.md#R10.3)."""
         return self._code.hash
 
+    def fits(self, environment: JobEnvironment, secrets: Iterable[str] | None) -> bool:
+        """Return whether a step that declares `secrets` may use it: it has no variable that the step must not see.
+
+        What an earlier step was given may still be in its memory. None: no step is about to run.
+        """
+        mine = set() if secrets is None else self._given.difference(secrets)
+        return not mine and environment.secrets.isdisjoint(self._environment)
+
     @property
     def pid(self) -> int | None:
         """The process id of the child, which is also that of its group."""
@@ -182,11 +195,12 @@ class RunnerProcess:
         Raise JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
         """
         secrets = declared_secrets(request.secrets, os.environ)
-        log = StepLog(on_log, Secrets([*secrets.values(), *known_credentials(self._settings, os.environ)]))
+        log = StepLog(on_log, Secrets([*secrets.values(), *own_credentials(os.environ, self._settings)]))
         try:
             listener = self._wait_ready(stop)
             listener.secrets = log.secrets
             self._steps += 1
+            self._given.update(secrets)
             self._send(RunStep(self._steps, request, secrets))
             return self._follow(listener, request, Callbacks(log, on_progress, on_query, stop))
         except FreshlineError as error:

@@ -48,6 +48,7 @@ class Slot(Service):
 
     def _warm_up(self) -> None:
         engines = self.store.runs.engines(self._worker.project)
+        self.runners.environment = self._worker.job_environment()
         code = self._worker.current_code()
         if code is not None:
             for spark in engines:
@@ -109,6 +110,7 @@ class Slot(Service):
         with structlog.contextvars.bound_contextvars(run=run.id, attempt=run.attempt, workflow=run.slug):
             log.info("run_started", trigger=run.trigger["type"], reason=run.trigger.get("reason"))
             try:
+                self.runners.environment = self._worker.job_environment()
                 self.end(lease, self.execute(lease, code))
             finally:
                 self.runners.close_large()

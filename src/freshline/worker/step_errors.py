@@ -113,6 +113,7 @@ def hide_in(error: FreshlineError, hide: Callable[[str], str]) -> None:
     """Replace secrets in the texts of an error."""
     error.message = hide(error.message)
     error.args = (error.message,)
+    error.hint = None if error.hint is None else hide(error.hint)
     if isinstance(error, JobFailedError):
         error.traceback = hide(error.traceback)
 

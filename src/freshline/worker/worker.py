@@ -6,12 +6,18 @@ Only this process talks to the database. User code and Spark live in the runners
 
 from __future__ import annotations
 
+import math
+import os
 import time
+from dataclasses import replace
 
+import psycopg
 import structlog
 
+from freshline.credentials import own_credentials
 from freshline.definitions.loading.manifest import read_manifest
-from freshline.errors import FreshlineError, WarehouseError
+from freshline.errors import DatabaseError, FreshlineError, WarehouseError
+from freshline.masking import Secrets
 from freshline.model.json import Json
 from freshline.redis_bus import open_bus
 from freshline.services.heartbeat import Heartbeat
@@ -22,10 +28,12 @@ from freshline.storage.base import storage_at
 from freshline.store.store import Store
 from freshline.worker.code_copies import CodeCopies, CodeCopy
 from freshline.worker.lease import LeaseKeeper
+from freshline.worker.runner_environment import JobEnvironment
 from freshline.worker.slot import Slot
 
 log = structlog.get_logger("freshline.runs")
 ENGINE_RETRY_S = 15.0
+NAMES_S = 5.0  # between two reads of the names of secrets; before its `apply` a name was an ordinary variable
 BUILD_ARCHIVE = "python -m freshline.spark.jvm_cds"
 
 
@@ -35,17 +43,21 @@ class Worker:
     def __init__(self, store: Store, settings: Settings, slots: int = 1) -> None:
         self.store = store
         self.settings = settings
-        self.project = read_manifest(settings.project).name
+        manifest = read_manifest(settings.project)
+        self.project = manifest.name
         self.code = CodeCopies(settings)
         self._code_error: str | None = None
         self.leases = LeaseKeeper(store)
         self.heartbeat = Heartbeat(store, "worker", project=self.project, code_hash=self._code_hash, info=self._info)
         self.slots = [Slot(self, number) for number in range(slots)]
         self.engine_error: str | None = None
+        self._secrets = Secrets(own_credentials(os.environ, settings))
         self.storage = storage_at(settings.warehouse_at)
         self._warehouse_id = ""
         self._engine_retry_at = 0.0
         self._archive_reported = False
+        self._environment = JobEnvironment(manifest.job_environment, warehouse=settings.warehouse_at)
+        self._environment_at = -math.inf
         self.bus = open_bus(settings)
         self._notifier = Notifier(store.database, {"runs": self._wake}, self.bus)
 
@@ -82,13 +94,26 @@ class Worker:
             return error
         return None
 
+    def job_environment(self) -> JobEnvironment:
+        """Return which variables runners get. Names of secrets are read again from time to time: `apply` adds some."""
+        now = time.monotonic()
+        if now - self._environment_at >= NAMES_S:
+            try:
+                names = frozenset(self.store.runs.secret_names())
+            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseError):
+                if self._environment_at < 0:  # never read
+                    raise
+            else:
+                self._environment, self._environment_at = replace(self._environment, secrets=names), now
+        return self._environment
+
     def may_use_spark(self) -> bool:
         """Return whether Spark runs may be claimed: not for a while after Spark or the warehouse was unreachable."""
         return self.engine_error is None or time.monotonic() >= self._engine_retry_at
 
     def record_engine(self, error: FreshlineError | None) -> None:
         """Record why Spark cannot be used; None if it can."""
-        self.engine_error = str(error) if error else None
+        self.engine_error = self._secrets.hide(str(error)) if error else None
         if error is not None:
             log.warning("engine_unreachable", error=self.engine_error, retry_in_s=ENGINE_RETRY_S)
             self._engine_retry_at = time.monotonic() + ENGINE_RETRY_S

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from freshline import process_environment
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
 from freshline.cli.commands.processes import log_option
@@ -31,6 +32,7 @@ def api(app: App, *, host: str | None, port: int | None, log_format: str | None)
     On a loopback address it needs no token. On any other it refuses to start before there is one, and every request
     needs one: `freshline token create`.
     """
+    process_environment.leave()
     from freshline.api.server import Server  # noqa: PLC0415 - no other command pays for it
 
     settings = app.settings

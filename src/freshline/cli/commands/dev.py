@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from freshline import process_environment
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
-from freshline.cli.commands.processes import grace_option, slots_option
+from freshline.cli.commands.processes import grace_option, slots_option, warn_about_root
 from freshline.cli.commands.project import directory_argument, show_plan
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.render import listing, output
@@ -40,11 +41,13 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
     Files are watched: a change is applied at once. Its errors are printed, and the last good definitions stay.
     Prints events and decisions as they happen. In another terminal: `freshline status`, `freshline report ASSET`.
     """
+    process_environment.leave()
     from freshline.services.materializer import Materializer  # noqa: PLC0415
     from freshline.worker.worker import Worker  # noqa: PLC0415 - imported on demand
 
     settings = _quieter(app.at(directory))
     with stop_signals() as asked, app.store(settings) as store:
+        warn_about_root()
         watched = Watched(store, settings.project)
         watched.apply()
         services = Materializer(store, settings)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import click
 
+from freshline import process_environment
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
@@ -39,6 +41,7 @@ def materializer(app: App, *, log_format: str | None) -> None:
 
     Runs until SIGTERM or Ctrl-C. Any number may run; they share the work and never do it twice.
     """
+    process_environment.leave()
     from freshline.services.materializer import Materializer  # noqa: PLC0415 - imported on demand
 
     settings = _with_format(app.settings, log_format)
@@ -65,10 +68,12 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
 
     Runs until SIGTERM or Ctrl-C; then it finishes what it can within the grace period and hands the rest back.
     """
+    process_environment.leave()
     from freshline.worker.worker import Worker  # noqa: PLC0415 - imported on demand
 
     settings = _with_format(app.settings, log_format)
     with stop_signals() as asked, app.store(settings) as store, metrics_served(settings):
+        warn_about_root()
         service = Worker(store, settings, slots=slots)
         service.start()
         output.message(f"worker is running with {slots} slot{'s' if slots > 1 else ''}; Ctrl-C stops it")
@@ -76,6 +81,18 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
             wait_for(asked, lambda: service.heartbeat.fatal)
         finally:
             service.stop(grace)
+
+
+def warn_about_root() -> None:
+    """Log one warning if jobs would run as root."""
+    if os.geteuid() == 0:
+        import structlog  # noqa: PLC0415 - help must not load it
+
+        structlog.get_logger("freshline.cli").warning(
+            "running_as_root",
+            effect="jobs can read and change everything on this machine, also the credentials of Freshline",
+            advice="use an account of its own; docs/security.md",
+        )
 
 
 @contextmanager

@@ -16,16 +16,22 @@ from freshline.suggest import suggestion
 FILE = "freshline.toml"
 MOST_POOLS = 1_000
 MOST_SLOTS = 10_000
-_KNOWN = ("name", "pools")
+MOST_VARIABLES = 1_000
+_KNOWN = ("name", "pools", "jobEnvironment")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\*?")
 _LINE = re.compile(r"at line (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The name of a project, and the limit of concurrent runs of each pool."""
+    """The name of a project, the limit of concurrent runs of each pool, and the variables that its jobs may see.
+
+    `job_environment`: None: jobs see all variables but secrets.
+    """
 
     name: str
     pools: Mapping[str, int]
+    job_environment: tuple[str, ...] | None = None
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -40,7 +46,12 @@ def read_manifest(root: Path) -> Manifest:
     errors = [DefinitionError(message, place=_place(text, key)) for key, message in _mistakes(data)]
     if errors:
         raise DefinitionErrors(errors)
-    return Manifest(str(data.get("name", names.project_of(root.name))), dict(data.get("pools", {})))
+    variables = data.get("jobEnvironment")
+    return Manifest(
+        str(data.get("name", names.project_of(root.name))),
+        dict(data.get("pools", {})),
+        None if variables is None else tuple(variables),
+    )
 
 
 def _text(root: Path) -> str:
@@ -61,11 +72,31 @@ def _mistakes(data: Json) -> Iterator[tuple[str, str]]:
     """Yield every mistake with its key."""
     for key in data:
         if key not in _KNOWN:
-            yield key, f"unknown field {key!r}{suggestion(key, _KNOWN) or '; known are name and pools'}"
+            yield key, f"unknown field {key!r}{suggestion(key, _KNOWN) or f'; known are {_listed(_KNOWN)}'}"
     name = data.get("name", "project")
     if not isinstance(name, str) or not names.PROJECT.fullmatch(name):
         yield "name", f"'name' is {name!r}; allowed are 1-100 letters, digits and . _ -, a letter or digit first"
     yield from _pool_mistakes(data.get("pools", {}))
+    yield from _variable_mistakes(data.get("jobEnvironment", []))
+
+
+def _variable_mistakes(variables: object) -> Iterator[tuple[str, str]]:
+    key, example = "jobEnvironment", 'jobEnvironment = ["HTTPS_PROXY", "SHOP_*"]'
+    if not isinstance(variables, list):
+        yield key, f"'jobEnvironment' is {variables!r}; write a list of variables, as in {example}"
+        return
+    if len(variables) > MOST_VARIABLES:
+        yield key, f"'jobEnvironment' has {len(variables)} entries; allowed are {MOST_VARIABLES}"
+    for one in variables:
+        if not isinstance(one, str) or not _VARIABLE.fullmatch(one):
+            allowed = "names of variables, with * at the end for all that begin so"
+            yield key, f"'jobEnvironment' has {one!r}; allowed are {allowed}, as in {example}"
+        elif one.startswith("FRESHLINE_"):
+            yield key, f"'jobEnvironment' has {one!r}; Freshline's own settings never reach jobs: remove it"
+
+
+def _listed(known: tuple[str, ...]) -> str:
+    return f"{', '.join(known[:-1])} and {known[-1]}"
 
 
 def _pool_mistakes(pools: object) -> Iterator[tuple[str, str]]:

@@ -197,6 +197,11 @@ class Runs:
             rows = connection.execute(SQL["engines"], {"project": project}).fetchall()
         return [row["needs_spark"] for row in rows]
 
+    def secret_names(self) -> list[str]:
+        """Return the names of all variables that a workflow declares as a secret, also workflows of other projects."""
+        with self._database.connection() as connection:
+            return [row["name"] for row in connection.execute(SQL["secret_names"]).fetchall()]
+
     def spark_waits(self, project: str) -> bool:
         """Return whether a queued run of the project needs Spark."""
         with self._database.connection() as connection:

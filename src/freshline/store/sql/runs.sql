@@ -310,6 +310,12 @@ SELECT DISTINCT v.needs_spark FROM workflows w
 -- purpose: read where the data of a run's published outputs is
 SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
 
+-- name: secret_names
+-- purpose: read the names of the variables that workflows declare as secrets
+SELECT DISTINCT jsonb_array_elements_text(v.definition -> 'secrets') AS name FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ ORDER BY name
+
 -- name: spark_waits
 -- purpose: read whether a queued run of a project needs Spark
 SELECT 1 AS found FROM runs WHERE status = 'queued' AND project = %(project)s AND needs_spark LIMIT 1
