@@ -4,18 +4,18 @@
 PYTHON := .venv/bin/python
 STAMP := .venv/.freshline-setup
 DOCS_STAMP := .venv/.freshline-docs
-UV = $(shell command -v uv || echo .venv/bin/uv)
+UV = $(shell sh scripts/setup.sh uv)
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
-.PHONY: help setup demo test full check coverage bench chaos sim mutants docs schema lock dist
+.PHONY: help setup demo test full check coverage bench chaos sim mutants docs schema lock sbom dist
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: $(STAMP)  ## Install the locked packages into .venv, and Java 17+ if it is missing and may be installed
 
-$(STAMP): requirements/dev.lock pyproject.toml scripts/setup.sh
+$(STAMP): requirements/dev.lock requirements/uv.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
 
@@ -34,12 +34,13 @@ full: check $(DOCS_STAMP)  ## Run the checks, all tests except `chaos`, and all 
 	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not chaos"
 	$(PYTHON) -m tests.mutants --passed
 
-check: $(STAMP)  ## Check format, lint, types, layers and dependencies; run it before every commit
+check: $(STAMP)  ## Check format, lint, types, layers, dependencies and known vulnerabilities; run it before every commit
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/deptry .
+	$(PYTHON) -m scripts.audit
 
 coverage: $(DOCS_STAMP)  ## Measure which lines the gate runs, in its processes too; pages in .coverage/html (longer than the gate)
 	rm -rf .coverage && mkdir .coverage
@@ -63,6 +64,10 @@ lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade 
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements/runtime.lock
 	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra connect --extra demo --extra hdfs --extra redis --output-file requirements/dev.lock
 	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
+	echo "uv==$$(sh scripts/setup.sh uv-version)" | $(COMPILE) - --output-file requirements/uv.lock
+
+sbom: $(STAMP)  ## Write the bill of materials of the runtime (CycloneDX) into dist/
+	$(PYTHON) -m scripts.sbom
 
 bench: $(STAMP)  ## Run the benchmarks and write docs/performance.md (under 20 minutes on 2 idle cores)
 	$(PYTHON) -m bench all
@@ -78,6 +83,7 @@ sim: $(STAMP)  ## Run random histories with faults on the real store: SEEDS=1000
 	FRESHLINE_SIM_SEEDS=$(SEEDS) FRESHLINE_SIM_FIRST=$(SEED) $(PYTHON) -m pytest -q -x --show-capture=no \
 		tests/random_histories/test_simulation.py::test_many_histories_are_safe_and_converge
 
-dist: $(STAMP)  ## Build the sdist and the wheel into dist/, without a network
+dist: $(STAMP)  ## Build the sdist, the wheel and the bill of materials into dist/, without a network
 	rm -rf dist
 	$(PYTHON) -m hatchling build -d dist -t sdist -t wheel
+	$(PYTHON) -m scripts.sbom

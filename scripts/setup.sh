@@ -1,6 +1,6 @@
 #!/bin/sh
 # Creates .venv with the locked packages, and installs Java 17 or newer if it is missing. Needs only Python 3.11+.
-# `setup.sh docs` adds the packages that build the documentation.
+# `setup.sh docs` adds the packages that build the documentation. `setup.sh uv` prints the pinned uv, and installs it first.
 # Packages come from the index that pip or uv is configured with; this script names no host.
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,8 +53,9 @@ find_python() {
 make_venv() {
     python=$(find_python)
     log "making .venv with $("$python" --version)"
-    if command -v uv >/dev/null; then uv venv --quiet --seed --clear --python "$python" .venv; return; fi
     "$python" -m venv --clear .venv >&2 && return
+    # It only makes the directory, so any version will do.
+    if command -v uv >/dev/null; then uv venv --quiet --seed --clear --python "$python" .venv; return; fi
     # Debian and Ubuntu have the venv module in a separate package.
     may_install && refresh_packages && try_install python3-venv && "$python" -m venv --clear .venv >&2 && return
     rm -rf .venv
@@ -93,13 +94,18 @@ adopt_pip_configuration() {
     if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then export SSL_CERT_FILE="$certificate"; fi
 }
 
+# uv installs and locks everything else, so it is pinned by hash itself. Another one on the PATH is used if it is the same version.
+uv_version() { sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements/uv.lock; }
+
+is_pinned_uv() { [ "$("$1" --version 2>/dev/null | cut -d ' ' -f 2)" = "$(uv_version)" ]; }
+
 find_uv() {
-    if command -v uv >/dev/null; then command -v uv; return; fi
-    if [ ! -x .venv/bin/uv ]; then
-        log "installing uv"
-        .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >&2
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check uv >&2
-    fi
+    for candidate in .venv/bin/uv uv; do
+        if is_pinned_uv "$candidate"; then command -v "$candidate"; return; fi
+    done
+    log "installing uv $(uv_version)"
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >&2
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock >&2
     echo .venv/bin/uv
 }
 
@@ -169,7 +175,9 @@ prepare_spark() {
     .venv/bin/python -m freshline.spark.jvm_cds >/dev/null 2>&1 || log "the class archive could not be built; Spark starts slower and works the same"
 }
 
+if [ "${1:-}" = uv-version ]; then uv_version; exit; fi
 if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_venv; fi
+if [ "${1:-}" = uv ]; then find_uv; exit; fi
 if [ "${1:-}" = docs ]; then install_docs_packages; exit; fi
 install_packages
 ensure_java
