@@ -80,7 +80,8 @@ SCRIPT = [
     "!worker",
     "workers",
 ]  # fmt: skip
-NEED_DATABASE = ("apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",
+NEED_DATABASE = ("project rename a b",
+                 "apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",
                  "db upgrade", "db stop", "db restored", "doctor", "table versions shop.clean", "simulate --since 1d",
                  "webhook list")  # fmt: skip
 NEED_NOTHING = ("init", "validate")

@@ -12,6 +12,7 @@ import pytest
 
 from freshline.errors import ConflictError, FreshlineError, NotFoundError, UsageError
 from freshline.model.run import StagedOutput
+from freshline.store.operations.audit import Actor, acting
 from tests.store_harness import Lab, workflow
 
 
@@ -227,6 +228,58 @@ def test_clashes_with_another_project_are_refused(lab: Lab, second: dict[str, ob
     with pytest.raises(FreshlineError, match=message):
         lab.apply(*workflows, name="team-b", **second)  # type: ignore[misc, arg-type]
     assert lab.rows("SELECT * FROM assets ORDER BY id") == before
+
+
+def test_a_renamed_project_goes_on(lab: Lab) -> None:
+    """Queued and running runs continue under the new name, nothing else runs, and the history stays.
+
+    See docs/semantics.md#R10.1.
+    """
+    pooled = [workflow("b", "a", pool="p"), workflow("c", "b", pool="p"), workflow("d", "a", pool="p")]
+    lab.apply(*pooled, sources=("a",), pools={"p": 1})
+    lab.apply(*pooled[:2], sources=("a",), pools={"p": 1})
+    lab.report("a", "1")
+    assert lab.work() == ["b", "c"]
+    lab.report("a", "2")
+    lab.settle()
+    running = lab.start_of("b")
+    manual = lab.store.operations.request_run("c")
+    with acting(Actor("cli:ann@here")):
+        renamed = lab.store.apply.rename("lab", "other")
+    assert renamed == {"before": "lab", "project": "other", "workflows": 2, "pools": 1, "sources": 1, "runs": 2}
+    assert lab.claim(name="other") is None, "the pool is full: the slot of the running run counts"
+    lab.finish(running)
+    lab.settle()
+    assert lab.claim() is None, "a worker with the old name takes no more runs"
+    assert (lab.store.apply.renamed_to("lab"), lab.store.apply.renamed_to("other")) == ("other", None)
+    run = lab.claim(name="other")
+    assert run is not None
+    assert run.id == manual
+    lab.finish(run)
+    lab.settle()
+    while run := lab.claim(name="other"):
+        lab.finish(run)
+        lab.settle()
+    plan = lab.apply(*pooled[:2], name="other", sources=("a",), pools={"p": 1})
+    assert plan.empty
+    lab.settle()
+    assert lab.active() == []
+    assert lab.head("c")["sequence"] == 3
+    assert [row["name"] for row in lab.rows("SELECT name FROM projects")] == ["other"]
+    assert lab.rows("SELECT * FROM workflows WHERE project <> 'other'") == []
+    assert lab.apply(*pooled, name="other", sources=("a",), pools={"p": 1}).added == ["d"], "retired ones move too"
+
+
+def test_a_run_that_is_queued_beside_a_rename_has_the_new_name(lab: Lab) -> None:
+    """Whatever is decided after the rename, also by a reconciler that knew the project by its old name."""
+    lab.apply(workflow("b", "a"))
+    lab.report("a", "1")
+    lab.work()
+    lab.store.apply.rename("lab", "other")
+    lab.report("a", "2")
+    lab.settle()
+    assert lab.claim() is None
+    assert lab.claim(name="other") is not None
 
 
 def test_a_source_that_others_still_consume_can_be_given_up(lab: Lab) -> None:

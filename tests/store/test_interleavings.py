@@ -45,6 +45,7 @@ TOUCHES = {
     "pause": {"considerations", "runs", "workflows"},
     "publish_run": {"runs", "assets", "heads", "timers", "workflow_partitions"},
     "reconcile": {"considerations", "runs"},
+    "rename_project": {"considerations", "runs", "workflows", "assets"},
     "renew_leases": {"runs"},
     "report": {"heads"},
     "request_run": {"workflows"},
@@ -94,7 +95,13 @@ HELD = {
     "renew_leases",
     "rescue",
 }
-PAIRS = [(one, two) for one, two in combinations_with_replacement(sorted(TOUCHES), 2) if TOUCHES[one] & TOUCHES[two]]
+# An apply after a rename is an apply of another project; the two exclude each other with the lock of apply.
+IMPOSSIBLE = {("apply", "rename_project")}
+PAIRS = [
+    pair
+    for pair in combinations_with_replacement(sorted(TOUCHES), 2)
+    if TOUCHES[pair[0]] & TOUCHES[pair[1]] and pair not in IMPOSSIBLE
+]
 DANGEROUS = [
     ("absorb", "reconcile"),
     ("apply", "reconcile"),
@@ -106,6 +113,7 @@ DANGEROUS = [
     ("cancel", "claim_run"),
     ("claim_run", "claim_run"),
     ("reconcile", "reconcile"),
+    ("reconcile", "rename_project"),
 ]
 SHORT = [
     ("absorb", "reconcile"),
@@ -142,6 +150,9 @@ UNION ALL
 SELECT 'an end of a run that was told ' || count(e.id) || ' times' FROM runs r
   LEFT JOIN events e ON e.data ->> 'runId' = r.id::text AND e.type = 'workflow.run.' || r.status
  WHERE r.status IN ('succeeded', 'failed', 'canceled') GROUP BY r.id HAVING count(e.id) <> 1
+UNION ALL
+SELECT 'an active run that no worker of its project can see' FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.status IN ('queued', 'running') AND r.project <> w.project
 UNION ALL
 SELECT 'an inbox row without its event' FROM inbox i WHERE i.kind <> 'touched'
    AND NOT EXISTS (SELECT FROM events e WHERE e.id = i.event_id)

@@ -103,6 +103,12 @@ def lost(scene: Scene) -> None:
     scene.lab.advance(seconds=60)
 
 
+def rename_project(scene: Scene) -> None:
+    """Rename the project; a repetition finds that the old name is gone."""
+    with suppress(NotFoundError):
+        scene.lab.store.apply.rename("lab", "other")
+
+
 def failed(scene: Scene) -> None:
     """Fail a run, so that the workflow cools down."""
     running(scene)
@@ -317,6 +323,15 @@ CASES = {
         running,
     ),
     "apply": Case(edit_policy, lambda s: s.lab.one("SELECT version FROM workflows WHERE slug = 'b'") == 2, queued),
+    "rename_project": Case(
+        rename_project,
+        lambda s: (
+            s.count("runs WHERE project = 'other' AND status = 'queued'") == 1
+            and s.count("projects") == s.count("projects WHERE name = 'other'") == 1
+            and s.count("workflows WHERE project = 'other'") == 2
+        ),
+        queued,
+    ),
     "begin_step": Case(
         lambda s: s.lab.store.runs.begin_step(s.held.id, s.held.attempt, "more", 1),
         lambda s: s.count("run_steps") == 2,

@@ -24,6 +24,7 @@ from freshline.model.run import StagedOutput
 from freshline.storage import layout
 from freshline.storage.base import StorageError
 from freshline.storage.layout import staging_directory
+from freshline.store.operations.audit import Actor, acting
 from freshline.worker.execution import Execution
 from freshline.worker.lease import Lease
 from freshline.worker.outcome import Canceled, Failed, HandedBack, Lost, Outcome, outcome_of
@@ -242,3 +243,17 @@ def test_the_end_of_a_run_outlasts_a_lost_connection(lab: Lab, worker: Worker, s
     assert lab.state("b")["failures"] == 1
     assert len(lab.events("workflow.run.failed")) == 1
     assert not staged.exists()
+
+
+def test_a_worker_of_a_renamed_project_says_so_once(lab: Lab, worker: Worker) -> None:
+    """It finishes what it holds, takes no other run, and tells what to do (docs/semantics.md#R10.1)."""
+    lease, _ = begun(lab, worker)
+    assert "renamedTo" not in worker._info()
+    with acting(Actor("cli:ann@here")):
+        lab.store.apply.rename("lab", "other")
+    with capture_logs() as logs:
+        assert worker._info()["renamedTo"] == worker._info()["renamedTo"] == "other"
+    (told,) = [entry for entry in logs if entry["event"] == "project_renamed"]
+    assert told["advice"] == 'write `name = "other"` in freshline.toml, and restart this worker'
+    worker.slots[0].end(lease, Failed(JobError("boom")))
+    assert lab.runs("b")[-1]["status"] == "failed"

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "init": ("project", "init", "Create a small working project."),
     "validate": ("project", "validate", "Check the definitions; all errors at once, no database."),
     "apply": ("project", "apply", "Validate, show the plan, store the definitions."),
+    "project": ("projects", "project", "Rename a project."),
     "dev": ("dev", "dev", "Run everything in one command, on the embedded database."),
     "materializer": ("processes", "materializer", "Run the services that decide what has to run."),
     "worker": ("processes", "worker", "Run queued runs."),

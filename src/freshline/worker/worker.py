@@ -58,6 +58,7 @@ class Worker:
         self._archive_reported = False
         self._environment = JobEnvironment(manifest.job_environment, warehouse=settings.warehouse_at)
         self._environment_at = -math.inf
+        self._renamed_to: str | None = None
         self.bus = open_bus(settings)
         self._notifier = Notifier(store.database, {"runs": self._wake}, self.bus)
 
@@ -145,11 +146,22 @@ class Worker:
         for slot in self.slots:
             slot.wake()
 
+    def _new_name(self) -> str | None:
+        """Return the new name of this worker's project if it was renamed; log it once."""
+        name = self.store.apply.renamed_to(self.project)
+        if name is not None and name != self._renamed_to:
+            advice = f'write `name = "{name}"` in freshline.toml, and restart this worker'
+            log.warning("project_renamed", project=self.project, renamed_to=name, effect="no more runs", advice=advice)
+        self._renamed_to = name
+        return name
+
     def _info(self) -> Json:
+        renamed_to = self._new_name()
         return {
             "slots": len(self.slots),
             "running": [slot.current for slot in self.slots if slot.current],
             "runners": [slot.runners.pids() for slot in self.slots],
             "engine": self.engine_error or "ok",
+            **({"renamedTo": renamed_to} if renamed_to else {}),
             **({"bus": self.bus.trouble or "ok"} if self.bus else {}),
         }

@@ -26,12 +26,13 @@ _LINE = re.compile(r"at line (\d+)")
 class Manifest:
     """The name of a project, the limit of concurrent runs of each pool, and the variables that its jobs may see.
 
-    `job_environment`: None: jobs see all variables but secrets.
+    `job_environment`: None: jobs see all variables but secrets. `named`: the file states the name.
     """
 
     name: str
     pools: Mapping[str, int]
     job_environment: tuple[str, ...] | None = None
+    named: bool = True
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -51,6 +52,7 @@ def read_manifest(root: Path) -> Manifest:
         str(data.get("name", names.project_of(root.name))),
         dict(data.get("pools", {})),
         None if variables is None else tuple(variables),
+        named="name" in data,
     )
 
 

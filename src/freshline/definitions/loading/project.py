@@ -69,7 +69,7 @@ class LoadedSource:
 
 @dataclass(frozen=True)
 class Project:
-    """All definitions of a project directory."""
+    """All definitions of a project directory. `named`: `freshline.toml` states the name, not the directory."""
 
     root: Path
     name: str
@@ -78,6 +78,7 @@ class Project:
     sources: tuple[LoadedSource, ...]
     warnings: tuple[str, ...]
     pools: Mapping[str, int] = field(default_factory=dict)
+    named: bool = True
 
     def source_location(self, source: Source) -> Json | None:
         """Return the location of a source with an absolute path or URL; None if it declares no path."""
@@ -128,6 +129,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
         sources=tuple(LoadedSource(d.definition, d.origin.place()) for d in sources),
         warnings=findings.warning_texts(),
         pools=manifest.pools,
+        named=manifest.named,
     )
 
 

@@ -11,6 +11,7 @@ from freshline.model.moment import iso
 from freshline.settings import Settings
 from freshline.store.apply import write
 from freshline.store.apply.diff import ApplyPlan, make_plan, proposed_graph
+from freshline.store.apply.rename import Renamed, rename
 from freshline.store.apply.stored import read_durations, read_stored
 from freshline.store.apply.timers import DueTimer
 from freshline.store.apply.wait_warnings import WaitWarnings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from freshline.simulation.plan import Plan
 
 DB = load("db")
+SQL = load("apply")
 # Comparing and writing thousands of definitions takes longer than the idle timeout of other transactions.
 LONG_IDLE_TIMEOUT = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 
@@ -53,6 +55,23 @@ class Apply:
             noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
         self._database.notify("events", "considerations", "timers", "runs")
         return plan
+
+    def rename(self, before: str, after: str) -> Renamed:
+        """Rename a project (docs/semantics.md#R10.1)."""
+        with (
+            self._database.transaction("rename_project", whole=True) as connection,
+            audit.changing(connection, "rename_project", before, "project_state", before) as noted,
+        ):
+            renamed = rename(connection, before, after)
+            noted["renamedTo"] = after
+        self._database.notify("considerations", "runs")
+        return renamed
+
+    def renamed_to(self, project: str) -> str | None:
+        """Return the new name of a project that no longer exists, if an audited rename is the reason."""
+        with self._database.reading() as connection:
+            row = connection.execute(SQL["renamed_to"], {"project": project}).fetchone()
+        return str(row["name"]) if row and row["name"] else None
 
     def preview(self, project: Project, *, baseline: bool = False) -> Plan:
         """Return what would run because of `commit`, and what would not and why.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+from freshline.definitions.loading.manifest import FILE as MANIFEST
 from freshline.definitions.loading.project import LoadedWorkflow, Project
 from freshline.definitions.schema.workflow import workflow_json
 from freshline.definitions.steps import external_inputs, produced
@@ -138,7 +139,7 @@ def _paths(old: Any, new: Any, path: str) -> set[str]:
 def _refuse_clashes(project: Project, stored: Stored) -> None:
     errors = [*_slug_clashes(project, stored), *_asset_clashes(project, stored)]
     if errors:
-        raise DefinitionErrors(errors)
+        raise DefinitionErrors([*_same_project(project, stored), *errors])
     graph = proposed_graph(project, stored)
     following: dict[str, set[str]] = defaultdict(set)
     for number, slug in graph.slugs.items():
@@ -147,6 +148,21 @@ def _refuse_clashes(project: Project, stored: Stored) -> None:
     cycle = find_cycle(following)
     if cycle:
         raise ConflictError(f"workflows of several projects wait for each other: {' -> '.join(cycle)}")
+
+
+def _same_project(project: Project, stored: Stored) -> list[DefinitionError]:
+    """Return what to do if this may be a stored project under another name: a clone, or a directory that was moved."""
+    rows = [row for loaded in project.workflows if (row := stored.workflows.get(loaded.definition.slug))]
+    owners = {row["project"] for row in rows if not row["retired"]}
+    mine = any(row["project"] == project.name for row in stored.workflows.values())
+    if mine or len(owners) != 1:
+        return []
+    (owner,) = owners
+    text = f"project '{project.name}' is new, and its workflows belong to project '{owner}'"
+    stated = "" if project.named else f"; without 'name' in {MANIFEST} a project is called like its directory"
+    use, change = f'`name = "{owner}"` in {MANIFEST}', f"`freshline project rename {owner} {project.name}`"
+    hint = f"if it is the same project, write {use}, or rename the stored one with {change}"
+    return [DefinitionError(text + stated, place=Place(MANIFEST), hint=hint)]
 
 
 def _slug_clashes(project: Project, stored: Stored) -> list[DefinitionError]:

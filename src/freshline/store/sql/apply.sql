@@ -278,3 +278,47 @@ SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
  WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
  ORDER BY r.started_at, r.id
+
+-- name: project_names
+-- purpose: list projects, for "did you mean"
+SELECT name FROM projects ORDER BY name
+
+-- name: project_workflows
+-- purpose: list the workflows of a project that is renamed
+SELECT id, retired_at IS NOT NULL AS retired FROM workflows WHERE project = %(before)s ORDER BY id
+
+-- name: copy_project
+-- purpose: store a project under its new name, to which its rows can refer
+INSERT INTO projects SELECT (jsonb_populate_record(p, jsonb_build_object('name', %(after)s::text))).*
+  FROM projects p WHERE p.name = %(before)s
+
+-- name: rename_pools
+-- purpose: move the pools of a project to its new name
+UPDATE pools SET project = %(after)s WHERE project = %(before)s
+
+-- name: rename_workflows
+-- purpose: move the workflows of a project to its new name
+UPDATE workflows SET project = %(after)s
+ WHERE id IN (SELECT id FROM workflows WHERE project = %(before)s ORDER BY id FOR NO KEY UPDATE)
+
+-- name: rename_runs
+-- purpose: move queued and running runs of a project to its new name; ended runs keep the name under which they ran
+UPDATE runs SET project = %(after)s
+ WHERE id IN (SELECT id FROM runs WHERE workflow_id = ANY (%(workflows)s) AND status IN ('queued', 'running')
+               ORDER BY workflow_id, partition_key, id FOR UPDATE)
+
+-- name: rename_sources
+-- purpose: move the declarations of sources of a project to its new name
+UPDATE assets SET source_project = %(after)s
+ WHERE id IN (SELECT id FROM assets WHERE source_project = %(before)s ORDER BY id FOR NO KEY UPDATE)
+
+-- name: drop_project
+-- purpose: delete the former name of a project
+DELETE FROM projects WHERE name = %(before)s
+
+-- name: renamed_to
+-- purpose: read the last new name of a project that no longer exists
+SELECT a.after ->> 'renamedTo' AS name FROM audit a
+ WHERE a.what = 'rename_project' AND a.subject = %(project)s
+   AND NOT EXISTS (SELECT FROM projects WHERE name = %(project)s)
+ ORDER BY a.at DESC LIMIT 1
