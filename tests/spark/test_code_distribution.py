@@ -16,7 +16,7 @@ from freshline.storage.local import LocalStorage
 
 
 def test_the_packed_project_can_be_imported(tmp_path: Path) -> None:
-    """Modules, packages, and packages without __init__.py; tests and hidden directories stay here."""
+    """Modules, packages, and packages without __init__.py, as they were read; without tests and hidden ones."""
     files = {
         "top.py": "import deep.er.module, whole; value = deep.er.module.value + whole.value",
         "deep/er/module.py": "value = 1",
@@ -27,7 +27,9 @@ def test_the_packed_project_can_be_imported(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "project" / name).write_text(text)
-    archive = pack(read_code(tmp_path / "project"), tmp_path)
+    code = read_code(tmp_path / "project")
+    (tmp_path / "project" / "top.py").write_text("raise RuntimeError('edited after the code was read')")
+    archive = pack(code, tmp_path)
     program = f"import sys; sys.path.insert(0, {str(archive)!r}); import top; print(top.value)"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "3\n"

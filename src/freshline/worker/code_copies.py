@@ -100,7 +100,8 @@ class CodeCopies:
             directory = self._home / DIRECTORY
             try:
                 directory.mkdir(parents=True, exist_ok=True)
-                (directory / LOCK).touch()
+                with _exclusively(directory):  # some network file systems have no locks
+                    pass
             except OSError:
                 self._scratch = make_scratch()  # locked, and removed by a later worker
                 directory = self._scratch.path / DIRECTORY
