@@ -131,7 +131,7 @@ def test_a_version_that_was_published_again_is_found_at_once_and_repaired(restor
     for n in (8, 9, 10):
         table.publish(n)
     assert delta(table) == ["the Delta log of 'b' has commits that the database did not publish: version 2, 3, 4"]
-    note = "the Delta logs of b cannot be written; `freshline doctor` says why"
+    note = "1 Delta log is not written; `freshline doctor` says why"
     assert note in table.lab.store.reader.notes()
     repair(table)
     table.check()
@@ -162,7 +162,7 @@ def test_a_repair_that_was_killed_is_found(table: Table) -> None:
     assert delta(table) == ["the Delta log of 'b': a repair of it was not completed"]
 
 
-@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize("cleaned", [pytest.param(False, marks=pytest.mark.full), True])
 def test_readers_see_a_whole_table_while_a_lost_time_is_moved_aside(
     table: Table, monkeypatch: pytest.MonkeyPatch, cleaned: bool
 ) -> None:
@@ -231,9 +231,9 @@ def test_an_older_database_is_found_and_nothing_is_removed(restored: Table) -> N
     assert len(data_files(table)) == len(files) - 1
 
 
-def test_the_status_says_that_the_database_is_older(restored: Table) -> None:
+def test_the_status_says_that_the_database_is_older(table: Table) -> None:
     """The materializer finds it in its first minute and reports it with its heartbeat."""
-    lab = restored.lab
+    lab = table.lab
     lab.store.processes.register(
         new_id(), "materializer", project=None, code_hash=None, info={"warehouse": restore.SUMMARY}
     )
@@ -272,6 +272,7 @@ def test_a_mark_that_is_damaged_is_said(table: Table) -> None:
     assert "database-older" not in warehouse(table)
 
 
+@pytest.mark.full
 def test_what_lost_runs_wrote_is_kept_for_the_retention(restored: Table) -> None:
     """The vacuum does not take it for the rest of an ended run; after the retention it cannot tell them apart."""
     table, files = restored, data_files(restored)

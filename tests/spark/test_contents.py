@@ -20,7 +20,7 @@ from freshline.store.doctor.contents import HEAD_ROWS, HEAD_UNREAD
 from tests.spark.spark_harness import SparkHarness, flow, job, local_engine
 from tests.store_harness import laboratory
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 @pytest.fixture
@@ -60,7 +60,6 @@ def files(harness: SparkHarness, asset: str) -> list[Path]:
     return [harness.lab.warehouse / name for name in location["files"]]
 
 
-@pytest.mark.full
 def test_published_rows_are_found_as_they_were(harness: SparkHarness) -> None:
     """Each table is shown; no minutes are left for any, and one that does not exist is an error."""
     wrong, unread, shown = look(harness)
@@ -74,7 +73,6 @@ def test_published_rows_are_found_as_they_were(harness: SparkHarness) -> None:
         look(harness, assets=["nothing"])
 
 
-@pytest.mark.full
 def test_the_command_reads_the_tables(harness: SparkHarness, database_url: str, tmp_path: Path) -> None:
     """As a process of its own, with its own Spark; a line for each table, and one document."""
     named = {"FRESHLINE_DATABASE_URL": database_url, "FRESHLINE_WAREHOUSE": str(harness.lab.warehouse)}

@@ -246,7 +246,7 @@ SELECT (SELECT count(*) FROM queued) AS queued,
            AS engine,
        (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus,
        (SELECT array_agg(DISTINCT info ->> 'warehouse') FROM live WHERE info ->> 'warehouse' <> 'ok') AS warehouse,
-       (SELECT array_agg(DISTINCT asset_id) FROM table_commits WHERE tries > 1) AS unlogged
+       (SELECT count(DISTINCT asset_id) FROM table_commits WHERE tries > 1) AS unlogged
 
 -- name: measures
 -- purpose: count what waits, with the age of the oldest in seconds
