@@ -40,6 +40,12 @@ def eats(ctx):
 def killed(ctx):
     os.kill(os.getpid(), 9)
 
+def garbles(ctx):
+    links = {int(fd.name): os.readlink(fd.path) for fd in os.scandir("/proc/self/fd") if os.path.islink(fd.path)}
+    os.write(next(fd for fd, link in links.items() if link.startswith("socket:")), b"garbage\\n")
+    while True:
+        pass
+
 def floods(ctx):
     for n in range(10**5):
         print("x" * 200)
@@ -55,6 +61,7 @@ ENDS = {
     "spins": ("timeout", "the step took longer than its timeoutMs of 500 and was stopped"),
     "eats": ("job", "jobs.py:23: MemoryError"),
     "killed": ("runner-died", "killed by signal 9, as the system does when memory runs out"),
+    "garbles": ("runner-died", "was ended: it wrote to its control socket, which only Freshline may use"),
 }
 
 
@@ -90,7 +97,7 @@ def ended(deployment: Deployment, slug: str) -> Any:
 
 
 def test_whatever_a_job_does_ends_its_run_and_not_the_worker(deployment: Deployment) -> None:
-    """sys.exit, endless loops, memory, a kill: each with its own sentence, and the same worker goes on."""
+    """sys.exit, endless loops, memory, a kill, garbage: each with its own sentence, and the same worker goes on."""
     write(deployment)
     worker = deployment.start("worker")
     runs = {}

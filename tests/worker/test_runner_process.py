@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,20 @@ def test_killing_a_runner_releases_the_thread_that_waits_for_its_step(project: P
     with pytest.raises(RunnerDied):
         bench.run(python("sleeps"))
     killer.join()
+
+
+@pytest.mark.parametrize("data", [b"garbage\n", b'{"type": "Ready"', b'{"type": "Hello", "project": 1}\n'])
+def test_a_runner_ends_when_its_supervisor_cannot_be_understood(data: bytes) -> None:
+    """Whatever is not a message ends the process; it would not hear the end of the socket otherwise."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-P", "-m", "freshline.worker.runner", str(theirs.fileno())]
+    with ours, theirs:
+        child = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True, stderr=subprocess.PIPE)
+        ours.sendall(data)
+        ours.shutdown(socket.SHUT_WR)
+        _, error = child.communicate(timeout=20)
+    assert child.returncode == -signal.SIGKILL
+    assert b"the supervisor's control socket cannot be read" in error
 
 
 def test_a_runner_that_was_never_started_says_so(project: Path) -> None:
