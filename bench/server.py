@@ -90,13 +90,12 @@ class Server:
 @contextmanager
 def started() -> Iterator[Server]:
     """Yield a server in a temporary directory, which is removed afterwards."""
-    with (
-        tempfile.TemporaryDirectory(prefix="freshline-bench-") as home,
-        EmbeddedServer(Path(home, "server")) as url,
-    ):
-        server = Server(url, Path(home))
-        assert server.settings["fsync"] == "on"
-        yield server
+    with tempfile.TemporaryDirectory(prefix="freshline-bench-") as home:
+        Path(home).chmod(0o711)  # the user of the server enters it, if root runs this
+        with EmbeddedServer(Path(home, "server")) as url:
+            server = Server(url, Path(home))
+            assert server.settings["fsync"] == "on"
+            yield server
 
 
 class Silent(Database):

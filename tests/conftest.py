@@ -42,6 +42,22 @@ def _own_logs() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def _enterable(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let others enter the directories of tests: the embedded server is another user's if root runs the tests."""
+    top, base = Path(tempfile.gettempdir()).resolve(), tmp_path_factory.getbasetemp().resolve()
+    for directory in (base, *base.parents):
+        if directory.is_relative_to(top) and directory != top and directory.stat().st_uid == os.getuid():
+            directory.chmod(directory.stat().st_mode | 0o011)
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, _enterable: None) -> Path:
+    """Return the directory of a test, which others may enter."""
+    tmp_path.chmod(0o711)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """Yield the URL of the session's server, without fsync; its database `freshline` is empty."""
     quick = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

@@ -163,6 +163,8 @@ def made_project(target: Path | None) -> Path:
     if target is not None and target.exists() and any(target.iterdir()):
         raise Failed(f"{target} is not empty; name another directory, or none for a temporary one")
     project = Path(tempfile.mkdtemp(prefix="freshline-flights-")) if target is None else target.resolve()
+    if target is None:
+        project.chmod(0o711)  # the user of the embedded server enters it, if root runs this
     project.mkdir(parents=True, exist_ok=True)
     for name in PROJECT:
         if (HERE / name).is_dir():

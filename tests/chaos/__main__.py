@@ -138,6 +138,7 @@ def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     print(f"chaos for {options.minutes:g} minutes with seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="freshline-chaos-") as temporary:
+        Path(temporary).chmod(0o711)  # the user of the server enters it, if root runs this
         verdict = chaos(options.keep or Path(temporary), minutes=options.minutes, seed=options.seed)
     show(verdict, options.seed)
     return 0 if verdict.clean else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from freshline.embedded_postgres import binaries
+from freshline.embedded_postgres.account import account_of
 from freshline.store.db import migrate
 from freshline.store.db.database import SESSION
 from tests.acceptance.deployment import Deployment
@@ -35,7 +36,7 @@ def bouncer(url: str, **settings: str) -> Iterator[str]:
     assert program, "pgbouncer is not installed: `apt-get install pgbouncer`, or put it on the PATH"
     parts = conninfo_to_dict(url)
     socket = Path(str(parts["host"]))
-    user = binaries.server_user(socket)
+    user = account_of(socket)
     with tempfile.TemporaryDirectory(prefix="bouncer-") as home:
         lines = {
             "listen_addr": "",
@@ -44,7 +45,6 @@ def bouncer(url: str, **settings: str) -> Iterator[str]:
             "auth_type": "any",
             "pool_mode": "transaction",
             "default_pool_size": str(SESSIONS),
-            **({"user": user.pw_name} if user else {}),
             **settings,
         }
         where = f"* = host={socket} port={parts.get('port', 5432)} user={parts['user']}"
@@ -52,10 +52,12 @@ def bouncer(url: str, **settings: str) -> Iterator[str]:
         text = "\n".join(f"{key} = {value}" for key, value in lines.items())
         config.write_text(f"[databases]\n{where}\n[pgbouncer]\n{text}\n")
         if user:
-            shutil.chown(home, user.pw_uid, user.pw_gid)
+            os.chown(home, user.uid, user.gid)
             config.chmod(0o644)
         with Path(home, "log").open("wb") as log:
-            process = subprocess.Popen([program, str(config)], stdout=log, stderr=log)
+            command = [program, str(config)]  # as the user that may enter the directory of the server's socket
+            uid = user.uid if user else None
+            process = subprocess.Popen(command, stdout=log, stderr=log, user=uid, group=uid)
         address = make_conninfo(url, host=home, port=PORT)
         try:
             wait_until(lambda: _answers(address) or process.poll() is not None, what="pgbouncer's answer")

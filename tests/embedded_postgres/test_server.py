@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from freshline.embedded_postgres import binaries, cluster
+from freshline.embedded_postgres import account, binaries, cluster
 from freshline.embedded_postgres import server as embedded
+from freshline.embedded_postgres.account import account_of
 from freshline.embedded_postgres.cluster import Cluster
 from freshline.embedded_postgres.server import EmbeddedServer
 from freshline.errors import DatabaseError
@@ -32,6 +34,7 @@ with EmbeddedServer(Path(sys.argv[1]), options={"fsync": "off"}) as url:
     sys.stdin.read()
 """
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a server as another user")
 Start = Callable[[Path], "subprocess.Popen[str]"]
 QUICK = {"fsync": "off"}
 
@@ -40,6 +43,7 @@ QUICK = {"fsync": "off"}
 def home() -> Iterator[Path]:
     """Yield a project's private directory with a short path; stop its server afterwards."""
     with tempfile.TemporaryDirectory(prefix="freshline-") as directory:
+        Path(directory).chmod(0o711)
         path = Path(directory) / ".freshline"
         yield path
         embedded.stop(path)
@@ -177,8 +181,8 @@ def test_a_stale_pid_file_with_a_living_number_does_not_matter(home: Path) -> No
     with EmbeddedServer(home, options=QUICK):
         _kill_postmaster(home)
         wait_until(lambda: not Cluster(home.resolve()).alive(), what="the end of the killed server")
-    user = binaries.server_user(home / "postgres")
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=user.pw_uid if user else None) as stranger:
+    user = account_of(home / "postgres")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=user.uid if user else None) as stranger:
         for stale in (home / "postgres" / "postmaster.pid", home / "postgres" / f"{cluster.SOCKET}.lock"):
             lines = stale.read_text().splitlines()
             stale.write_text("\n".join([str(stranger.pid), *lines[1:]]) + "\n")
@@ -243,14 +247,80 @@ def test_long_and_odd_paths(home: Path) -> None:
         assert not socket.exists()
 
 
-def test_a_project_in_a_private_directory(home: Path) -> None:
-    """A home whose parents only we may enter works; listing them is still ours alone."""
-    home.mkdir(mode=0o700)
+def test_a_project_in_a_private_directory(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home whose parents only we may enter works, and no directory of ours is opened for that."""
+    monkeypatch.setattr(account, "STATE", tmp_path / "state")
     home.parent.chmod(0o700)
+    for _ in range(2):
+        with EmbeddedServer(home, options=QUICK) as url:
+            assert _answer(url) == "freshline"
+            data = (home / "postgres").resolve()
+            assert data.stat().st_mode & 0o777 == 0o700
+            assert embedded.status(home).running
+        assert not embedded.status(home).running
+    assert home.parent.stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:
+        assert data.is_relative_to(tmp_path / "state")
+        assert [one.stat().st_mode & 0o777 for one in (data.parent, data.parent.parent)] == [0o711, 0o711]
+
+
+@as_root
+def test_the_server_of_root_has_a_user_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no account, so it is neither `nobody` nor somebody else; and its environment has no credential."""
+    monkeypatch.setenv("SOME_SECRET", "sesame")
+    with EmbeddedServer(home, options=QUICK):
+        pid = embedded.status(home).pid
+        owner = Path(f"/proc/{pid}").stat().st_uid
+        assert b"sesame" not in Path(f"/proc/{pid}/environ").read_bytes()
+    assert owner == (home / "postgres").stat().st_uid
+    assert owner in range(account.FIRST, account.FIRST + account.COUNT)
+    with pytest.raises(KeyError):
+        pwd.getpwuid(owner)
+
+
+@as_root
+@pytest.mark.parametrize("name", ["nobody", "daemon"])
+def test_data_of_an_earlier_version_keeps_working(home: Path, name: str) -> None:
+    """Data of `nobody`, who ran the server of 0.1, gets another owner; data of an ordinary user keeps its own."""
+    with EmbeddedServer(home, options=QUICK) as url, psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("CREATE TABLE kept AS SELECT 42 AS n")
+    before = pwd.getpwnam(name)
+    account.give(home / "postgres", account.Account(before.pw_uid, before.pw_gid))
+    os.chown(home / "postgres.log", before.pw_uid, before.pw_gid)
+    with EmbeddedServer(home, options=QUICK) as url, psycopg.connect(url) as conn:
+        assert conn.execute("SELECT n FROM kept").fetchone() == (42,)
+    owners = {path.lstat().st_uid for path in (home / "postgres", *(home / "postgres").rglob("*"))}
+    assert len(owners) == 1
+    assert (owners == {before.pw_uid}) == (name == "daemon")
+
+
+@as_root
+def test_programs_that_the_user_cannot_reach_are_copied(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an environment below /root: nothing is opened there, and the copy is made once."""
+    monkeypatch.setattr(account, "STATE", tmp_path / "state")
+    package = binaries.folder().parents[1]
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    for part in (package, package.with_name(f"{package.name}.libs")):
+        if part.exists():
+            (closed / part.name).symlink_to(part)
+    monkeypatch.setattr(binaries, "folder", lambda: closed / package.name / "pginstall18" / "bin")
     with EmbeddedServer(home, options=QUICK) as url:
         assert _answer(url) == "freshline"
-        assert (home / "postgres").stat().st_mode & 0o777 == 0o700
-    assert home.parent.stat().st_mode & 0o066 == 0
+        program = Path(f"/proc/{embedded.status(home).pid}/exe").resolve()
+    assert program.is_relative_to(tmp_path / "state")
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_with_another_name_is_not_given_away(tmp_path: Path) -> None:
+    """A link from the data to a file of somebody else must not change its owner."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "precious").write_text("")
+    (tmp_path / "data" / "link").hardlink_to(tmp_path / "precious")
+    with pytest.raises(DatabaseError, match="link has another name elsewhere"):
+        account.give(tmp_path / "data", account.Account(os.getuid(), os.getgid()))
 
 
 def test_stop_ends_the_server_under_its_users(home: Path, start: Start) -> None:

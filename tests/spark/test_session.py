@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -37,3 +39,15 @@ def test_a_warm_session_collects_in_parallel_and_keeps_little_for_new_objects(sp
     options = list(beans.getRuntimeMXBean().getInputArguments())
     most = int(spark.conf.get("spark.driver.memory").removesuffix("g")) * NEW_MB_PER_GB
     assert [one for one in options if one.startswith("-XX:MaxNewSize=")] == [f"-XX:MaxNewSize={most}m"]
+
+
+def test_the_ports_of_the_driver_need_a_secret_that_nobody_can_read(spark: SparkSession) -> None:
+    """Another user of the machine cannot talk to the driver: Spark makes a random secret, which is in memory only."""
+    settings = dict(spark.sparkContext.getConf().getAll())
+    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.driver.host"] == "127.0.0.1"
+    pid = spark.sparkContext._gateway.proc.pid
+    shown = Path(f"/proc/{pid}/cmdline").read_text() + Path(f"/proc/{pid}/environ").read_text() + str(settings)
+    assert "spark.authenticate=true" in shown
+    assert "spark.authenticate.secret" not in shown
+    assert spark.range(10).repartition(3).count() == 10

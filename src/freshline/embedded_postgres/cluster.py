@@ -27,6 +27,7 @@ import psycopg
 from psycopg import sql
 
 from freshline.embedded_postgres import binaries
+from freshline.embedded_postgres.account import Account, account_of, barrier, give, initialiser, state_directory
 from freshline.errors import DatabaseError
 
 ROLE = "freshline"
@@ -49,14 +50,29 @@ OPTIONS = {
 
 
 class Cluster:
-    """The cluster in `home/postgres`. Callers of methods that change it hold the start lock of `server`."""
+    """The cluster in `home/postgres`. Callers of methods that change it hold the start lock of `server`.
+
+    If its user cannot enter `home`, that is a link to a directory elsewhere (`account`), which has log and lock too.
+    """
 
     def __init__(self, home: Path, options: Mapping[str, str] | None = None) -> None:
         self.home = home
-        self.data = home / "postgres"
-        self.log = home / "postgres.log"
-        self._alive = home / "postgres.alive"
         self._options = {**OPTIONS, **(options or {})}
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        link = self.home / "postgres"
+        return link.readlink() if link.is_symlink() else link
+
+    @property
+    def log(self) -> Path:
+        """The server's log."""
+        return self.data.parent / "postgres.log"
+
+    @property
+    def _alive(self) -> Path:
+        return self.data.parent / "postgres.alive"
 
     def url(self, database: str) -> str | None:
         """Return the URL of `database` on the server that wrote postmaster.pid; None if there is none."""
@@ -162,30 +178,54 @@ class Cluster:
 
     def _initialise(self) -> None:
         """Create the data directory under a temporary name and rename it, so that a crash leaves nothing half done."""
-        for leftover in self.home.glob("postgres.new-*"):
+        account = self._account()
+        place = self._place(account)
+        for leftover in place.glob("postgres.new-*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        new = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.home))
-        user = binaries.server_user(new)
+        new = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=place))
+        user = account and initialiser()
         if user:
-            os.chown(new, user.pw_uid, user.pw_gid)
-            binaries.open_programs(user)
-            binaries.open_parents(new, user)
+            os.chown(new, user.uid, user.gid)
         # The builtin locale sorts by code point on every system, as Python does.
         locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         sync = ("--no-sync",) if self._options.get("fsync") == "off" else ()
         access = ("--auth-local=trust", "--auth-host=reject", f"--username={ROLE}")
         binaries.run("initdb", *access, *locale, *sync, "-D", str(new), user=user)
-        new.rename(self.data)
+        if account:
+            give(new, account)
+        new.rename(place / "postgres")
+        if place != self.home:
+            (self.home / "postgres").symlink_to(place / "postgres")
+
+    def _account(self) -> Account | None:
+        return account_of(self.data)
+
+    def _place(self, account: Account | None) -> Path:
+        """Return the directory for new data: `home`, or another one if the server's user cannot enter that."""
+        if account is None:
+            return self.home
+        if self.home.stat().st_uid == 0:
+            self.home.chmod(self.home.stat().st_mode | stat.S_IXOTH)  # the project's own private directory
+        return self.home if barrier(self.home, account) is None else state_directory(self.home)
+
+    def _adopt(self, account: Account) -> None:
+        """Make the server's user the owner of the data of 0.1, and check that it can enter the directory."""
+        if self.data.stat().st_uid != account.uid:
+            give(self.data, account)
+        if (closed := barrier(self.data, account)) is not None:
+            raise DatabaseError(
+                f"the user {account.uid} of the embedded PostgreSQL cannot enter {closed}, which is above its data "
+                f"{self.data}; allow it (`chmod o+x {closed}`), move the project, or run as another user than root"
+            )
 
     def _start(self) -> None:
-        user = binaries.server_user(self.data)
+        user = self._account()
+        if user:
+            self._adopt(user)
         socket = self._socket_directory()
         # No server is alive that could own them. Their process id may be reused by now, and PostgreSQL would refuse.
         for stale in (self.data / "postmaster.pid", socket / f"{SOCKET}.lock", socket / SOCKET):
             stale.unlink(missing_ok=True)
-        if user:
-            binaries.open_parents(self.data, user)
-            binaries.open_parents(socket, user)
         self._prepare_log()
         options = {**self._options, "unix_socket_directories": str(socket)}
         arguments = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in options.items())
@@ -207,9 +247,13 @@ class Cluster:
         for directory in (self.data, Path(tempfile.gettempdir()).resolve() / name, Path("/tmp") / name):  # noqa: S108
             path = os.fsencode(directory / SOCKET)
             # libpq and PostgreSQL parse commas and quotes in a socket's directory as syntax.
-            if len(path) < SOCKET_LIMIT and not set(path) & set(b",\"'"):
+            if len(path) < SOCKET_LIMIT and not set(path) & set(b",\"'") and self._enters(directory.parent):
                 return directory if directory == self.data else self._private(directory)
         raise DatabaseError(f"no place for a socket: {self.data} and {tempfile.gettempdir()} are too long; set TMPDIR")
+
+    def _enters(self, directory: Path) -> bool:
+        account = self._account()
+        return account is None or barrier(directory, account) is None
 
     def _private(self, directory: Path) -> Path:
         with suppress(FileExistsError):

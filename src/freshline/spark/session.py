@@ -98,7 +98,12 @@ def _configuration(master: str, scratch: Path, java: str, *, large: bool) -> dic
         "spark.sql.execution.pythonUDF.arrow.enabled": "true" if find_spec("pyarrow") else "false",
         **SESSION_CONF,
     }
-    return settings | (_local(java, scratch, large=large) if master.startswith("local") else _cluster())
+    if not master.startswith("local"):
+        return settings | _cluster()
+    # Another user of this machine could connect to the ports of the driver. Spark makes a random secret itself, but
+    # only for one process: a local cluster would need it as an argument, which everybody can read.
+    authenticated = {} if master.startswith("local-cluster") else {"spark.authenticate": "true"}
+    return settings | _local(java, scratch, large=large) | authenticated
 
 
 def _local(java: str, scratch: Path, *, large: bool) -> dict[str, str]:

@@ -65,6 +65,7 @@ OWN = {
     "spark.driver.host": "the worker knows its own address",
     "spark.driver.bindAddress": "the worker knows its own address",
     "spark.driver.extraJavaOptions": "the worker sets its own options there",
+    "spark.authenticate": "the worker protects the ports of its driver; for a cluster use spark-defaults.conf",
     "spark.local.dir": "temporary files go to TMPDIR of the worker, and are removed with the runner",
     "spark.hadoop.mapreduce.fileoutputcommitter.": "a table must become visible as a whole",
     "spark.hadoop.mapreduce.outputcommitter.": "a table must become visible as a whole",
