@@ -59,6 +59,8 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_auth: str = "loopback"
+    api_connections: int = 1_000
+    api_streams_per_token: int = 100
     api_url: str | None = None  # None: commands use the database
     api_token: str | None = field(default=None, repr=False)
     ready_lag_ms: int = 60_000  # 0: not checked
@@ -118,6 +120,8 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_host=env.get("FRESHLINE_API_HOST") or "127.0.0.1",
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
+        api_connections=_number(env, "FRESHLINE_API_CONNECTIONS", 1_000, low=10, high=100_000),
+        api_streams_per_token=_number(env, "FRESHLINE_API_STREAMS_PER_TOKEN", 100, low=1, high=300),
         api_url=_api_url(env.get("FRESHLINE_API_URL")),
         api_token=_api_token(env.get("FRESHLINE_API_TOKEN")),
         ready_lag_ms=_number(env, "FRESHLINE_READY_LAG_MS", 60_000, low=0),

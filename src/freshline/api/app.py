@@ -17,7 +17,7 @@ from freshline.store.store import Store
 PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 PROBLEMS: dict[int | str, Json] = {
     status: {"description": problems.TITLES[status], "content": {problems.MEDIA: PROBLEM}}
-    for status in (400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 503)
+    for status in (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503)
 }
 
 
@@ -46,7 +46,8 @@ class Api(FastAPI):
 def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> Api:
     """Create the API of a store. `anonymous`: local requests need no token."""
     app = _routes()
-    streams = streams or Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
+    settings = store.settings
+    streams = streams or Streams(store.reader, poll_s=settings.poll_ms / 1000, per_token=settings.api_streams_per_token)
     app.state.access = Access(store, streams, anonymous)
     app.openapi()  # FastAPI builds its routes on first use, which is not thread-safe
     return app

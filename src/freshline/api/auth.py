@@ -76,7 +76,8 @@ def authorize(
     if credentials is None:
         actor = _without_token(request, needed, anonymous=allowed.anonymous)
     else:
-        actor = _with_token(allowed.store, credentials.credentials, needed)
+        actor = _with_token(request, allowed.store, credentials.credentials, needed)
+    request.state.actor = actor.name
     check_query(request)
     return actor
 
@@ -106,18 +107,20 @@ def _without_token(request: Request, needed: Scope, *, anonymous: bool) -> Actor
     return LOOPBACK
 
 
-def _with_token(store: Store, secret: str, needed: Scope) -> Actor:
+def _with_token(request: Request, store: Store, secret: str, needed: Scope) -> Actor:
     digest = hashlib.sha256(secret[:MAX_TOKEN_LENGTH].encode()).digest()
     found = store.reader.token(digest) if len(secret) <= MAX_TOKEN_LENGTH else None
     if found is None or not hmac.compare_digest(bytes(found["digest"]), digest):
         raise RequestError(401, "token-invalid", "the token is unknown, revoked or expired; see `freshline token list`")
+    actor = Actor(f"token:{found['name']}", found["id"])
+    request.state.actor = actor.name  # for the log, also if it may not do this
     if RANK[Scope(found["scope"])] < RANK[needed]:
         raise RequestError(
             403, "scope-needed", f"this needs the scope '{needed}'; the token '{found['name']}' has '{found['scope']}'"
         )
     if found["stale"]:
         store.tokens.use(found["id"])
-    return Actor(f"token:{found['name']}", found["id"])
+    return actor
 
 
 def check_local(request: Request) -> None:

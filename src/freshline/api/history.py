@@ -74,7 +74,7 @@ def cancel_run(
 
 @router.get("/events", response_model=models.Page[models.Event], responses={200: {"content": {stream.MEDIA: {}}}})
 def list_events(
-    _: RequireRead,
+    actor: RequireRead,
     request: Request,
     store: StoreDep,
     within: Within,
@@ -92,7 +92,7 @@ def list_events(
     A stream starts after the event that `Last-Event-ID` or `after` names, otherwise now.
     """
     if accepts_stream(request):
-        return access(request).streams.open(_position(store, last or after), type, subject)
+        return access(request).streams.open(actor.name, _position(store, last or after), type, subject)
     return page(limit, lambda most: store.reader.events(most, after, type, subject, period=within))
 
 

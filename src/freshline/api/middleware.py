@@ -12,10 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from freshline import __version__
 from freshline.api import VERSION
 from freshline.api.problems import RequestError, unexpected
+from freshline.counters import count
 
 log = structlog.get_logger("freshline.api")
 MAX_BODY_BYTES = 1024 * 1024
 BODY_S = 20.0
+MAX_LOGGED = 500  # characters of a path
 # No response is a page: a browser must not guess its type, frame it or store it.
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -64,9 +66,19 @@ class ResponseSender:
         await self._send(message)
 
     def log_request(self) -> None:
-        """Log the request, without its query and headers, which may contain secrets."""
-        spent = round((time.monotonic() - self._started) * 1000, 1)
-        log.info("request", method=self._scope["method"], path=self._scope["path"], status=self.status, ms=spent)
+        """Log the request and who sent it, without its query and headers, which may contain secrets."""
+        scope, status = self._scope, self.status
+        if status in {401, 403}:
+            count("requests_refused", status=str(status))
+        log.info(
+            "request",
+            method=scope["method"],
+            path=scope["path"][:MAX_LOGGED],
+            status=status,
+            ms=round((time.monotonic() - self._started) * 1000, 1),
+            client=scope["client"][0] if scope.get("client") else None,
+            actor=scope.get("state", {}).get("actor"),
+        )
 
 
 def _complete(message: Message) -> None:
@@ -97,6 +109,8 @@ async def _body(receive: Receive) -> bytes:
     size = 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(400, "incomplete", "the connection ended before the whole body had arrived")
         part = message.get("body", b"")
         size += len(part)
         if size > MAX_BODY_BYTES:

@@ -41,6 +41,7 @@ TITLES = {
     413: "Request too large",
     415: "Unsupported media type",
     422: "Invalid request",
+    429: "Too many requests",
     500: "Internal error",
     503: "Unavailable",
 }
@@ -72,7 +73,8 @@ def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
         "code": code,
         **more,
     }
-    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": RETRY_AFTER_S}}.get(status)
+    later = {"Retry-After": RETRY_AFTER_S}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: later, 503: later}.get(status)
     return JSONResponse(content, status_code=status, media_type=MEDIA, headers=headers)
 
 

@@ -9,6 +9,8 @@ import uvicorn
 
 from freshline.api.app import create_app
 from freshline.api.auth import is_loopback
+from freshline.api.connections import ConnectionGate, most_connections
+from freshline.api.listener import HttpServer
 from freshline.api.stream import Streams
 from freshline.errors import UsageError
 from freshline.services.heartbeat import Heartbeat
@@ -16,8 +18,7 @@ from freshline.store.store import Store
 
 KEEP_ALIVE_S = 30
 GRACE_S = 5
-MAX_CONNECTIONS = 500
-BACKLOG = 128
+BACKLOG = 512
 
 
 class Server:
@@ -30,20 +31,22 @@ class Server:
         self._socket = _bind(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self.heartbeat = Heartbeat(store, "api", info=lambda: {"address": self.url})
-        self._streams = Streams(store.reader, poll_s=store.settings.poll_ms / 1000)
+        settings = store.settings
+        self._streams = Streams(store.reader, poll_s=settings.poll_ms / 1000, per_token=settings.api_streams_per_token)
         app = create_app(store, anonymous=local and auth == "loopback", streams=self._streams)
         config = uvicorn.Config(
             app,
             lifespan="off",
             log_config=None,
+            log_level="error",
+            ws="none",
             access_log=False,  # the middleware logs requests, without their queries
             server_header=False,
             proxy_headers=False,  # forwarded addresses are not trusted
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self._server = uvicorn.Server(config)
+        self._server = HttpServer(config, ConnectionGate(most_connections(settings.api_connections)))
         self._thread: threading.Thread | None = None
 
     @property

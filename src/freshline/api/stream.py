@@ -11,7 +11,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 
 import psycopg
 from fastapi.concurrency import run_in_threadpool
@@ -26,24 +27,24 @@ MEDIA = "text/event-stream"
 MAX_STREAM_S = 300.0
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 1000
-MAX_STREAMS = 100
+MAX_STREAMS = 300
 BATCH = 1000
 
 
 class Streams:
     """The event streams of one process, limited in number."""
 
-    def __init__(self, reader: Reader, *, poll_s: float) -> None:
+    def __init__(self, reader: Reader, *, poll_s: float, per_token: int) -> None:
         self._reader = reader
         self._poll_s = poll_s
-        self._slots = threading.Semaphore(MAX_STREAMS)
+        self._slots = StreamSlots(per_token)
         self.stopping = threading.Event()
 
-    def open(self, position: int, type_: str | None, subject: str | None) -> StreamingResponse:
-        """Return a stream of the matching events after `position`."""
-        if not self._slots.acquire(blocking=False):
-            raise RequestError(503, "too-many-streams", f"this process already serves {MAX_STREAMS} streams; try again")
-        return _Stream(self._messages(EventPoller(self._reader, position, type_, subject)), self._slots)
+    def open(self, actor: str, position: int, type_: str | None, subject: str | None) -> StreamingResponse:
+        """Return a stream of the matching events after `position`. `actor`: who asks for it."""
+        self._slots.take(actor)
+        poller = EventPoller(self._reader, position, type_, subject)
+        return _Stream(self._messages(poller), lambda: self._slots.release(actor))
 
     async def _messages(self, poller: EventPoller) -> AsyncIterator[str]:
         ends = time.monotonic() + MAX_STREAM_S
@@ -59,6 +60,38 @@ class Streams:
                 yield ": still here\n\n"  # keeps proxies from closing the connection
             if len(found) < BATCH:
                 await asyncio.sleep(self._poll_s)
+
+
+class StreamSlots:
+    """Limits the streams of the process, and those of each token, so that one token leaves room for others."""
+
+    def __init__(self, per_token: int) -> None:
+        self._per_token = per_token
+        self._lock = threading.Lock()
+        self._taken: Counter[str] = Counter()
+
+    def take(self, actor: str) -> None:
+        """Take a slot. Raise `RequestError` if there is none."""
+        with self._lock:
+            if self._taken[actor] >= self._per_token:
+                raise RequestError(
+                    429,
+                    "too-many-streams",
+                    f"{actor} already has {self._per_token} streams, the limit for each token; close one, or raise "
+                    "FRESHLINE_API_STREAMS_PER_TOKEN",
+                )
+            if self._taken.total() >= MAX_STREAMS:
+                raise RequestError(
+                    503, "too-many-streams", f"this process already serves {MAX_STREAMS} streams; try again"
+                )
+            self._taken[actor] += 1
+
+    def release(self, actor: str) -> None:
+        """Return a slot."""
+        with self._lock:
+            self._taken[actor] -= 1
+            if not self._taken[actor]:
+                del self._taken[actor]
 
 
 class EventPoller:
@@ -80,6 +113,8 @@ class EventPoller:
     def _read(self) -> list[Event]:
         # Read first: no event can appear later at or below this position, so the next poll starts after it.
         end = self._reader.position()
+        if end <= self._position:
+            return []
         found = self._reader.events_since(self._position, self._type, self._subject)
         last = (found[-1]["position"] or 0) if found else self._position
         self._position = last if len(found) >= BATCH else max(last, end)
@@ -89,15 +124,15 @@ class EventPoller:
 class _Stream(StreamingResponse):
     """A streaming response that releases its slot when it ends."""
 
-    def __init__(self, content: AsyncIterator[str], slots: threading.Semaphore) -> None:
+    def __init__(self, content: AsyncIterator[str], release: Callable[[], None]) -> None:
         super().__init__(content, media_type=MEDIA, headers={"X-Accel-Buffering": "no"})
-        self._slots = slots
+        self._release = release
 
     async def __call__(self, *arguments: object) -> None:
         try:
             await super().__call__(*arguments)  # type: ignore[arg-type] # the three arguments of ASGI
         finally:
-            self._slots.release()
+            self._release()
 
 
 def message(event: Event) -> str:
