@@ -76,12 +76,13 @@ def test_no_changed_bit_is_read_as_another_row(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("digits", [12, 30], ids=["version-2", "version-1"])
-def test_no_changed_bit_of_thousands_is_read_as_another_row(spark: SparkSession, tmp_path: Path, digits: int) -> None:
-    """Every byte of the first pages with their headers, and bits at random."""
+def test_no_changed_bit_of_hundreds_is_read_as_another_row(spark: SparkSession, tmp_path: Path, digits: int) -> None:
+    """Places at equal distances, so in every page and most headers, and bits at random."""
     table = Published(spark, tmp_path, digits)
     pick = random.Random(8)  # noqa: S311 - places in a file
-    wrong, _ = others(table, (byte * 8 + pick.randrange(8) for byte in range(0, table.footer, 4)))
+    wrong, _ = others(table, (byte * 8 + pick.randrange(8) for byte in range(0, table.footer, 40)))
     assert wrong == []
-    wrong, _ = others(table, (pick.randrange(table.footer * 8) for _ in range(1_000)))
+    wrong, _ = others(table, (pick.randrange(table.footer * 8) for _ in range(150)))
     assert wrong == []
