@@ -39,6 +39,7 @@ def work(store: Store, root: Path, name: str) -> list[str]:
 def clone(applied: Freshline, store: Store, tmp_path: Path) -> Path:
     """Return a copy of an applied project with data, in a directory with another name, without a stated name."""
     (applied.project / "freshline.toml").write_text("")
+    (applied.project / "sources" / "raw.yaml").write_text("assetId: shop.raw\nformat: csv\npath: data/raw.csv\n")
     assert applied.json("apply", "--yes")["project"] == applied.project.name
     applied("report", "shop.raw", "--version", "v1")
     assert work(store, applied.project, applied.project.name) == ["make-clean", "make-daily"]
@@ -58,7 +59,11 @@ def test_a_clone_in_another_directory(applied: Freshline, store: Store, clone: P
     assert (found["project"], found["unchanged"]) == (name, ["make-clean", "make-daily"])
     assert (found["added"], found["changed"], found["retired"], found["flood"]["runs"]) == ([], [], [], [])
     assert work(store, clone, name) == []
+    paths = "SELECT location ->> 'path' AS path FROM snapshots WHERE asset_id = 'shop.raw' ORDER BY sequence"
     applied("report", "shop.raw", "--version", "v2")
+    with store.database.connection() as connection:
+        found = [row["path"] for row in connection.execute(paths)]
+    assert found == [str(one / "data" / "raw.csv") for one in (applied.project, clone)]
     assert work(store, clone, name) == ["make-clean", "make-daily"]
 
 
