@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict
@@ -33,7 +34,12 @@ class DueTimer(TypedDict):
 def declared_freshness(connection: Connection, ids: list[int]) -> dict[str, Freshness]:
     """Return the freshness of the assets that these workflows declare. A workflow in use wins over a retired one."""
     rows = connection.execute(SQL["declared_policies"], {"workflows": ids}).fetchall()
-    return {output.asset_id: output.freshness for row in rows for output in Policy.from_json(row["policy"]).outputs}
+    found: dict[str, Freshness] = {}
+    for row in rows:
+        # A policy that cannot be read is replaced by this apply, which must not fail because of it.
+        with suppress(KeyError, TypeError, ValueError):
+            found |= {output.asset_id: output.freshness for output in Policy.from_json(row["policy"]).outputs}
+    return found
 
 
 def set_timers(
