@@ -93,6 +93,10 @@ def _missing(policy: Policy, state: State) -> Need | None:
 
 
 def _definition(state: State) -> Need | None:
+    """Another job made the data: a former version of this workflow, another workflow, or somebody outside."""
+    foreign = next((output.asset_id for output in state.outputs if output.foreign), None)
+    if foreign is not None:
+        return Reason.DEFINITION_CHANGED, foreign, state.applied_at
     if state.succeeded_fingerprint in {None, state.job_fingerprint}:
         return None
     return Reason.DEFINITION_CHANGED, _target(state), state.applied_at

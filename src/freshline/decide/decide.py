@@ -12,7 +12,14 @@ from freshline.decide.causes import Cause, changed_triggers, find_cause
 from freshline.decide.decision import Decision, NewRun, Renewal, short_hash
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.motion import Walk
-from freshline.model.documents.decision import Evidence, ExpiryEvidence, InputEvidence, Trigger, UpstreamChange
+from freshline.model.documents.decision import (
+    Evidence,
+    ExpiryEvidence,
+    ForeignHead,
+    InputEvidence,
+    Trigger,
+    UpstreamChange,
+)
 from freshline.model.enums import BLOCKING_HOLDS, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
@@ -163,6 +170,13 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
         evidence |= {"cause": cause.base, "assetId": cause.asset_id}
         if cause.expired and cause.expired.expired:
             evidence["expiry"] = _expiry(cause.expired.expired)
+        foreign: list[ForeignHead] = [
+            {"assetId": o.asset_id, "madeBy": o.made_by, "dataVersion": o.head.data_version}
+            for o in state.outputs
+            if o.foreign and o.head is not None
+        ]
+        if foreign:
+            evidence["foreign"] = foreign
     return evidence
 
 

@@ -76,11 +76,16 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One produced asset."""
+    """One produced asset.
+
+    `foreign`: its head was made by another workflow, or reported from outside. `made_by`: the slug of that workflow.
+    """
 
     asset_id: str
     head: Head | None = None
     expired: Expiry | None = None
+    foreign: bool = False
+    made_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

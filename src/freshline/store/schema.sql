@@ -431,10 +431,11 @@ CREATE TABLE public.workflow_partitions (
     probed_versions jsonb,
     canceled jsonb,
     runs_avoided bigint DEFAULT 0 NOT NULL,
+    accepted jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT workflow_partitions_breaker_needs_failures CHECK (((NOT (breaker_at IS NOT NULL)) OR (failures > 0))),
     CONSTRAINT workflow_partitions_cooldown_needs_failures CHECK (((NOT (failures = 0)) OR (eligible_at IS NULL))),
     CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0)),
-    CONSTRAINT workflow_partitions_versions_iff_fingerprint CHECK (((consumed_versions IS NULL) = (job_fingerprint IS NULL)))
+    CONSTRAINT workflow_partitions_versions_need_fingerprint CHECK (((consumed_versions IS NULL) OR (job_fingerprint IS NOT NULL)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 

@@ -23,6 +23,14 @@ class BlockerEvidence(TypedDict):
     until: str | None
 
 
+class ForeignHead(TypedDict):
+    """An output whose head was made by another workflow (`madeBy`), or reported from outside."""
+
+    assetId: str
+    madeBy: str | None
+    dataVersion: str
+
+
 class ExpiryEvidence(TypedDict):
     """The expiry that a run serves."""
 
@@ -37,6 +45,7 @@ class Evidence(TypedDict, total=False):
     cause: Reason
     assetId: str
     expiry: ExpiryEvidence
+    foreign: list[ForeignHead]
     error: str
 
     until: str

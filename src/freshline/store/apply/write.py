@@ -34,8 +34,8 @@ def write(
     retired = [stored.workflows[slug]["id"] for slug in plan.retired]
     # Lock or create, in key order, all rows that the inbox consumer could write at the same time.
     connection.execute(SQL["consider"], {"workflows": touched + retired})
-    ending = {"workflows": touched + retired, "reason": "definition-changed", "code_hash": project.code_hash}
-    connection.execute(SQL["cancel_queued"], ending)
+    ending = {"workflows": touched + retired, "retired": retired, "code_hash": project.code_hash}
+    connection.execute(SQL["cancel_queued"], {**ending, "reason": "definition-changed"})
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
     connection.execute(SQL["save_pools"], {"project": project.name, "pools": Jsonb(dict(project.pools))})
     freshness = declared_freshness(connection, touched + retired)
@@ -45,7 +45,8 @@ def write(
     _save_assets(connection, project, loaded, touched + retired)
     healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()
     connection.execute(SQL["retire_workflows"], {"workflows": retired})
-    _take_baseline(connection, loaded, ids, force=baseline)
+    connection.execute(SQL["distrust_gained"], {"assets": _gained(loaded, stored)})
+    _take_baseline(connection, loaded, ids, stored, force=baseline)
     if baseline:
         connection.execute(SQL["clear_expiry"], {"workflows": ids})
     edited = set_timers(connection, ids, baseline=baseline, before=freshness)
@@ -134,17 +135,31 @@ def _source(project: Project, source: Source) -> Json:
     return {"id": source.asset_id, "declaration": declared, "source_project": project.name}
 
 
-def _take_baseline(connection: Connection, loaded: Sequence[LoadedWorkflow], ids: list[int], *, force: bool) -> None:
+def _gained(loaded: Sequence[LoadedWorkflow], stored: Stored) -> list[str]:
+    """Return the existing assets that a workflow produces from now on, and did not produce before."""
+    return [
+        asset_id
+        for one in loaded
+        for asset_id in produced(one.definition)
+        if asset_id in stored.assets and stored.assets[asset_id]["producer"] != one.definition.slug
+    ]
+
+
+def _take_baseline(
+    connection: Connection, loaded: Sequence[LoadedWorkflow], ids: list[int], stored: Stored, *, force: bool
+) -> None:
     """Accept the current state as fresh (docs/semantics.md#R8.2).
 
-    `--baseline now` does so for all workflows of the plan, `onMissing: false` for those that never ran.
+    `--baseline now` does so for all workflows of the plan, `onMissing: false` for new ones. A workflow that comes back
+    accepts nothing: it may have missed an update.
     """
-    if force:
-        connection.execute(SQL["take_baseline"], {"workflows": ids, "force": True})
-        return
-    slugs = [one.definition.slug for one in loaded if one.policy.automatic and not one.policy.on_missing]
-    rows = connection.execute("SELECT id FROM workflows WHERE slug = ANY (%s)", [slugs]).fetchall()
-    connection.execute(SQL["take_baseline"], {"workflows": [row["id"] for row in rows], "force": False})
+    if not force:
+        slugs = [one.definition.slug for one in loaded if one.policy.automatic and not one.policy.on_missing]
+        back = {slug for slug in slugs if slug in stored.workflows and stored.workflows[slug]["retired"]}
+        rows = connection.execute(SQL["never_ran"], {"slugs": sorted({*slugs} - back)}).fetchall()
+        ids = [row["id"] for row in rows]
+    connection.execute(SQL["take_baseline"], {"workflows": ids, "force": force})
+    connection.execute(SQL["accept_heads"], {"workflows": ids})
 
 
 def _append_events(connection: Connection, plan: ApplyPlan, healed: Sequence[Row]) -> None:

@@ -163,6 +163,8 @@ def _policy(_workflow_id: int, _version: int, policy: _Frozen) -> Policy:
 
 def _state(data: Row, evaluations: int) -> State:
     partition = data["partition"] or {}
+    # The consumed versions describe every output. One that was made from others proves them wrong.
+    proven = not any(output["behind"] for output in data["outputs"])
     return State(
         workflow_id=data["workflow_id"],
         slug=data["slug"],
@@ -170,7 +172,7 @@ def _state(data: Row, evaluations: int) -> State:
         version=data["version"],
         job_fingerprint=data["job_fingerprint"],
         applied_at=_at(data["applied_at"]),
-        inputs=tuple(_input(i) for i in data["inputs"]),
+        inputs=tuple(_input(i, i["consumed"] if proven else None) for i in data["inputs"]),
         outputs=tuple(_output(o) for o in data["outputs"]),
         succeeded_fingerprint=partition.get("job_fingerprint"),
         succeeded_at=_time(partition.get("succeeded_at")),
@@ -187,8 +189,8 @@ def _state(data: Row, evaluations: int) -> State:
     )
 
 
-def _input(data: Row) -> Input:
-    consumed, pending = data["consumed"], data["pending"]
+def _input(data: Row, consumed: Row | None) -> Input:
+    pending = data["pending"]
     return Input(
         asset_id=data["asset_id"],
         head=_head(data),
@@ -205,7 +207,8 @@ def _pending(pending: Row, data: Row, consumed: Row | None) -> Pending:
 def _output(data: Row) -> Output:
     expired = data["expired_at"]
     expiry = Expiry(_at(expired), ExpiryReason(data["expired_reason"]), data["event_id"]) if expired else None
-    return Output(data["asset_id"], _head(data), expiry)
+    head = _head(data)
+    return Output(data["asset_id"], head, expiry, head is not None and data["foreign"], data["made_by"])
 
 
 def _head(data: Row) -> Head | None:

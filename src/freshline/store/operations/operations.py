@@ -119,7 +119,7 @@ class Operations:
             workflow_id = find_workflow_id(connection, slug)
             # Like apply: wait for a reconciler that is evaluating the workflow, so that a run it queues is seen here.
             connection.execute(APPLY["consider"], {"workflows": [workflow_id]})
-            ending = {"workflows": [workflow_id], "reason": "paused", "code_hash": None}
+            ending = {"workflows": [workflow_id], "retired": [], "reason": "paused", "code_hash": None}
             connection.execute(APPLY["cancel_queued"], ending)
             with audit.changing(connection, "pause", slug, "workflow_state", workflow_id):
                 connection.execute(SQL["pause"], {"workflow": workflow_id, "until": until})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from psycopg.types.json import Jsonb
 
@@ -29,9 +29,17 @@ def runs_avoided(connection: Connection, unchanged: Sequence[str]) -> int:
     return int(row["workflows"]) if row else 0
 
 
-def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided: int) -> Row:
+def record_dropped(connection: Connection, row: Row) -> None:
+    """Record the success of a run whose outputs the workflow no longer owns: what it read is not consumed."""
+    connection.execute(SQL["record_dropped"], {"workflow": row["workflow_id"], "partition": row["partition_key"]})
+
+
+def record_success(
+    connection: Connection, run: ClaimedRun, row: Row, *, avoided: int, left_out: Mapping[str, int]
+) -> Row:
     """Store the consumed versions: from here on the inputs count as handled.
 
+    `left_out`: the heads of optional outputs that the job did not make; they count as made from these versions.
     Return `closed_breaker`, if the breaker was open, and `waited`, the age in seconds of the first change included.
     """
     parameters = {
@@ -44,6 +52,7 @@ def record_success(connection: Connection, run: ClaimedRun, row: Row, *, avoided
         # A manual run does not wait for ancestors, so it may have read a mix.
         "mixed": row["mixed"] or row["trigger_type"] != TriggerType.AUTO,
         "runs_avoided": avoided,
+        "accepted": Jsonb(dict(left_out)),
     }
     found = connection.execute(SQL["record_success"], parameters).fetchone()
     assert found is not None  # noqa: S101 - an upsert returns its row

@@ -43,6 +43,7 @@ class Publisher:
     pins: Mapping[str, Json]
     parameters: Json | None
     now: datetime
+    declared: Collection[str] = ()  # the outputs of the run's definition
     damaged: Collection[str] = ()  # directories of heads that differ from what was published
     internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step: other steps' outputs that it reads
 
@@ -56,7 +57,15 @@ class Published:
     recovered: EventRow | None = None
 
 
-def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> list[Published]:
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The published outputs, and the heads of the optional outputs that the job left out, by sequence."""
+
+    outputs: list[Published]
+    left_out: dict[str, int]
+
+
+def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> Publication:
     """Append snapshots and move the heads of the outputs that the workflow still owns (docs/semantics.md#R10.2)."""
     own = {"workflow": who.workflow_id, "partition": who.partition_key}
     connection.execute(SQL["lock_outputs"], own)
@@ -72,7 +81,8 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
         output.asset_id: _snapshot(who, output, owned[output.asset_id], freshness[output.asset_id], sources)
         for output in kept
     }
-    left_out = {output.asset_id for output in policy.outputs if output.optional} & owned.keys() - rows.keys()
+    optional = {output.asset_id for output in policy.outputs if output.optional}
+    left_out = optional & owned.keys() & {*who.declared} - rows.keys()
     for output in kept:
         rows[output.asset_id]["inputs"] |= _internal(who, output, owned[output.asset_id], rows, left_out)
     published = [_published(who, output, rows[output.asset_id], owned[output.asset_id]) for output in kept]
@@ -80,7 +90,7 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     # An optional output that the job left out counts as produced: its freshness restarts (docs/semantics.md#R7.4).
     restarted = freshness | {asset_id: declared[asset_id] for asset_id in sorted(left_out)}
     set_timers(connection, list(_timers(who, restarted)))
-    return published
+    return Publication(published, {one: owned[one]["sequence"] for one in left_out if owned[one]["sequence"]})
 
 
 def append(connection: Connection, published: Sequence[Published], *, late: bool = False) -> None:

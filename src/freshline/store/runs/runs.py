@@ -28,6 +28,7 @@ from freshline.store.runs.finish import (
     end_canceled,
     end_run,
     ended_instead,
+    record_dropped,
     record_failure,
     record_success,
     runs_avoided,
@@ -127,11 +128,16 @@ class Runs:
         ):
             row = _fence(connection, run.id, run.attempt)
             who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged, internal=internal or {})
-            published = publish.publish(connection, who, outputs)
+            done = publish.publish(connection, who, outputs)
+            published = done.outputs
             names = [one.row["asset_id"] for one in published]
             unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
             avoided = runs_avoided(connection, unchanged)
-            success = record_success(connection, run, row, avoided=avoided)
+            success: Row = {"closed_breaker": None, "waited": None}
+            if outputs and not published and not done.left_out:
+                record_dropped(connection, row)
+            else:
+                success = record_success(connection, run, row, avoided=avoided, left_out=done.left_out)
             result = {"assets": names, "unchanged": unchanged, "metrics": _metrics(connection, run, metrics or {})}
             end_run(connection, row, RunStatus.SUCCEEDED, result=result)
             events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
@@ -308,6 +314,7 @@ def _publisher(
         pins=row["pins"],
         parameters=row["parameters"] if publish_parameters else None,
         now=row["now"],
+        declared=[one["assetId"] for step in run.definition["steps"] for one in step.get("produces", ())],
         damaged=damaged,
         internal=internal,
     )

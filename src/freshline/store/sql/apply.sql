@@ -63,11 +63,12 @@ UPDATE pools SET retired_at = freshline_now()
  WHERE project = %(project)s AND retired_at IS NULL AND NOT %(pools)s::jsonb ? name
 
 -- name: cancel_queued
--- purpose: cancel queued automatic runs, whose causes stay pending, and manual ones whose code is gone
+-- purpose: cancel queued automatic runs, whose causes stay pending, and manual ones whose code or workflow is gone
 WITH ended AS (
     UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = %(reason)s
      WHERE id IN (SELECT id FROM runs WHERE workflow_id = ANY (%(workflows)s) AND status = 'queued'
-                     AND (trigger_type = 'auto-materialize' OR code_hash <> %(code_hash)s)
+                     AND (trigger_type = 'auto-materialize' OR code_hash <> %(code_hash)s
+                          OR workflow_id = ANY (%(retired)s))
                    ORDER BY workflow_id, partition_key, id FOR UPDATE)
     RETURNING id, workflow_id, partition_key, trigger
 )
@@ -159,6 +160,38 @@ WITH before AS MATERIALIZED (
 )
 SELECT b.workflow_id, w.slug, b.partition_key FROM before b JOIN workflows w ON w.id = b.workflow_id
  WHERE b.breaker_at IS NOT NULL ORDER BY b.workflow_id
+
+-- name: distrust_gained
+-- purpose: make a workflow stale that gained an output which it made earlier with another job
+UPDATE workflow_partitions p
+   SET job_fingerprint = g.job_fingerprint
+  FROM (SELECT a.producer_id, h.partition_key, min(v.job_fingerprint) AS job_fingerprint
+          FROM assets a
+          JOIN heads h ON h.asset_id = a.id
+          JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+          JOIN runs r ON r.id = s.run_id AND r.workflow_id = a.producer_id
+          JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
+          JOIN workflow_partitions o ON (o.workflow_id, o.partition_key) = (a.producer_id, h.partition_key)
+         WHERE a.id = ANY (%(assets)s) AND v.job_fingerprint <> o.job_fingerprint
+         GROUP BY a.producer_id, h.partition_key) g
+ WHERE (p.workflow_id, p.partition_key) = (g.producer_id, g.partition_key)
+
+-- name: never_ran
+-- purpose: find the workflows among these slugs that consumed nothing yet
+SELECT w.id FROM workflows w
+ WHERE w.slug = ANY (%(slugs)s)
+   AND NOT EXISTS (SELECT FROM workflow_partitions p WHERE p.workflow_id = w.id AND p.consumed_versions IS NOT NULL)
+ ORDER BY w.id
+
+-- name: accept_heads
+-- purpose: record the current heads of these workflows as their own, although they did not make them from what is consumed
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, accepted)
+SELECT a.producer_id, h.partition_key, jsonb_object_agg(h.asset_id, h.sequence)
+  FROM assets a JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+ WHERE a.producer_id = ANY (%(workflows)s)
+ GROUP BY a.producer_id, h.partition_key
+ ORDER BY a.producer_id
+ON CONFLICT (workflow_id, partition_key) DO UPDATE SET accepted = excluded.accepted
 
 -- name: take_baseline
 -- purpose: accept existing data as fresh: store the heads as the consumed versions

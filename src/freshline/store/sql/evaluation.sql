@@ -180,11 +180,21 @@ WITH moment AS MATERIALIZED (
                'produced_at', h.produced_at,
                'expired_at', t.expired_at,
                'expired_reason', t.expired_reason,
-               'event_id', t.event_id
+               'event_id', t.event_id,
+               -- Made by another workflow or from outside; a rollback is a decision of a user, and stays.
+               'foreign', s.workflow_id IS DISTINCT FROM b.workflow_id AND NOT coalesce(s.difference ? 'rolledBack', false)
+                          AND (p.accepted ->> a.id)::bigint IS DISTINCT FROM h.sequence,
+               'made_by', CASE WHEN s.workflow_id <> b.workflow_id
+                               THEN (SELECT m.slug FROM workflows m WHERE m.id = s.workflow_id) END,
+               -- Made from other versions than those that count as consumed.
+               'behind', s.run_id IS NOT NULL AND NOT s.inputs @> p.consumed_versions
+                         AND (p.accepted ->> a.id)::bigint IS DISTINCT FROM h.sequence
            ) ORDER BY a.id) AS list
       FROM batch b
       JOIN assets a ON a.producer_id = b.workflow_id
       LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, b.partition_key)
+      LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, b.partition_key, 'expiry')
      GROUP BY b.workflow_id, b.partition_key
 ), states AS (
@@ -375,6 +385,7 @@ WITH stale AS (
     SELECT a.producer_id FROM assets a
       JOIN workflows w ON w.id = a.producer_id AND w.automatic AND w.retired_at IS NULL
       LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+      LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
       LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = '' AND t.kind = 'expiry'
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
       LEFT JOIN LATERAL (SELECT (o ->> 'enabled')::boolean AS enabled, (o ->> 'optional')::boolean AS optional
@@ -383,6 +394,13 @@ WITH stale AS (
             AND NOT (d.optional AND p.succeeded_at IS NOT NULL))
         OR (t.expired_at IS NOT NULL AND d.enabled)
         OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
+        -- Not from the consumed versions alone: a head says itself who made it, and from what.
+        OR ((p.accepted ->> a.id)::bigint IS DISTINCT FROM h.sequence
+            AND ((s.workflow_id IS DISTINCT FROM w.id AND NOT coalesce(s.difference ? 'rolledBack', false))
+                 OR (s.run_id IS NOT NULL AND EXISTS (
+                         SELECT FROM edges e JOIN heads i ON i.asset_id = e.asset_id AND i.partition_key = ''
+                          WHERE e.workflow_id = w.id AND e.triggers
+                            AND i.data_version IS DISTINCT FROM (s.inputs -> e.asset_id ->> 'dataVersion')))))
 )
 SELECT s.workflow_id, w.slug, count(*) OVER () AS total
   FROM stale s JOIN workflows w ON w.id = s.workflow_id

@@ -21,6 +21,7 @@ WITH room AS MATERIALIZED (
      CROSS JOIN LATERAL (
          SELECT r.id FROM runs r JOIN workflows w ON w.id = r.workflow_id
           WHERE r.status = 'queued'
+            AND w.retired_at IS NULL
             AND r.project = %(project)s
             AND r.pool = room.pool
             AND (r.code_hash IS NULL OR r.code_hash = %(code_hash)s)
@@ -121,7 +122,7 @@ RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.cause, r.version, r.cancel_at,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
        -- Workers only take runs of their own code: with the project's former code a run would wait forever.
-       coalesce(r.code_hash <> p.code_hash, false) AS outdated
+       coalesce(r.code_hash <> p.code_hash, false) OR w.retired_at IS NOT NULL AS outdated
   FROM runs r JOIN workflows w ON w.id = r.workflow_id JOIN projects p ON p.name = r.project
  WHERE r.id = %(run)s AND r.attempt = %(attempt)s AND r.status = 'running'
    FOR UPDATE OF r
@@ -239,13 +240,14 @@ DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, p
 -- name: record_success
 -- purpose: store the consumed versions in the transaction that publishes the outputs, and reset failures
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at, success_cause,
-                                      cause_repeats, mixed, runs_avoided)
-VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s)
+                                      cause_repeats, mixed, runs_avoided, accepted)
+VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s,
+        %(accepted)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET consumed_versions = excluded.consumed_versions, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
        cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
        success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL,
-       canceled = NULL, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
+       canceled = NULL, accepted = excluded.accepted, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
           -- How long the first change that it consumed had waited; null if it consumed none.
@@ -255,6 +257,11 @@ RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s
               AND n.sequence > (o.consumed_versions -> v.key ->> 'sequence')::bigint
               AND n.sequence <= (v.value ->> 'sequence')::bigint) AS waited
+
+-- name: record_dropped
+-- purpose: reset failures after a success without outputs: its workflow owns none of them any more, so nothing is consumed
+UPDATE workflow_partitions SET failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL
+ WHERE workflow_id = %(workflow)s AND partition_key = %(partition)s
 
 -- name: record_failure
 -- purpose: count a failure; the cooldown doubles, and jitter only lengthens it (docs/semantics.md#R7.2)
