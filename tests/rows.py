@@ -121,6 +121,9 @@ class Rows:
         """Insert a snapshot as the asset's head."""
         if columns.get("run_id"):
             columns.setdefault("attempt", 1)
+        if "workflow_id" not in columns:
+            producer = self._connection.execute("SELECT producer_id FROM assets WHERE id = %s", [asset]).fetchone()
+            columns["workflow_id"] = producer[0] if producer else None
         self.insert(
             "snapshots",
             asset_id=asset,

@@ -32,6 +32,7 @@ from freshline.store.store import Store
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 ON_UPDATE: dict[str, Any] = {"onUpstreamUpdate": True}
 CODE = "code-1"
+NEXT = "SELECT least((SELECT min(not_before) FROM considerations), (SELECT min(due_at) FROM timers))"
 
 
 def workflow(
@@ -125,6 +126,15 @@ class Lab:
 
     def advance(self, **delta: float) -> None:
         self.now += timedelta(**delta)
+
+    def live(self, **delta: float) -> None:
+        """Let time pass while the services run: each evaluation happens when it is due."""
+        target = self.now + timedelta(**delta)
+        while (moment := self.one(NEXT)) is not None and moment <= target:
+            self.now = max(self.now, moment)
+            self.settle()
+        self.now = target
+        self.settle()
 
     def settle(self) -> None:
         """Process timers, events and considerations until nothing is due."""

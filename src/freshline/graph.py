@@ -30,8 +30,10 @@ class Graph:
         slugs: Mapping[int, str],
         producers: Mapping[str, int],
         edges: Iterable[tuple[str, int]],
+        not_automatic: Iterable[int] = (),
     ) -> None:
         self.epoch = epoch
+        self.not_automatic = frozenset(not_automatic)  # only users start these
         self.slugs = dict(slugs)
         self._producers = dict(producers)
         inputs: dict[int, list[str]] = defaultdict(list)
@@ -48,6 +50,7 @@ class Graph:
         self._levels: dict[int, int] = {}
         self._numbers: dict[Root, int] = {}
         self._roots: dict[str, int] = {}
+        self._not_automatic_above: dict[int, frozenset[int]] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -93,6 +96,24 @@ class Graph:
             if len(found) > most:
                 return None
         return found
+
+    def not_automatic_above(self, workflows: Iterable[int]) -> list[int]:
+        """Return the workflows upstream of these that only users start, sorted."""
+        if not self.not_automatic:
+            return []
+        found: set[int] = set()
+        for workflow_id in workflows:
+            found |= self._not_automatic_ancestors(workflow_id)
+        return sorted(found)
+
+    def _not_automatic_ancestors(self, workflow_id: int) -> frozenset[int]:
+        memo = self._not_automatic_above
+        return fold(workflow_id, memo, lambda one: tuple(self.parents(one)), self._collect_not_automatic)
+
+    def _collect_not_automatic(self, workflow_id: int) -> frozenset[int]:
+        parents = frozenset(self.parents(workflow_id))
+        above = (self._not_automatic_above[parent] for parent in parents)
+        return (parents & self.not_automatic).union(*above)
 
     def level(self, workflow_id: int) -> int:
         """Return 0 for a workflow that reads only sources, else one more than the highest parent."""

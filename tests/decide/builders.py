@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from freshline.decide import Decision, decide
@@ -192,6 +192,10 @@ class Scenario:
         """Add an ancestor in motion that could make a run read a mix."""
         one = Blocker(number, f"w{number}", motion, maybe(until), cannot_run)
         return self.facts(blockers=(*self.state.blockers, one))
+
+    def waited(self, milliseconds: int) -> Scenario:
+        """Let it have waited for ancestors for so long."""
+        return self.facts(waited=timedelta(milliseconds=milliseconds))
 
     def decide(self) -> Decision:
         """Return the decision."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from freshline.decide.causes import first_change
 from freshline.model.enums import Reason
 from tests.decide.builders import Scenario, clock, fresh, given, stale
 
@@ -201,23 +202,18 @@ def test_two_expiries_are_two_causes() -> None:
 
 
 def test_of_several_expired_outputs_the_latest_is_named() -> None:
-    """The trigger names the period that ended last; the need is as old as the first."""
+    """The trigger names the period that ended last."""
     both = given().output("b", expired="08:40").output("c", expired="08:50").output("d", expired="08:45")
     cause = both.cause()
     assert cause is not None
-    assert (cause.asset_id, cause.since) == ("c", clock("08:40"))
+    assert cause.asset_id == "c"
 
 
-def test_the_need_is_as_old_as_the_first_change() -> None:
-    """Counted from the first unconsumed snapshot of a triggering input, and from apply where none is known.
-
-    See docs/semantics.md#R4.5.
-    """
+def test_the_first_change_is_one_that_may_trigger() -> None:
+    """The delay of a run is counted from the first unconsumed change of a triggering input."""
     two = stale().input("z", head="2", read="1", first="08:10")
-    cause = two.cause()
-    assert cause is not None
-    assert cause.since == clock("08:10")
+    pinned = two.input("p", head="2", read="1", first="07:00", triggers=False)
+    assert first_change(pinned.policy, pinned.state) == clock("08:10")
     bare = [one.__class__(one.asset_id, one.head, one.consumed) for one in stale().state.inputs]
-    unknown = stale().facts(inputs=tuple(bare)).cause()
-    assert unknown is not None
-    assert unknown.since == clock("07:00")
+    unknown = stale().facts(inputs=tuple(bare))
+    assert first_change(unknown.policy, unknown.state) is None

@@ -74,7 +74,7 @@ def test_a_run_that_is_not_renewed(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize(
     "scenario",
-    [stale().blocked(cannot_run=True), stale().blocked(until="23:00"), stale(max_wait_ms=1).blocked()],
+    [stale().blocked(cannot_run=True), stale().blocked(until="23:00"), stale(max_wait_ms=1).blocked().waited(1)],
     ids=["cannot run", "ends too late", "waited out"],
 )
 def test_a_queued_run_that_takes_what_may_be_a_mix_says_so(scenario: Scenario) -> None:
@@ -306,17 +306,18 @@ def test_the_minimum_interval_counts_from_the_last_start() -> None:
 
 
 def test_waiting_ends_at_the_deadline_and_the_run_says_mixed() -> None:
-    """`maxWaitMs` after the first unconsumed change it runs on the heads and names whom it did not wait for.
+    """After it has waited for `maxWaitMs` it runs on the heads and names whom it did not wait for.
 
     See docs/semantics.md#R4.5.
     """
     scenario = stale(max_wait_ms=HOUR).blocked()
     decision = scenario.decides("hold", "waiting-for-upstream")
-    assert decision.evidence["deadline"] == "2026-01-05T09:30:00Z"
+    assert decision.evidence["deadline"] == "2026-01-05T10:00:00Z"
     assert decision.evidence["blockers"] == [{"workflowSlug": "w7", "motion": "running", "until": None}]
     assert decision.blocker_id == 7
-    scenario.at("09:29:59").decides("hold", "waiting-for-upstream")
-    late = scenario.at("09:30").decides("run", "upstream-update")
+    nearly = scenario.waited(HOUR - 1).decides("hold", "waiting-for-upstream")
+    assert nearly.evidence["deadline"] == "2026-01-05T09:00:00.001000Z"
+    late = scenario.waited(HOUR).decides("run", "upstream-update")
     assert late.run is not None
     assert late.run.mixed
     assert [one["workflowSlug"] for one in late.evidence["waitedOut"]] == ["w7"]
@@ -334,8 +335,8 @@ def test_a_run_that_waited_for_nobody_is_not_mixed() -> None:
     ("motion", "end", "cannot_run", "waits"),
     [
         ("running", None, False, True),
-        ("cooling-down", "09:29", False, True),
-        ("cooling-down", "09:30", False, False),
+        ("cooling-down", "09:59", False, True),
+        ("cooling-down", "10:00", False, False),
         ("quiet-hours", "18:00", False, False),
         ("breaker-open", None, True, False),
     ],
@@ -367,29 +368,17 @@ def test_waiting_can_be_switched_off() -> None:
     assert not run.mixed
 
 
-def test_the_deadline_counts_from_the_first_change_of_any_input() -> None:
-    """Also of one that does not trigger: it is read too."""
-    scenario = stale(max_wait_ms=HOUR).input("p", head="2", read="1", first="08:10", triggers=False).blocked()
-    assert scenario.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T09:10:00Z"
-
-
-def test_the_deadline_of_an_expiry_counts_from_the_expiry() -> None:
-    """What is not caused by a change waits since it was needed (docs/semantics.md#R4.3)."""
-    expired = given(max_wait_ms=HOUR).input("p", head="2", read="1", first="08:10", triggers=False)
-    expired = expired.output("b", expired="08:50").blocked()
-    assert expired.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T09:50:00Z"
-    redefined = fresh(max_wait_ms=3 * HOUR).redefined().blocked()
-    assert redefined.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T10:00:00Z"
-
-
-def test_a_new_workflow_waits_from_the_day_that_it_was_added() -> None:
-    """What its inputs did before it existed has not kept it waiting: a first run does not read a mix at once."""
-    old = clock("08:50") - timedelta(days=30)
-    new = given(max_wait_ms=HOUR).input("a", head="5", first=old, at=old).output("b", head=None).never_ran()
-    decision = new.facts(applied_at=clock("08:59")).blocked().decides("hold", "waiting-for-upstream")
-    assert decision.evidence["deadline"] == "2026-01-05T09:59:00Z"
-    again = new.facts(applied_at=clock("08:59"), succeeded_at=clock("08:59")).blocked()
-    again.decides("run", "missing")
+def test_the_age_of_a_change_does_not_shorten_the_wait() -> None:
+    """Only waiting counts: not a downtime, a pause, quiet hours, nor the age of an input that may not trigger."""
+    old = clock("08:10") - timedelta(days=30)
+    scenario = stale(max_wait_ms=HOUR).input("p", head="2", read="1", first=old, at=old, triggers=False).blocked()
+    assert scenario.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T10:00:00Z"
+    expired = given(max_wait_ms=HOUR).output("b", expired=old).blocked()
+    assert expired.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T10:00:00Z"
+    redefined = fresh(max_wait_ms=HOUR).redefined().facts(applied_at=old).blocked().waited(10 * MINUTE)
+    assert redefined.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T09:50:00Z"
+    new = given(max_wait_ms=HOUR).input("a", head="5", first=old, at=old).output("b", head=None).never_ran().blocked()
+    assert new.decides("hold", "waiting-for-upstream").evidence["deadline"] == "2026-01-05T10:00:00Z"
 
 
 def test_waits_double_and_never_pass_the_deadline() -> None:
@@ -401,8 +390,8 @@ def test_waits_double_and_never_pass_the_deadline() -> None:
         assert decision.next_evaluation is not None
         delays.append((decision.next_evaluation - scenario.now).total_seconds())
     assert delays == [1, 2, 4, 8, 16, 30, 30, 30]
-    last = scenario.at("09:00:50").facts(evaluations=9).decides("hold", "waiting-for-upstream")
-    assert last.next_evaluation == clock("09:01")
+    last = scenario.waited(31 * MINUTE - 10_000).facts(evaluations=9).decides("hold", "waiting-for-upstream")
+    assert last.next_evaluation == clock("09:00:10")
 
 
 def test_patience_is_bounded() -> None:

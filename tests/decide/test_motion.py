@@ -53,9 +53,12 @@ def test_the_walk_finds_who_the_rule_means(topology: Topology, data: st.DataObje
     walk = Walk(topology.graph, dict.fromkeys(moving, RUNNING))
     for flow in data.draw(st.permutations(topology.flows)):
         choices = st.lists(st.sampled_from(flow.inputs), unique=True) if flow.inputs else st.just([])
-        changed = data.draw(st.none() | choices)
-        found = {b.workflow_id for b in walk.blockers(flow.id, changed)}
-        assert found == oracle(topology, moving, flow, changed)
+        changed = data.draw(choices)
+        mixing = oracle(topology, moving, flow, changed)
+        assert {b.workflow_id for b in walk.blockers(flow.id, changed)} == mixing
+        every = walk.blockers(flow.id, changed, every=True)
+        assert {b.workflow_id for b in every} == oracle(topology, moving, flow, None)
+        assert {b.workflow_id for b in every if b.mixes} == mixing
 
 
 @given(topologies(), st.data())
@@ -89,9 +92,10 @@ def test_nobody_blocks_when_nothing_moves(topology: Topology) -> None:
     """A workflow is not blocked by itself or by its descendants."""
     still = Walk(topology.graph, {})
     for flow in topology.flows:
-        assert still.blockers(flow.id, None) == ()
+        assert still.blockers(flow.id, flow.inputs, every=True) == ()
         below = [f for one in flow.outputs for f in topology.graph.descendants(one)]
-        assert Walk(topology.graph, dict.fromkeys([flow.id, *below], RUNNING)).blockers(flow.id, None) == ()
+        moving = Walk(topology.graph, dict.fromkeys([flow.id, *below], RUNNING))
+        assert moving.blockers(flow.id, flow.inputs, every=True) == ()
 
 
 def diamond() -> Graph:
@@ -114,7 +118,7 @@ def test_an_unrelated_ancestor_does_not_block() -> None:
     graph = graph_of([Flow(1, ("s",), ("b",)), Flow(2, ("t",), ("c",)), Flow(3, ("b", "c"), ("d",))])
     walk = Walk(graph, {2: RUNNING})
     assert walk.blockers(3, ["b"]) == ()
-    assert [b.workflow_id for b in walk.blockers(3, None)] == [2]
+    assert [b.workflow_id for b in walk.blockers(3, ["b"], every=True)] == [2]
 
 
 def test_a_source_read_directly_and_through_others() -> None:
@@ -131,13 +135,13 @@ def test_the_branches_of_a_workflow_without_inputs_wait_for_each_other() -> None
 
 def test_motion_of_workflows_that_are_gone_is_ignored() -> None:
     """A retired workflow may still have a run; it is in no graph."""
-    assert Walk(diamond(), {99: RUNNING}).blockers(3, None) == ()
+    assert Walk(diamond(), {99: RUNNING}).blockers(3, ["b"], every=True) == ()
 
 
 def test_a_blocker_says_how_it_moves() -> None:
     """Kind, end and whether it can run at all come from the motion."""
     motion = {1: Moving("cooling-down", clock("10:00")), 2: Moving("breaker-open", cannot_run=True)}
-    first, second = Walk(diamond(), motion).blockers(3, None)
+    first, second = Walk(diamond(), motion).blockers(3, [], every=True)
     assert (first.motion, first.until, first.cannot_run) == ("cooling-down", clock("10:00"), False)
     assert (second.motion, second.until, second.cannot_run) == ("breaker-open", None, True)
 
@@ -153,6 +157,29 @@ def test_the_cut_keeps_those_worth_waiting_for() -> None:
     found = [b.workflow_id for b in Walk(graph_of(flows), motion).blockers(99, ["s"])]
     assert len(found) == MOST_BLOCKERS
     assert found[:3] == [count, count - 2, count - 1]
+
+
+def test_the_cut_keeps_one_that_mixes() -> None:
+    """A run that waits for nobody any more says that it reads a mix, however many blockers there are."""
+    count = MOST_BLOCKERS + 10
+    flows = [Flow(n, (f"t{n}",), (f"a{n}",)) for n in range(1, count + 1)]
+    flows += [Flow(98, ("s",), ("b",)), Flow(99, ("s", "b", *(f"a{n}" for n in range(1, count + 1))), ("d",))]
+    motion = {**dict.fromkeys(range(1, count + 1), RUNNING), 98: Moving("breaker-open", cannot_run=True)}
+    found = Walk(graph_of(flows), motion).blockers(99, ["s"], every=True)
+    assert len(found) == MOST_BLOCKERS
+    assert [b.workflow_id for b in found if b.mixes] == [98]
+
+
+def test_an_asset_came_out_unchanged_when_all_above_rests() -> None:
+    """s -> 1 -> b -> 2 -> c: b did not change, so c is complete once nothing moves between s and c."""
+    graph = graph_of([Flow(1, ("s",), ("b",)), Flow(2, ("b", "t"), ("c",)), Flow(3, ("c", "s"), ("d",))])
+    rest = Walk(graph, {3: RUNNING})
+    assert rest.came_out_unchanged("c", ["s"])
+    assert not rest.came_out_unchanged("c", [])
+    assert not rest.came_out_unchanged("s", ["s"]), "a source is complete when it is reported"
+    assert not rest.came_out_unchanged("b", ["t"]), "b does not descend from t"
+    assert not Walk(graph, {1: RUNNING}).came_out_unchanged("c", ["s"])
+    assert not Walk(graph, {2: Moving("stale", cannot_run=True)}).came_out_unchanged("c", ["s"])
 
 
 def test_deep_walks_do_not_hit_the_recursion_limit() -> None:

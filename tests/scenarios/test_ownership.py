@@ -11,7 +11,7 @@ import pytest
 from freshline.model.run import StagedOutput
 from tests.store_harness import ON_UPDATE, Lab, workflow
 
-KEEP = workflow("other", "z")  # a project without workflows is refused nowhere, but this one is never empty
+KEEP = workflow("other", "z")  # stays in the project while others leave it
 
 
 def produced_from(lab: Lab, asset_id: str) -> dict[str, str]:
@@ -39,6 +39,19 @@ def test_a_workflow_that_is_removed_and_added_while_it_runs_loses_no_update(lab:
     assert lab.work() == ["b"]
     assert produced_from(lab, "b") == {"a": "1"}
     assert lab.forgotten() == 0
+
+
+def test_the_run_of_a_removed_workflow_consumes_nothing(lab: Lab) -> None:
+    """Its output was dropped, so the versions that it read stay pending."""
+    lab.apply(workflow("b", "a"), KEEP)
+    lab.report("a", "0")
+    lab.work()
+    lab.report("a", "1")
+    lab.settle()
+    run = lab.start()
+    lab.apply(KEEP)
+    lab.finish(run)
+    assert lab.state("b")["consumed_versions"]["a"]["dataVersion"] == "0"
 
 
 def test_a_run_that_ends_after_its_workflow_came_back_publishes(lab: Lab) -> None:

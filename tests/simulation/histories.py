@@ -10,9 +10,8 @@ from freshline.model.enums import RunStatus
 from freshline.model.run import ClaimedRun
 from freshline.simulation import Catalogue, Run, Simulator
 from tests.simulation.facts import Said
-from tests.store_harness import MONDAY, Lab, project, workflow
+from tests.store_harness import MONDAY, NEXT, Lab, project, workflow
 
-NEXT = "SELECT least((SELECT min(not_before) FROM considerations), (SELECT min(due_at) FROM timers))"
 PLAIN: dict[str, Any] = {"onUpstreamUpdate": True}
 JOINING = (
     PLAIN,

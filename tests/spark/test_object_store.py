@@ -211,7 +211,7 @@ def test_data_that_changed_before_it_is_published_is_refused(harness: SparkHarne
     def fault(request: Any) -> Answer | None:
         nonlocal lists
         lists += "list-type" in request.query and request.query["prefix"].startswith("warehouse/plain/data/")
-        if lists == 2:
+        if lists == 3:  # before the step, at its end, before publishing
             for path in (objects.warehouse / "plain" / "data").rglob("*.parquet"):
                 path.write_bytes(b"short")
         return None

@@ -113,7 +113,8 @@ HOT = [
         "db": "append_events",
         "evaluation": (
             "claim_inbox note_considerations wake_waiting claim_considerations lock_consideration load_states load_bare"
-            " queue_runs renew_runs hurry_runs supersede_runs drop_considerations hold_considerations record_decisions"
+            " queue_runs renew_runs set_quiet hurry_runs supersede_runs keep_waits drop_considerations"
+            " hold_considerations record_decisions"
             " count_decisions fire_timers expire_timers stamp_positions unpublished"
         ),
         "runs": (
@@ -123,7 +124,7 @@ HOT = [
             " run_status locations spark_waits triggered_by"
         ),
         "operations": (
-            "lock_asset reported reported_again lock_head requested input_heads expire_now register_worker"
+            "lock_asset reported reported_again lock_head requested expire_now register_worker"
             " lock_any_run request_run use_token"
         ),
         "webhooks": "claim waiting following taken refused",

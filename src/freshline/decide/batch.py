@@ -9,12 +9,14 @@ import dataclasses
 
 from freshline.decide.decision import Decision
 from freshline.decide.motion import Moving
-from freshline.model.enums import Outcome
+from freshline.model.enums import Outcome, Reason
 from freshline.model.policy import Policy
 from freshline.model.state import State
 from freshline.settings import Settings
 
 QUEUED = Moving("queued")
+STALE = Moving("stale", cannot_run=True)
+SWITCHED_OFF = frozenset({Reason.NOT_AUTO, Reason.POLICY_OFF})
 
 
 def with_defaults(policy: Policy, settings: Settings) -> Policy:
@@ -34,7 +36,10 @@ def moving_after(state: State, decision: Decision) -> Moving | None:
         return QUEUED
     if decision.superseded is None and state.active is not None:
         return Moving(state.active.status)
+    if decision.reason in SWITCHED_OFF:
+        # Nobody knows when a user runs it. Until then its data is of another generation than its inputs.
+        return STALE if any(one.changed for one in state.inputs) else None
     if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:
-        waits = decision.blocker_id is not None
+        waits = decision.reason is Reason.WAITING_FOR_UPSTREAM
         return Moving(decision.reason, decision.blocks_until, cannot_run=decision.blocks_until is None and not waits)
     return None

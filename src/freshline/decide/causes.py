@@ -11,8 +11,7 @@ from freshline.model.policy import Policy
 from freshline.model.state import Blocker, Input, Output, State
 
 BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
-# The reason, the asset, and the time since when the run is needed.
-Need = tuple[Reason, str, datetime]
+Need = tuple[Reason, str]  # the reason, and the asset that it is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +19,17 @@ class Cause:
     """The first cause that applies.
 
     `base`: the reason without regard to failures; `reason` is `retry` after a failure.
-    `since`: when the cause arose. Waiting for ancestors is measured from there (docs/semantics.md#R4.5).
     `expired`: the output that expired last. It is set for every base, because the run renews that output too.
     `blockers`: ancestors in motion that a run has to wait for (docs/semantics.md#R4.2).
+    `awaited`: the inputs that `when: all` still waits for.
     """
 
     reason: Reason
     base: Reason
     asset_id: str
-    since: datetime
     expired: Output | None = None
     blockers: tuple[Blocker, ...] = ()
-
-    @property
-    def by_input(self) -> bool:
-        """Whether only ancestors related to the changed inputs block. Otherwise every ancestor in motion does."""
-        return self.base in BY_INPUT
+    awaited: tuple[str, ...] = ()
 
 
 def find_cause(policy: Policy, state: State, walk: Walk | None = None) -> Cause | None:
@@ -45,18 +39,25 @@ def find_cause(policy: Policy, state: State, walk: Walk | None = None) -> Cause 
     `walk` finds the blockers. Without it, `state.blockers` are used.
     """
     expired = _expired_outputs(policy, state)
+    late = _awaited(policy, state, walk)
     need = (
         _missing(policy, state)
         or _definition(state)
-        or (None if expired and awaited(policy, state) else _upstream(policy, state))
+        or (None if expired and late else _upstream(policy, state))
         or _expired(expired)
     )
     if need is None:
         return None
-    base, asset_id, since = need
+    base, asset_id = need
     retried = state.failures.count > 0 and base is not Reason.MISSING
-    blockers = state.blockers if walk is None else _blockers(policy, state, base, walk)
-    return Cause(Reason.RETRY if retried else base, base, asset_id, since, expired[-1] if expired else None, blockers)
+    return Cause(
+        reason=Reason.RETRY if retried else base,
+        base=base,
+        asset_id=asset_id,
+        expired=expired[-1] if expired else None,
+        blockers=state.blockers if walk is None else _blockers(policy, state, base, walk),
+        awaited=late,
+    )
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
@@ -69,17 +70,21 @@ def triggers(policy: Policy, state: State) -> list[Input]:
     return [i for i in state.inputs if i.asset_id in policy.triggering]
 
 
-def awaited(policy: Policy, state: State) -> list[str]:
+def _awaited(policy: Policy, state: State, walk: Walk | None) -> tuple[str, ...]:
     """Return the inputs that `when: all` still waits for.
 
+    An input whose source moved, and that came out unchanged because a workflow above stopped the change, is complete.
     While there are any, an update is not a cause beside an expiry (docs/semantics.md#R1.4).
     """
-    return [i.asset_id for i in triggers(policy, state) if not i.newer] if policy.when is When.ALL else []
+    if policy.when is not When.ALL:
+        return ()
+    late = (i.asset_id for i in triggers(policy, state) if not i.newer)
+    return tuple(one for one in late if walk is None or not walk.came_out_unchanged(one, state.moved_sources))
 
 
-def first_change(state: State) -> datetime | None:
-    """Return when the first unconsumed change arrived. It comes from snapshots, so a restart does not reset it."""
-    return min((i.pending.first_at for i in state.inputs if i.pending is not None), default=None)
+def first_change(policy: Policy, state: State) -> datetime | None:
+    """Return when the first unconsumed change of a triggering input arrived."""
+    return min((i.pending.first_at for i in triggers(policy, state) if i.pending is not None), default=None)
 
 
 def _missing(policy: Policy, state: State) -> Need | None:
@@ -88,7 +93,7 @@ def _missing(policy: Policy, state: State) -> Need | None:
     for output in state.outputs:
         excused = output.asset_id in policy.optional and state.succeeded_at is not None
         if output.head is None and not excused:
-            return Reason.MISSING, output.asset_id, first_change(state) or state.applied_at
+            return Reason.MISSING, output.asset_id
     return None
 
 
@@ -96,18 +101,14 @@ def _definition(state: State) -> Need | None:
     """Another job made the data: a former version of this workflow, another workflow, or somebody outside."""
     foreign = next((output.asset_id for output in state.outputs if output.foreign), None)
     if foreign is not None:
-        return Reason.DEFINITION_CHANGED, foreign, state.applied_at
+        return Reason.DEFINITION_CHANGED, foreign
     if state.succeeded_fingerprint in {None, state.job_fingerprint}:
         return None
-    return Reason.DEFINITION_CHANGED, _target(state), state.applied_at
+    return Reason.DEFINITION_CHANGED, _target(state)
 
 
 def _upstream(policy: Policy, state: State) -> Need | None:
-    changed = changed_triggers(policy, state)
-    if not changed:
-        return None
-    since = min((i.pending.first_at for i in changed if i.pending is not None), default=state.applied_at)
-    return Reason.UPSTREAM_UPDATE, _target(state), since
+    return (Reason.UPSTREAM_UPDATE, _target(state)) if changed_triggers(policy, state) else None
 
 
 def _expired_outputs(policy: Policy, state: State) -> list[Output]:
@@ -117,19 +118,23 @@ def _expired_outputs(policy: Policy, state: State) -> list[Output]:
 
 
 def _expired(outputs: list[Output]) -> Need | None:
-    since = next((o.expired.at for o in outputs if o.expired is not None), None)
-    if since is None:
-        return None
-    return Reason.EXPIRED, outputs[-1].asset_id, since
+    return (Reason.EXPIRED, outputs[-1].asset_id) if outputs else None
 
 
 def _blockers(policy: Policy, state: State, base: Reason, walk: Walk) -> tuple[Blocker, ...]:
     if not policy.wait_for_upstream:
         return ()
-    # Generations count here, not data: an input can return to an earlier data version. And if the consumed versions
-    # are a mix themselves, any input can be of another generation (ADR 0004).
-    moved = [i.asset_id for i in state.inputs if i.newer or state.mixed]
-    return walk.blockers(state.workflow_id, moved if base in BY_INPUT and moved else None)
+    moved = moved_inputs(state)
+    return walk.blockers(state.workflow_id, moved, every=base not in BY_INPUT or not moved)
+
+
+def moved_inputs(state: State) -> list[str]:
+    """Return the inputs of which a run now reads another generation than the last success.
+
+    Generations count here, not data: an input can return to an earlier data version. And if the consumed versions are
+    a mix themselves, any input can be of another generation (docs/adr/0004).
+    """
+    return [i.asset_id for i in state.inputs if i.newer or state.mixed]
 
 
 def _target(state: State) -> str:

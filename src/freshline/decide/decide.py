@@ -9,9 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from freshline.decide.causes import Cause, changed_triggers, find_cause
-from freshline.decide.decision import Decision, NewRun, Renewal, short_hash
+from freshline.decide.decision import Decision, NewRun, QuietRun, Renewal, short_hash
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.motion import Walk
+from freshline.decide.times import next_quiet
 from freshline.model.documents.decision import (
     Evidence,
     ExpiryEvidence,
@@ -68,17 +69,14 @@ def _up_to_date(policy: Policy, state: State) -> Decision:
 
 
 def _replaceable(state: State) -> str | None:
-    """Return the id of a queued automatic run that was never claimed.
-
-    Its pins may be renewed, and it may be canceled (docs/semantics.md#R6.3).
-    """
-    run = state.active
-    if run and run.status is RunStatus.QUEUED and run.trigger_type is TriggerType.AUTO and run.attempt == 0:
-        return run.id
-    return None
+    """Return the id of a queued automatic run that was never claimed."""
+    return state.active.id if state.active and state.active.replaceable else None
 
 
 def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: datetime) -> Decision:
+    taken_back = _taken_back(state, holds)
+    if taken_back is not None:
+        holds = [hold for hold in holds if hold.reason is not Reason.IN_FLIGHT]
     first = holds[0]
     evidence = _evidence(policy, state, cause) | first.evidence
     if first.until is not None:
@@ -96,7 +94,24 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
         blocker_id=first.blocker.workflow_id if first.blocker else None,
         blocks_until=first.until if first.reason in BLOCKING_HOLDS else None,
         renewal=renewal,
+        superseded=taken_back,
+        quiet_run=None if taken_back else _quiet_run(policy, state, now),
     )
+
+
+def _taken_back(state: State, holds: list[Hold]) -> str | None:
+    """Return the id of a queued run that ends because quiet hours began (docs/semantics.md#R8.3)."""
+    return _replaceable(state) if any(hold.reason is Reason.QUIET_HOURS for hold in holds) else None
+
+
+def _quiet_run(policy: Policy, state: State, now: datetime) -> QuietRun | None:
+    """Return the next quiet hours of a queued automatic run, for workers that would start it."""
+    run = state.active
+    if run is None or run.trigger_type is not TriggerType.AUTO or run.status is not RunStatus.QUEUED:
+        return None
+    quiet = next_quiet(policy.quiet_hours, now)
+    known = run.quiet.ends if run.quiet else None
+    return QuietRun(run.id, quiet) if (quiet.ends if quiet else None) != known else None
 
 
 def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renewal | None:
@@ -109,23 +124,41 @@ def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renew
     if waits:
         return None
     trigger = _trigger(policy, state, cause)
-    return Renewal(run_id, trigger, pins, signature(state, cause), mixed=bool(passed))
+    return Renewal(
+        run_id=run_id,
+        trigger=trigger,
+        pins=pins,
+        cause=signature(state, cause),
+        mixed=any(b.mixes for b in passed),
+        mixed_upstream=reads_mix(state),
+        round=state.round,
+    )
 
 
 def _run(policy: Policy, state: State, cause: Cause, now: datetime) -> Decision:
-    _, passed = split_blockers(policy, state, cause, now)
+    mixing = [b for b in split_blockers(policy, state, cause, now)[1] if b.mixes]
     evidence = _evidence(policy, state, cause)
-    if passed:
-        evidence["waitedOut"] = [describe(b) for b in passed]
+    if mixing:
+        evidence["waitedOut"] = [describe(b) for b in mixing]
     run = NewRun(
         trigger=_trigger(policy, state, cause),
         pins=pins_of(state),
         priority=policy.priority,
         parameters=policy.parameter_defaults,
         cause=signature(state, cause),
-        mixed=bool(passed),
+        mixed=bool(mixing),
+        mixed_upstream=reads_mix(state),
+        round=state.round,
+        quiet=next_quiet(policy.quiet_hours, now),
     )
-    return Decision(Outcome.RUN, cause.reason, evidence, run=run)
+    return Decision(
+        Outcome.RUN, cause.reason, evidence, run=run, next_evaluation=run.quiet.begins if run.quiet else None
+    )
+
+
+def reads_mix(state: State) -> bool:
+    """Return whether a run on the heads reads data that was made from a mix."""
+    return any(i.head.mixed for i in state.inputs if i.head)
 
 
 def _repeats(state: State, cause: Cause) -> bool:

@@ -7,11 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from freshline.model.documents.decision import Evidence, Trigger
 from freshline.model.enums import Outcome, Reason
 from freshline.model.json import Json
-from freshline.model.state import Version
+from freshline.model.state import Version, Window
+
+MINUTES = len("2026-01-05T09:30")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class NewRun:
     """An automatic run to queue.
 
     `cause`: a hash of the cause and of the versions. It detects endless repetition (docs/semantics.md#R1.5).
+    `round`: with `when: all`, the sequences of the sources; what moves later belongs to the next round.
     """
 
     trigger: Trigger
@@ -27,6 +31,9 @@ class NewRun:
     parameters: Json
     cause: str
     mixed: bool
+    mixed_upstream: bool = False
+    round: Mapping[str, int] = field(default_factory=dict)
+    quiet: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,15 @@ class Renewal:
     pins: Mapping[str, Version]
     cause: str
     mixed: bool
+    mixed_upstream: bool = False
+    round: Mapping[str, int] = field(default_factory=dict)
+
+
+class QuietRun(NamedTuple):
+    """The quiet hours of a queued run, if they are not those that are stored."""
+
+    run_id: str
+    quiet: Window | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,7 @@ class Decision:
 
     `next_evaluation`: when to evaluate again, at the latest; None: at the next event. Every hold has one.
     `blocker_id`: the ancestor that the workflow waits for. `blocks_until`: the known end of the hold.
-    `superseded`: the id of a queued automatic run whose cause is gone.
+    `superseded`: the id of a queued automatic run that ends: its cause is gone, or quiet hours began.
     """
 
     outcome: Outcome
@@ -58,17 +74,25 @@ class Decision:
     run: NewRun | None = None
     renewal: Renewal | None = None
     superseded: str | None = None
+    quiet_run: QuietRun | None = None
+
+    @property
+    def hold(self) -> Reason:
+        """The reason for which the workflow is not evaluated before `next_evaluation`."""
+        return Reason.IN_FLIGHT if self.outcome is Outcome.RUN else self.reason
 
     @property
     def rests(self) -> bool:
         """Whether the workflow comes to rest, so that waiting descendants can be woken (docs/semantics.md#R11.4)."""
-        moves = self.outcome is Outcome.RUN or self.reason is Reason.IN_FLIGHT
-        return not moves and self.blocks_until is None and self.blocker_id is None
+        moving = self.outcome is Outcome.RUN or self.reason in {Reason.IN_FLIGHT, Reason.WAITING_FOR_UPSTREAM}
+        return not moving and self.blocks_until is None
 
     @property
     def digest(self) -> str:
         """A hash of the content. Equal decisions are counted, not stored again (docs/semantics.md#R5.5)."""
-        content: Json = {key: value for key, value in self.evidence.items() if key != "blockers"}
+        content: Json = {key: value for key, value in self.evidence.items() if key not in {"blockers", "deadline"}}
+        # A deadline moves by the delay of each evaluation, until it is another minute.
+        content["deadline"] = self.evidence.get("deadline", "")[:MINUTES]
         # The motion of a blocker changes often and does not matter to the reader.
         content["blockers"] = [blocker["workflowSlug"] for blocker in self.evidence.get("blockers", ())]
         return short_hash(json.dumps([self.outcome, self.reason, content], sort_keys=True, default=str))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from freshline.decide.causes import Cause, awaited, first_change, triggers
-from freshline.decide.times import milliseconds, quiet_until
+from freshline.decide.causes import Cause, triggers
+from freshline.decide.times import milliseconds, next_quiet, quiet_until
 from freshline.model.documents.decision import BlockerEvidence, Evidence
-from freshline.model.enums import Reason
+from freshline.model.enums import Reason, RunStatus
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, State
@@ -62,12 +62,12 @@ def next_recheck(state: State, now: datetime) -> datetime:
     return now + doubling(FIRST_RECHECK, LONGEST_RECHECK, state.evaluations)
 
 
-def deadline(policy: Policy, state: State, cause: Cause) -> datetime:
-    """Return the time at which a wait for ancestors ends (docs/semantics.md#R4.5)."""
-    start = (first_change(state) if cause.by_input else None) or cause.since
-    if state.succeeded_at is None:
-        start = max(start, state.applied_at)  # changes before the workflow existed do not count
-    return start + milliseconds(policy.max_wait_ms)
+def deadline(policy: Policy, state: State, now: datetime) -> datetime:
+    """Return the time at which a wait for ancestors ends, unless something interrupts it (docs/semantics.md#R4.5).
+
+    Only time in which it waited counts: not a downtime, a pause or quiet hours.
+    """
+    return now + milliseconds(policy.max_wait_ms) - state.waited
 
 
 def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) -> tuple[list[Blocker], list[Blocker]]:
@@ -77,20 +77,24 @@ def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) ->
     """
     if not policy.wait_for_upstream or not cause.blockers:
         return [], []
-    end = deadline(policy, state, cause)
+    end = deadline(policy, state, now)
     waits = [b for b in cause.blockers if now < end and not b.cannot_run and (b.until is None or b.until < end)]
     return waits, [b for b in cause.blockers if b not in waits]
 
 
-def _in_flight(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+def _in_flight(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
     if state.active is None:
         return None
+    recheck_at = next_recheck(state, now)
+    window = next_quiet(policy.quiet_hours, now) if state.active.status is RunStatus.QUEUED else None
+    if window is not None and window.begins > now:
+        recheck_at = min(recheck_at, window.begins)
     evidence: Evidence = {
         "runId": state.active.id,
         "runStatus": state.active.status,
         "trigger": state.active.trigger_type,
     }
-    return Hold(Reason.IN_FLIGHT, next_recheck(state, now), evidence=evidence)
+    return Hold(Reason.IN_FLIGHT, recheck_at, evidence=evidence)
 
 
 def _paused(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
@@ -157,18 +161,19 @@ def _too_old(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
     return None
 
 
-def _waiting_for_all(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
-    late = awaited(policy, state)
-    if cause.base is not Reason.UPSTREAM_UPDATE or not late:
+def _waiting_for_all(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
+    if cause.base is not Reason.UPSTREAM_UPDATE or not cause.awaited:
         return None
-    return Hold(Reason.WAITING_FOR_ALL, next_recheck(state, now), evidence={"waitingFor": late})
+    # No event says that an input came out unchanged because of a workflow far above: look often.
+    recheck_at = now + doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, state.evaluations)
+    return Hold(Reason.WAITING_FOR_ALL, recheck_at, evidence={"waitingFor": list(cause.awaited)})
 
 
 def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
     waits, _ = split_blockers(policy, state, cause, now)
     if not waits:
         return None
-    end = deadline(policy, state, cause)
+    end = deadline(policy, state, now)
     recheck_at = min(end, now + doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, state.evaluations))
     evidence: Evidence = {"blockers": [describe(b) for b in waits], "deadline": iso(end)}
     return Hold(Reason.WAITING_FOR_UPSTREAM, recheck_at, evidence=evidence, blocker=waits[0])

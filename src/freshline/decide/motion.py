@@ -6,7 +6,7 @@ descend from the ancestor shares a root with it. Waiting for every active ancest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -49,17 +49,34 @@ class Walk:
         else:
             self._motion[workflow_id] = moving
 
-    def blockers(self, workflow_id: int, changed: Iterable[str] | None) -> tuple[Blocker, ...]:
+    def blockers(self, workflow_id: int, moved: Iterable[str], *, every: bool = False) -> tuple[Blocker, ...]:
         """Return the ancestors in motion that a run has to wait for.
 
-        `changed`: the changed inputs; None: every ancestor in motion blocks (docs/semantics.md#R4.3).
+        `moved`: the inputs of another generation than the last success. `every`: ancestors block even if the run
+        cannot read a mix because of them (docs/semantics.md#R4.3).
         """
         above = [x for x in self._moving_above(workflow_id) if x in self._motion]
         if not above:
             return ()
-        inputs = None if changed is None else tuple(changed)
-        found = (x for x in sorted(above, key=self._order) if inputs is None or self._could_mix(x, inputs))
-        return tuple(self._blocker(x) for x in islice(found, MOST_BLOCKERS))
+        inputs = tuple(moved)
+        ordered = sorted(above, key=self._order)
+        mixing = list(islice((x for x in ordered if self._could_mix(x, inputs)), MOST_BLOCKERS))
+        if not every:
+            return tuple(self._blocker(x, mixes=True) for x in mixing)
+        # A mixing one is always named, however many others there are: the run has to say that it reads a mix.
+        found = list(dict.fromkeys((*ordered[: MOST_BLOCKERS - 1], *mixing[:1], *ordered)))[:MOST_BLOCKERS]
+        return tuple(self._blocker(x, mixes=x in mixing) for x in found)
+
+    def came_out_unchanged(self, asset_id: str, moved_sources: Collection[str]) -> bool:
+        """Return whether a source of the asset moved, and everything between them is at rest (docs/semantics.md#R1.4).
+
+        The asset itself did not move, so a workflow in between has stopped the change.
+        """
+        producer = self._graph.producer(asset_id)
+        if producer is None or any(x in self._motion for x in (producer, *self._moving_above(producer))):
+            return False
+        roots = self._graph.roots(asset_id)
+        return any(roots & self._graph.roots(source) for source in moved_sources)
 
     def _order(self, workflow_id: int) -> tuple[bool, bool, datetime, int]:
         """Sort active ancestors first, because the list is cut at its end."""
@@ -76,9 +93,9 @@ class Walk:
         producer = self._graph.producer(asset_id)
         return producer is not None and (producer == ancestor or ancestor in self._moving_above(producer))
 
-    def _blocker(self, workflow_id: int) -> Blocker:
-        moving = self._motion[workflow_id]
-        return Blocker(workflow_id, self._graph.slugs[workflow_id], moving.kind, moving.until, moving.cannot_run)
+    def _blocker(self, workflow_id: int, *, mixes: bool) -> Blocker:
+        moving, slug = self._motion[workflow_id], self._graph.slugs[workflow_id]
+        return Blocker(workflow_id, slug, moving.kind, moving.until, moving.cannot_run, mixes)
 
     def _moving_above(self, start: int) -> frozenset[int]:
         """Return the proper ancestors that were in motion when the walk began."""

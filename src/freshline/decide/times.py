@@ -11,6 +11,7 @@ from cronsim import CronSim
 
 from freshline.model.enums import ExpiryReason
 from freshline.model.policy import Freshness, QuietHours
+from freshline.model.state import Window
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,6 +73,28 @@ def quiet_until(windows: tuple[QuietHours, ...], now: datetime) -> datetime | No
             break
         end = moment = later
     return end
+
+
+def next_quiet(windows: tuple[QuietHours, ...], now: datetime) -> Window | None:
+    """Return the quiet hours that contain `now`, or else the next ones; None without quiet hours."""
+    if not windows:
+        return None
+    end = quiet_until(windows, now)
+    if end is not None:
+        return Window(now, end)
+    begins = min(one for window in windows for one in _begins(window, now))
+    return Window(begins, quiet_until(windows, begins) or begins)
+
+
+def _begins(window: QuietHours, now: datetime) -> Iterator[datetime]:
+    """Yield when the window begins after `now`: at least once in the next days."""
+    zone = ZoneInfo(window.timezone)
+    today = now.astimezone(zone).date()
+    for days in range(9):  # a day on which the clock changes may have moved a begin into the past
+        day = today + timedelta(days=days)
+        begins = datetime.combine(day, clock.fromisoformat(window.start), zone).astimezone(UTC)
+        if day.weekday() in window.days and begins > now:
+            yield begins
 
 
 def _ends(window: QuietHours, now: datetime) -> Iterator[datetime]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.json import Json
@@ -24,10 +25,14 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Head(Version):
-    """The current snapshot of an asset partition."""
+    """The current snapshot of an asset partition.
+
+    `mixed`: a run that made it, or something that it descends from, may have read a mix that was not healed yet.
+    """
 
     produced_at: datetime
     run_id: str | None = None
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,20 @@ class Output:
     made_by: str | None = None
 
 
+class Moved(NamedTuple):
+    """The sequence of a source now, and when the last success was decided."""
+
+    now: int
+    before: int
+
+
+class Window(NamedTuple):
+    """A time from its begin to its end, without the end."""
+
+    begins: datetime
+    ends: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
     """The active run of the workflow partition: the running one, or else the queued one."""
@@ -98,6 +117,14 @@ class ActiveRun:
     attempt: int
     version: int
     pins: Mapping[str, Version]
+    mixed: bool = False
+    quiet: Window | None = None  # the quiet hours in which no worker may start it
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether no worker has claimed it: its pins may be renewed, and it may end (docs/semantics.md#R6.3)."""
+        automatic = self.trigger_type is TriggerType.AUTO
+        return automatic and self.status is RunStatus.QUEUED and self.attempt == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +151,8 @@ class Canceled:
 class Blocker:
     """An ancestor in motion whose result could make a run read a mix of generations (docs/semantics.md#R4.2).
 
-    `until`: the end of its hold; None: it is active. `cannot_run`: it is held without a known end.
+    `until`: the end of its hold; None: it is active. `cannot_run`: it is held without a known end, or not automatic.
+    `mixes`: a run that does not wait for it reads a mix.
     """
 
     workflow_id: int
@@ -132,6 +160,7 @@ class Blocker:
     motion: str
     until: datetime | None = None
     cannot_run: bool = False
+    mixes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +168,8 @@ class State:
     """All facts about one workflow partition.
 
     `evaluations`: how often the current hold was evaluated without a change.
+    `waited`: for how long it has waited for ancestors since the last success, evaluation by evaluation.
+    `sources`: with `when: all`, how far the sources above have moved since the last success.
     """
 
     workflow_id: int
@@ -162,3 +193,15 @@ class State:
     canceled: Canceled | None = None
     blockers: tuple[Blocker, ...] = ()
     evaluations: int = 0
+    waited: timedelta = timedelta(0)
+    sources: Mapping[str, Moved] = field(default_factory=dict)
+
+    @property
+    def moved_sources(self) -> list[str]:
+        """The sources that moved since the last success."""
+        return [one for one, moved in self.sources.items() if moved.now > moved.before]
+
+    @property
+    def round(self) -> dict[str, int]:
+        """Where the sources are now: the begin of the next round, if a run starts."""
+        return {one: moved.now for one, moved in self.sources.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from freshline.decide import Decision
 from freshline.decide.holds import FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, doubling
@@ -42,6 +42,12 @@ class Considerations:
             for workflow_id in self._waiting.get(blocker, ()):
                 self.add(workflow_id, now)
 
+    def forget_wait(self, workflow_id: int) -> None:
+        """Let the wait for ancestors begin again, after a success (docs/semantics.md#R4.5)."""
+        known = self._entries.get(workflow_id)
+        if known is not None:
+            known.waited, known.evaluated_at = timedelta(0), None
+
     def get(self, workflow_id: int) -> Consideration | None:
         """Return the consideration of a workflow."""
         return self._entries.get(workflow_id)
@@ -66,7 +72,9 @@ class Considerations:
             heapq.heappop(self._schedule)
         return self._schedule[0][0] if self._schedule else None
 
-    def record(self, workflow_id: int, decision: Decision, *, sleeps: bool, until: datetime | None = None) -> None:
+    def record(
+        self, workflow_id: int, decision: Decision, now: datetime, *, sleeps: bool, until: datetime | None = None
+    ) -> None:
         """Schedule the next evaluation after a decision.
 
         `sleeps`: only an event, or the time `until`, can end this hold.
@@ -77,8 +85,9 @@ class Considerations:
         if decision.next_evaluation is None:
             del self._entries[workflow_id]
             return
-        known.evaluations = known.evaluations + 1 if known.hold is decision.reason else 0
-        known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.reason, decision.blocker_id
+        known.waited, known.evaluated_at = timedelta(0) if decision.run else known.waited_until(now), now
+        known.evaluations = known.evaluations + 1 if known.hold is decision.hold else 0
+        known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.hold, decision.blocker_id
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].add(workflow_id)
         known.recheck_at = known.at
@@ -94,6 +103,8 @@ class Considerations:
         """
         for workflow_id in self._waiting.get(blocker, ()):
             known = self._entries[workflow_id]
+            if known.at <= now:
+                continue  # it is evaluated in the same batch
             at = known.recheck_at or now
             while at < now:
                 at += doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, known.evaluations)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from freshline.decide.batch import with_defaults
-from freshline.model.enums import Reason, TriggerType
+from freshline.model.enums import Reason
 from freshline.model.policy import Policy
 from freshline.model.state import ActiveRun, Head, Input, State, Version
 from freshline.settings import Settings
@@ -46,11 +46,14 @@ def restore(facts: Facts, settings: Settings, observer: Observer | None = None) 
             _put_changes(simulator.assets[one.asset_id], one)
         for output in state.outputs:
             _put_head(simulator.assets[output.asset_id], output.head)
-            simulator.assets[output.asset_id].expired = output.expired
+            asset = simulator.assets[output.asset_id]
+            asset.expired, asset.foreign, asset.made_by = output.expired, output.foreign, output.made_by
         simulator.workflow_states[state.workflow_id] = _workflow_state(state)
         if state.active is not None:
             simulator.put_run(_run(state, state.active, facts))
         simulator.note(state.workflow_id)
+    for _, state in given:
+        _put_sources(simulator, state)
     simulator.load_timers({one: due for one, due in facts.due.items() if one in simulator.assets})
     return simulator
 
@@ -83,6 +86,15 @@ def _put_changes(asset: Asset, one: Input) -> None:
     asset.times = [found[sequence] for sequence in asset.sequences]
 
 
+def _put_sources(simulator: Simulator, state: State) -> None:
+    """Let the outputs descend from the current heads of the sources, but from older ones of those that moved since."""
+    heads = {one: simulator.assets[one].head for one in simulator.catalogue.sources}
+    now = {one: head.sequence for one, head in heads.items() if head}
+    sources = now | {one: moved.before for one, moved in state.sources.items() if one in now}
+    for output in state.outputs:
+        simulator.assets[output.asset_id].sources = sources
+
+
 def _workflow_state(state: State) -> WorkflowState:
     return WorkflowState(
         applied_at=state.applied_at,
@@ -99,6 +111,7 @@ def _workflow_state(state: State) -> WorkflowState:
         canceled=state.canceled,
         paused=state.paused,
         paused_until=state.paused_until,
+        waited=state.waited,
     )
 
 
@@ -111,7 +124,7 @@ def _run(state: State, active: ActiveRun, facts: Facts) -> Run:
         trigger={"type": active.trigger_type, "reason": Reason.IN_FLIGHT},
         pins=active.pins,
         cause="",
-        mixed=active.trigger_type is not TriggerType.AUTO,  # a manual run does not wait for ancestors (ADR 0004)
+        mixed=active.mixed,
         queued_at=facts.now,
         status=active.status,
         attempt=active.attempt,

@@ -5,12 +5,12 @@ A hold that only an event can end is not evaluated in between: no event is lost 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from freshline.decide import Decision, NewRun, Renewal, decide
 from freshline.decide.batch import moving_after
-from freshline.model.enums import Reason, RunStatus
+from freshline.model.enums import Reason, RunStatus, When
 from freshline.model.state import State
 from freshline.simulation.catalogue import Member
 from freshline.simulation.records import Run
@@ -19,7 +19,7 @@ from freshline.simulation.timers import EXPIRY
 if TYPE_CHECKING:
     from freshline.simulation.simulator import Simulator
 
-ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.WAITING_FOR_ALL, Reason.CANCELED, Reason.PAUSED})
+ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.CANCELED, Reason.PAUSED})
 
 
 class Reconciler:
@@ -40,9 +40,10 @@ class Reconciler:
             self._decide_batch(sorted(batch, key=simulator.catalogue.rank.__getitem__))
 
     def decide(self, member: Member, state: State) -> Decision:
-        """Return the decision about a workflow. Without an ancestor in motion there is nothing to search for."""
+        """Return the decision about a workflow. Without an ancestor in motion there is nothing to wait for."""
         motion = self._simulator.motion
-        return decide(member.policy, state, self._simulator.now, motion if motion.above(member.id) else None)
+        searches = member.policy.when is When.ALL or motion.above(member.id)
+        return decide(member.policy, state, self._simulator.now, motion if searches else None)
 
     def _fire_timers(self) -> None:
         simulator = self._simulator
@@ -72,12 +73,16 @@ class Reconciler:
         simulator, run = self._simulator, None
         if decision.renewal is not None:
             run = _renew(simulator.active[member.id], decision.renewal)
+            run.sources = simulator.sources_of(member)
         if decision.superseded is not None:
             simulator.end(simulator.active[member.id], RunStatus.CANCELED)
         if decision.run is not None:
             run = self._queue(member, decision.run)
         sleeps = decision.next_evaluation is not None and _ends_by_event(member, state, decision)
-        simulator.considerations.record(member.id, decision, sleeps=sleeps, until=_wait_ends_at(decision))
+        if decision.run is not None or decision.reason is Reason.UP_TO_DATE:
+            simulator.workflow_states[member.id].waited = state.waited if decision.run else timedelta(0)
+        ends_at = _wait_ends_at(decision)
+        simulator.considerations.record(member.id, decision, simulator.now, sleeps=sleeps, until=ends_at)
         simulator.observer.decided(simulator, member, decision, run)
 
     def _queue(self, member: Member, new: NewRun) -> Run:
@@ -93,6 +98,8 @@ class Reconciler:
             cause=new.cause,
             mixed=new.mixed,
             queued_at=simulator.now,
+            sources=simulator.sources_of(member),
+            round=new.round,
         )
         simulator.active[member.id] = run
         simulator.queue.push(run, new.priority)
@@ -101,6 +108,7 @@ class Reconciler:
 
 def _renew(run: Run, renewal: Renewal) -> Run:
     run.trigger, run.pins, run.cause, run.mixed = renewal.trigger, renewal.pins, renewal.cause, renewal.mixed
+    run.round = renewal.round
     return run
 
 

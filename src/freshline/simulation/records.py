@@ -6,7 +6,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from freshline.model.documents.decision import Trigger
 from freshline.model.enums import ExpiryReason, Reason, RunStatus, TriggerType
@@ -20,11 +20,16 @@ MOST_CHANGES = 256
 class Asset:
     """One asset: its head, its changes, and its two timers.
 
+    `sources`: the sequences of the sources that the head was made from.
+    `foreign`: its workflow did not make the head, but `made_by` or somebody outside.
     `sequences` and `times`: the snapshots with changed data, and when they were produced.
     """
 
     id: str
     head: Head | None = None
+    sources: Mapping[str, int] = field(default_factory=dict)
+    foreign: bool = False
+    made_by: str | None = None
     sequences: list[int] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
     due_at: datetime | None = None
@@ -37,6 +42,7 @@ class Asset:
         """Add a snapshot, which becomes the head; return whether the data changed (docs/semantics.md#R9.3)."""
         changed = self.head is None or self.head.data_version != version
         self.head = Head(self.head.sequence + 1 if self.head else 1, version, now, run_id)
+        self.foreign = False
         if changed:
             self.sequences.append(self.head.sequence)
             self.times.append(now)
@@ -55,7 +61,7 @@ class Asset:
 
     def output(self) -> Output:
         """Return the asset as an output of its producer."""
-        return Output(self.id, self.head, self.expired)
+        return Output(self.id, self.head, self.expired, self.foreign, self.made_by)
 
     def forget(self, consumed: int) -> None:
         """Drop the changes up to `consumed`, which every reader has consumed. The first change stays."""
@@ -68,6 +74,7 @@ class Consideration:
     """When to evaluate a workflow, and its current hold.
 
     `recheck_at`: the next regular evaluation of a workflow that sleeps.
+    `waited`: the wait for ancestors up to `evaluated_at`, the time of the last evaluation.
     """
 
     at: datetime
@@ -75,6 +82,14 @@ class Consideration:
     blocker_id: int | None = None
     evaluations: int = 0
     recheck_at: datetime | None = None
+    evaluated_at: datetime | None = None
+    waited: timedelta = timedelta(0)
+
+    def waited_until(self, now: datetime) -> timedelta:
+        """Return the wait for ancestors until now: nothing interrupts it here."""
+        if self.hold is not Reason.WAITING_FOR_UPSTREAM or self.evaluated_at is None:
+            return self.waited
+        return self.waited + (now - self.evaluated_at)
 
 
 @dataclass(slots=True)
@@ -94,6 +109,8 @@ class Run:
     attempt: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    sources: Mapping[str, int] = field(default_factory=dict)
+    round: Mapping[str, int] = field(default_factory=dict)
     job_fingerprint: str | None = None  # of the definition that the run is pinned to; None: the current one
 
     @property
@@ -108,7 +125,7 @@ class Run:
 
     def active(self) -> ActiveRun:
         """Return the run as `decide` sees it."""
-        return ActiveRun(self.id, self.status, TriggerType.AUTO, self.attempt, self.version, self.pins)
+        return ActiveRun(self.id, self.status, TriggerType.AUTO, self.attempt, self.version, self.pins, self.mixed)
 
 
 class RunQueue:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from freshline.decide import Decision
 from freshline.decide.motion import Moving
 from freshline.errors import ConflictError
-from freshline.model.enums import Outcome, Reason, RunStatus
-from freshline.model.state import State, Version
+from freshline.model.enums import Outcome, Reason, RunStatus, When
+from freshline.model.state import Moved, State, Version
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.considerations import Considerations
 from freshline.simulation.motion import Motion
@@ -158,6 +159,7 @@ class Simulator:
         member, unchanged = self.catalogue.members[run.workflow_id], []
         for asset_id in member.outputs:
             asset = self.assets[asset_id]
+            asset.sources = run.sources
             same = asset.head.data_version if asset.head and not changed else None
             if not self._append(asset, (versions or {}).get(asset_id) or same or f"{asset_id}:{run.id}", run):
                 unchanged.append(asset_id)
@@ -165,6 +167,7 @@ class Simulator:
         runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
         self.workflow_states[member.id].succeed(run, fingerprint, self.now, runs_avoided)
+        self.considerations.forget_wait(member.id)
         self._forget(member)
         if self._satisfied(member, run):
             self.considerations.wake([member.id], self.now)
@@ -249,13 +252,32 @@ class Simulator:
             self.settle()
         self.now = max(self.now, to)
 
+    def sources_of(self, member: Member) -> dict[str, int]:
+        """Return the sequences of the sources that the heads of the inputs were made from."""
+        found: dict[str, int] = {}
+        for asset_id in member.inputs:
+            asset = self.assets[asset_id]
+            found |= asset.sources
+            if asset.head is not None and self.catalogue.graph.producer(asset_id) is None:
+                found[asset_id] = asset.head.sequence
+        return found
+
+    def _sources(self, member: Member) -> dict[str, Moved]:
+        """Return how far the sources above have moved since the last success, where the decision needs it."""
+        made = self.assets[member.outputs[0]].sources if member.outputs and member.policy.when is When.ALL else {}
+        before = {**made, **self.workflow_states[member.id].round}
+        heads = {one: self.assets[one].head for one in made}
+        return {one: Moved(head.sequence, before[one]) for one, head in heads.items() if head}
+
     def state(self, member: Member) -> State:
         """Return the state of one workflow, as the store loads it."""
         workflow, known, assets = self.workflow_states[member.id], self.considerations.get(member.id), self.assets
         consumed_versions = workflow.consumed_versions
         inputs = tuple([assets[one].input(consumed_versions.get(one)) for one in member.inputs])
         outputs = tuple([assets[one].output() for one in member.outputs])
-        return workflow.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
+        found = workflow.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
+        waited = workflow.waited + (known.waited_until(self.now) if known else timedelta(0))
+        return replace(found, waited=waited, sources=self._sources(member))
 
 
 def first_version(asset_id: str) -> str:

@@ -31,13 +31,15 @@ class WorkflowState:
     canceled: Canceled | None = None
     paused: bool = False
     paused_until: datetime | None = None
+    round: Mapping[str, int] = field(default_factory=dict)
+    waited: timedelta = timedelta(0)  # for ancestors, before runs since the last success
 
     def succeed(self, run: Run, fingerprint: str, now: datetime, runs_avoided: int) -> None:
         """Record a success: the versions that the run read are consumed."""
         self.cause_repeats = self.cause_repeats + 1 if self.success_cause == run.cause else 1
         self.success_cause, self.consumed_versions, self.mixed = run.cause, run.pins, run.mixed
-        self.fingerprint, self.succeeded_at = fingerprint, now
-        self.failures, self.canceled = NO_FAILURES, None
+        self.fingerprint, self.succeeded_at, self.round = fingerprint, now, run.round
+        self.failures, self.canceled, self.waited = NO_FAILURES, None, timedelta(0)
         self.runs_avoided += runs_avoided
 
     def fail(self, run: Run, backoff: Backoff, now: datetime, jitter: float) -> None:

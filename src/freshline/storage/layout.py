@@ -82,10 +82,17 @@ def unused_staging_directory(storage: Storage, asset_id: str, run_id: str, attem
     afterwards may be all that is left of it. A failed try removes its directory, so it must not be that one.
     """
     directory = staging_directory(asset_id, run_id, attempt, try_)
-    while storage.children(directory):
+    while _exists(storage, directory):
         try_ += TRY_STEP
         directory = staging_directory(asset_id, run_id, attempt, try_)
     return directory
+
+
+def _exists(storage: Storage, directory: str) -> bool:
+    try:
+        return bool(storage.children(directory))
+    except OSError as error:
+        raise WarehouseError(f"{storage.at(directory)} cannot be read: {error}") from None
 
 
 def data_directory(asset_id: str) -> str:

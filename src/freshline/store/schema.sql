@@ -22,6 +22,16 @@ CREATE FUNCTION public.freshline_id() RETURNS uuid
         'hex')::uuid
 $$;
 
+CREATE FUNCTION public.freshline_mixed(origins jsonb, partition text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM jsonb_each_text(origins) m
+          LEFT JOIN heads h ON h.asset_id = m.key AND h.partition_key = partition
+          LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+         WHERE s.mixed IS DISTINCT FROM false OR s.data_version <> m.value)
+$$;
+
 CREATE FUNCTION public.freshline_now() RETURNS timestamp with time zone
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -56,6 +66,8 @@ CREATE TABLE public.snapshots (
     report_sequence bigint,
     gone_at timestamp with time zone,
     removed_at timestamp with time zone,
+    mixed boolean DEFAULT false NOT NULL,
+    mixed_from jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
@@ -129,10 +141,14 @@ CREATE TABLE public.considerations (
     blocks_until timestamp with time zone,
     priority integer,
     evaluations integer DEFAULT 0 NOT NULL,
+    waited_ms bigint DEFAULT 0 NOT NULL,
+    evaluated_at timestamp with time zone,
+    next_at timestamp with time zone,
     CONSTRAINT considerations_blocker_needs_hold CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
     CONSTRAINT considerations_blocks_until_needs_hold CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
     CONSTRAINT considerations_evaluations_check CHECK ((evaluations >= 0)),
-    CONSTRAINT considerations_priority_iff_blocker CHECK (((blocker_id IS NULL) = (priority IS NULL)))
+    CONSTRAINT considerations_priority_iff_blocker CHECK (((blocker_id IS NULL) = (priority IS NULL))),
+    CONSTRAINT considerations_waited_ms_check CHECK ((waited_ms >= 0))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='500');
 
@@ -315,6 +331,9 @@ CREATE TABLE public.runs (
     error jsonb,
     result jsonb,
     progress jsonb,
+    quiet tstzrange,
+    round jsonb DEFAULT '{}'::jsonb NOT NULL,
+    mixed_upstream boolean DEFAULT false NOT NULL,
     CONSTRAINT runs_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT runs_failed_has_error CHECK (((NOT (status = 'failed'::text)) OR (error IS NOT NULL))),
     CONSTRAINT runs_finished_at_iff_ended CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
@@ -432,10 +451,13 @@ CREATE TABLE public.workflow_partitions (
     canceled jsonb,
     runs_avoided bigint DEFAULT 0 NOT NULL,
     accepted jsonb DEFAULT '{}'::jsonb NOT NULL,
+    waited_ms bigint DEFAULT 0 NOT NULL,
+    round jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT workflow_partitions_breaker_needs_failures CHECK (((NOT (breaker_at IS NOT NULL)) OR (failures > 0))),
     CONSTRAINT workflow_partitions_cooldown_needs_failures CHECK (((NOT (failures = 0)) OR (eligible_at IS NULL))),
     CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0)),
-    CONSTRAINT workflow_partitions_versions_need_fingerprint CHECK (((consumed_versions IS NULL) OR (job_fingerprint IS NOT NULL)))
+    CONSTRAINT workflow_partitions_versions_need_fingerprint CHECK (((consumed_versions IS NULL) OR (job_fingerprint IS NOT NULL))),
+    CONSTRAINT workflow_partitions_waited_ms_check CHECK ((waited_ms >= 0))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
 

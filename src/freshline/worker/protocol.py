@@ -132,7 +132,7 @@ class LogLine:
     text: str
 
 
-ProgressValues = Mapping[str, Mapping[str, float | None]]
+ProgressValues = Mapping[str, Mapping[str, int | float | None]]
 
 
 @dataclass(frozen=True, slots=True)

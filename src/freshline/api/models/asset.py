@@ -53,6 +53,8 @@ class AssetState(ResponseBody):
     table_version: int | None
     rows: int | None
     bytes: int | None
+    mixed: bool
+    mixed_upstream: bool
     run_id: str | None
     last_auto_run: LastRun | None
     next_refresh_at: datetime | None

@@ -77,6 +77,7 @@ DESCRIPTIONS = {
     "maxAgeMs": "The declared `maxAgeMs`.",
     "metrics": "Metrics of the step.",
     "mixed": "Whether the inputs may be of different generations.",
+    "mixedUpstream": "Whether it was made from data whose inputs may be of different generations.",
     "movedHead": "Whether the report became current.",
     "name": "Name.",
     "next": "Value of `after` for the following page; null on the last page.",

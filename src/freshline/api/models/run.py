@@ -55,6 +55,7 @@ class Run(ResponseBody):
     trigger: Json
     priority: int
     mixed: bool
+    mixed_upstream: bool
     parameters: Json
     workflow_version: int
     queued_at: datetime

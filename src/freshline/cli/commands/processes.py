@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -84,15 +85,17 @@ def worker(app: App, *, slots: int, grace: float, log_format: str | None) -> Non
 
 
 def warn_about_root() -> None:
-    """Log one warning if jobs would run as root."""
-    if os.geteuid() == 0:
-        import structlog  # noqa: PLC0415 - help must not load it
+    """Warn once if jobs would run as root: a sentence for a person, else a line of the log."""
+    if os.geteuid() != 0:
+        return
+    effect = "jobs can read and change everything on this machine, also the credentials of Freshline"
+    advice = "use an account of its own (docs/security.md)"
+    if sys.stderr.isatty():
+        output.message(f"warning: running as root, so {effect}; {advice}")
+        return
+    import structlog  # noqa: PLC0415 - help must not load it
 
-        structlog.get_logger("freshline.cli").warning(
-            "running_as_root",
-            effect="jobs can read and change everything on this machine, also the credentials of Freshline",
-            advice="use an account of its own; docs/security.md",
-        )
+    structlog.get_logger("freshline.cli").warning("running_as_root", effect=effect, advice=advice)
 
 
 @contextmanager

@@ -10,7 +10,14 @@ from freshline.model.enums import Outcome, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from freshline.model.documents.decision import BlockerEvidence, Conclusion, Decision, Evidence, InputEvidence
+    from freshline.model.documents.decision import (
+        BlockerEvidence,
+        Conclusion,
+        Decision,
+        Evidence,
+        ForeignHead,
+        InputEvidence,
+    )
     from freshline.model.documents.status import Hold
 
     Describe = Callable[[Conclusion, Evidence], str]
@@ -21,6 +28,7 @@ _MOTIONS = {
     "due": "which is about to be considered",
     "unabsorbed": "whose inputs have just changed",
     "timer": "whose freshness has just run out",
+    "stale": "which did not read the current data and is not automatic",
 }
 
 
@@ -76,8 +84,16 @@ def _retry(_decision: Conclusion, evidence: Evidence) -> str:
     return f"tried again after a failure; {cause(_decision, evidence)}"
 
 
-def _definition_changed(_decision: Conclusion, _evidence: Evidence) -> str:
-    return "its definition changed since the last success"
+def _definition_changed(_decision: Conclusion, evidence: Evidence) -> str:
+    foreign = evidence.get("foreign", ())
+    if not foreign:
+        return "its definition changed since the last success"
+    return _list([_made_by_others(one) for one in foreign])
+
+
+def _made_by_others(one: ForeignHead) -> str:
+    who = f"made by workflow {one['madeBy']!r}" if one["madeBy"] else "reported from outside"
+    return f"the current data of {one['assetId']!r} was {who}"
 
 
 def _upstream_update(_decision: Conclusion, evidence: Evidence) -> str:

@@ -43,8 +43,8 @@ class Listing(NamedTuple, Generic[T]):
 def run_cells(one: Run) -> Cells:
     """Return the cells of a run."""
     status = coloured(one["status"])
-    if one["mixed"]:
-        status = Text(status, (" mixed", "yellow"))
+    if one["mixed"] or one["mixedUpstream"]:
+        status = Text(status, (" mixed" if one["mixed"] else " mixed upstream", "yellow"))
     tries = f"{one['attempt']}" if one["attempt"] else "-"
     took = between(one["startedAt"], one["finishedAt"])
     return [

@@ -125,6 +125,7 @@ class Run(HasProgress):
     trigger: StoredTrigger
     priority: int
     mixed: bool
+    mixedUpstream: bool
     parameters: Json
     workflowVersion: int
     queuedAt: str

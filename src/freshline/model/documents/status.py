@@ -37,6 +37,8 @@ class AssetStatus(TypedDict):
     tableVersion: int | None
     rows: int | None
     bytes: int | None
+    mixed: bool
+    mixedUpstream: bool
     runId: str | None
     lastAutoRun: LastRun | None
     nextRefreshAt: str | None

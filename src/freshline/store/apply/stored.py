@@ -24,7 +24,22 @@ def read_graph(connection: Connection) -> Graph:
         slugs=dict(zip(row["workflows"] or (), row["slugs"] or (), strict=True)),
         producers=dict(zip(row["made"] or (), row["makers"] or (), strict=True)),
         edges=zip(row["read"] or (), row["readers"] or (), strict=True),
+        not_automatic=row["not_automatic"] or (),
     )
+
+
+class GraphCache:
+    """The graph of the last epoch that was seen. Reading it costs as much as the catalogue is large."""
+
+    def __init__(self) -> None:
+        self._graph: Graph | None = None
+
+    def read(self, connection: Connection, epoch: int | None = None) -> Graph:
+        """Return the graph, and read it again unless it is of this epoch; None: of any."""
+        graph = self._graph
+        if graph is None or (epoch is not None and graph.epoch != epoch):
+            graph = self._graph = read_graph(connection)
+        return graph
 
 
 def read_stored(connection: Connection, project: str) -> Stored:

@@ -54,8 +54,8 @@ class WaitWarnings:
     def _slowest(self, one: LoadedWorkflow, walk: Walk, slow: Mapping[int, Duration]) -> Duration | None:
         number = self._numbers[one.definition.slug]
         # An expired workflow waits for every ancestor, a changed one only to avoid a mix (docs/semantics.md#R4.3).
-        inputs = None if _expires(one.policy) else self._graph.inputs(number)
-        blockers = (slow[blocker.workflow_id] for blocker in walk.blockers(number, inputs))
+        found = walk.blockers(number, self._graph.inputs(number), every=_expires(one.policy))
+        blockers = (slow[blocker.workflow_id] for blocker in found)
         longer = (duration for duration in blockers if duration.p95_ms > one.policy.max_wait_ms)
         return max(longer, key=lambda duration: duration.p95_ms, default=None)
 

@@ -111,7 +111,8 @@ class Evaluation:
             raise _OutdatedGraphError
         # When little is in motion, read all of it: there may be a thousand times as many ancestors.
         above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ANCESTORS)
-        state = load_state.read(connection, keys, None if above is None else sorted(above))
+        not_automatic = graph.not_automatic_above(workflow_id for workflow_id, _ in keys)
+        state = load_state.read(connection, keys, None if above is None else sorted(above), not_automatic)
         self._calm = state.calm
         if graph.epoch != state.epoch:
             raise _OutdatedGraphError

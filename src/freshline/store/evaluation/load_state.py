@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from freshline.decide.motion import Moving
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.policy import Policy
-from freshline.model.state import ActiveRun, Canceled, Expiry, Failures, Head, Input, Output, Pending, State, Version
+from freshline.model.state import (
+    ActiveRun,
+    Canceled,
+    Expiry,
+    Failures,
+    Head,
+    Input,
+    Moved,
+    Output,
+    Pending,
+    State,
+    Version,
+    Window,
+)
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -32,6 +45,7 @@ class LoadedWorkflow:
     retired: bool
     last_decision: tuple[str, str] | None  # id and digest
     waiting_priority: int | None = None  # of the most urgent workflow that waits for this one
+    waited_ms: int = 0  # of the current consideration; `state.waited` adds earlier ones since the last success
 
     @property
     def key(self) -> Key:
@@ -56,21 +70,32 @@ class BatchState:
     calm: bool = False
 
 
-def read(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> BatchState:
+def read(
+    connection: Connection,
+    keys: Mapping[Key, int],
+    above: Sequence[int] | None = None,
+    not_automatic: Sequence[int] = (),
+) -> BatchState:
     """Return the state of these workflow partitions; the values of `keys` are their evaluation counts.
 
     `above` are their ancestors, whose motion is all that a decision needs (docs/semantics.md#R4.2). With None, all
-    motion is read.
+    motion is read. `not_automatic` are the ancestors that only users start: if stale, they count as held.
     """
-    return parse(fetch(connection, keys, above), keys)
+    return parse(fetch(connection, keys, above, not_automatic), keys)
 
 
-def fetch(connection: Connection, keys: Mapping[Key, int], above: Sequence[int] | None = None) -> Row:
+def fetch(
+    connection: Connection,
+    keys: Mapping[Key, int],
+    above: Sequence[int] | None = None,
+    not_automatic: Sequence[int] = (),
+) -> Row:
     """Return the raw row for `parse`, which can run after the transaction."""
     arrays = {
         "workflows": [workflow for workflow, _ in keys],
         "partitions": [partition for _, partition in keys],
         "above": None if above is None else list(above),
+        "not_automatic": list(not_automatic),
         "few": FEW,
     }
     row = connection.execute(SQL["load_states"], arrays).fetchone()
@@ -140,6 +165,7 @@ def _loaded(data: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
         retired=data["retired"],
         last_decision=(decision["id"], decision["digest"]) if decision else None,
         waiting_priority=data["waiting"],
+        waited_ms=data["waited_ms"],
     )
 
 
@@ -186,6 +212,8 @@ def _state(data: Row, evaluations: int) -> State:
         failures=_failures(partition),
         canceled=_canceled(partition.get("canceled")),
         evaluations=evaluations,
+        waited=timedelta(milliseconds=partition.get("waited_ms", 0) + data["waited_ms"]),
+        sources={one: Moved(now, before) for one, (now, before) in (data["sources"] or {}).items()},
     )
 
 
@@ -214,7 +242,8 @@ def _output(data: Row) -> Output:
 def _head(data: Row) -> Head | None:
     if data["sequence"] is None:
         return None
-    return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"))
+    mixed = bool(data.get("mixed"))
+    return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"), mixed)
 
 
 def version(data: Row) -> Version:
@@ -227,7 +256,8 @@ def _active(data: Row | None) -> ActiveRun | None:
         return None
     pins = {asset_id: version(pin) for asset_id, pin in data["pins"].items()}
     status, trigger = RunStatus(data["status"]), TriggerType(data["trigger_type"])
-    return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins)
+    quiet = Window(_at(data["quiet_from"]), _at(data["quiet_until"])) if data["quiet_from"] else None
+    return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins, data["mixed"], quiet)
 
 
 def _failures(data: Row) -> Failures:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -17,6 +17,7 @@ from freshline.decide import Decision, Renewal
 from freshline.decide.causes import first_change
 from freshline.model.enums import Reason
 from freshline.model.json import Json
+from freshline.model.state import Window
 from freshline.store.db.database import Connection
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -33,6 +34,9 @@ class DecisionWriter:
     runs: list[Json] = field(default_factory=list)
     renewals: list[Json] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
+    taken_back: list[str] = field(default_factory=list)
+    quiet: list[Json] = field(default_factory=list)
+    waits: list[Json] = field(default_factory=list)
     done: list[tuple[int, str]] = field(default_factory=list)
     holds: list[Json] = field(default_factory=list)
     decisions: list[Json] = field(default_factory=list)
@@ -48,7 +52,12 @@ class DecisionWriter:
             self.renewals.append(_renewal(decision.renewal, decision_id))
         if decision.superseded:
             self.superseded.append(decision.superseded)
+            if decision.reason is Reason.QUIET_HOURS:
+                self.taken_back.append(decision.superseded)
+        if decision.quiet_run:
+            self.quiet.append({"id": decision.quiet_run.run_id, **_window(decision.quiet_run.quiet)})
         self._next_evaluation(loaded, decision)
+        self._keep_wait(loaded, decision)
         decision_id = self._record(loaded, decision, decision_id, run_id)
         if decision.rests:
             self.settled.append(loaded.state.workflow_id)
@@ -57,7 +66,7 @@ class DecisionWriter:
     def _queue(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str) -> str:
         run, state, run_id = decision.run, loaded.state, new_id()
         assert run is not None  # noqa: S101 - the caller checked
-        changed = first_change(state)
+        changed = first_change(loaded.policy, state)
         if decision.reason == Reason.UPSTREAM_UPDATE and changed is not None:
             observe("event_to_queued_seconds", max(0.0, (self.now - changed).total_seconds()))
         trigger = {**run.trigger, "decisionId": decision_id}
@@ -82,6 +91,9 @@ class DecisionWriter:
                 "priority": run.priority,
                 "inherited": loaded.priority,
                 "mixed": run.mixed,
+                "mixed_upstream": run.mixed_upstream,
+                "round": dict(run.round),
+                **_window(run.quiet),
                 "pins": {asset_id: pin.as_json() for asset_id, pin in run.pins.items()},
                 "parameters": dict(run.parameters),
                 "decision_id": decision_id,
@@ -99,12 +111,20 @@ class DecisionWriter:
                 "workflow_id": loaded.state.workflow_id,
                 "partition_key": loaded.state.partition_key,
                 "not_before": decision.next_evaluation.isoformat(),
-                "hold": decision.reason,
+                "hold": decision.hold,
                 "blocker_id": decision.blocker_id,
                 "blocks_until": decision.blocks_until.isoformat() if decision.blocks_until else None,
                 "priority": loaded.priority if decision.blocker_id else None,
+                "waited_ms": 0 if decision.run else loaded.waited_ms,  # `_keep_wait` has it
             }
         )
+
+    def _keep_wait(self, loaded: LoadedWorkflow, decision: Decision) -> None:
+        """Store the time of a wait where the end of the consideration does not erase it (docs/semantics.md#R4.5)."""
+        if loaded.state.waited and (decision.run or decision.reason is Reason.UP_TO_DATE):
+            waited = loaded.state.waited // timedelta(milliseconds=1) if decision.run else 0
+            workflow_id, partition_key = loaded.key
+            self.waits.append({"workflow_id": workflow_id, "partition_key": partition_key, "waited_ms": waited})
 
     def _record(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str, run_id: str | None) -> str:
         digest = decision.digest
@@ -135,10 +155,13 @@ class DecisionWriter:
             self._each(connection, "renew_runs", self.renewals, renewals=Jsonb(self.renewals))
             waiting = [hold for hold in self.holds if hold["blocker_id"]]
             self._each(connection, "hurry_runs", waiting, holds=Jsonb(waiting))
-            self._each(connection, "supersede_runs", self.superseded, ids=self.superseded)
+            self._each(connection, "supersede_runs", self.superseded, ids=self.superseded, quiet=self.taken_back)
+            ids = [one["id"] for one in self.quiet]
+            self._each(connection, "set_quiet", self.quiet, quiet=Jsonb(self.quiet), ids=ids)
+            self._each(connection, "keep_waits", self.waits, waits=Jsonb(self.waits))
             workflows, partitions = [w for w, _ in self.done], [p for _, p in self.done]
             self._each(connection, "drop_considerations", self.done, workflows=workflows, partitions=partitions)
-            self._each(connection, "hold_considerations", self.holds, holds=Jsonb(self.holds))
+            self._each(connection, "hold_considerations", self.holds, holds=Jsonb(self.holds), now=self.now)
             self._each(connection, "wake_waiting", self.settled, blockers=self.settled)
             self._each(connection, "record_decisions", self.decisions, decisions=Jsonb(self.decisions), now=self.now)
             self._each(connection, "count_decisions", self.repeated, ids=self.repeated, now=self.now)
@@ -156,5 +179,15 @@ def _renewal(renewal: Renewal, decision_id: str) -> Json:
         "pins": {asset_id: pin.as_json() for asset_id, pin in renewal.pins.items()},
         "cause": renewal.cause,
         "mixed": renewal.mixed,
+        "mixed_upstream": renewal.mixed_upstream,
+        "round": dict(renewal.round),
         "decision_id": decision_id,
+    }
+
+
+def _window(window: Window | None) -> Json:
+    """Return quiet hours as columns."""
+    return {
+        "quiet_from": window.begins.isoformat() if window else None,
+        "quiet_until": window.ends.isoformat() if window else None,
     }

@@ -10,6 +10,7 @@ from freshline.errors import ConflictError, NotFoundError
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
 from freshline.settings import Settings
+from freshline.store.apply.stored import GraphCache
 from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
@@ -30,6 +31,7 @@ class Operations:
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
+        self._graphs = GraphCache()
 
     def report(
         self,
@@ -95,7 +97,7 @@ class Operations:
                 if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
                     return run_id
                 asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
-                return request.queue(connection, workflow, run_id, parameters or {}, key=key, asked=asked)
+                return request.queue(connection, self._graphs, workflow, run_id, parameters or {}, key=key, asked=asked)
 
         requested = resolved(lambda again: report.retried(lambda: write(again)))
         if requested == run_id:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from psycopg.types.json import Jsonb
 
+from freshline.decide.causes import moved_inputs
+from freshline.decide.decide import pins_of, reads_mix
+from freshline.decide.motion import Walk
 from freshline.errors import ConflictError, KeyReusedError
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
+from freshline.model.state import State
+from freshline.store.apply.stored import GraphCache
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.evaluation import load_state
+from freshline.store.evaluation.evaluation import MOST_ANCESTORS
 from freshline.store.operations import audit
 from freshline.store.runs.events import append_event
 from freshline.store.runs.finish import end_canceled
@@ -17,8 +26,18 @@ SQL = load("operations")
 MANUAL_PRIORITY = 0
 
 
+class _Situation(NamedTuple):
+    """The heads that a run reads now, and whether they are a mix or descend from one."""
+
+    pins: Json
+    mixed: bool
+    mixed_upstream: bool
+    round: dict[str, int]
+
+
 def queue(
     connection: Connection,
+    graphs: GraphCache,
     workflow: Row,
     run_id: str,
     parameters: Row,
@@ -32,6 +51,7 @@ def queue(
     if known:
         return known
     partition_key = asked["partitionKey"]
+    situation = _situation(connection, graphs, workflow, partition_key)
     trigger = {"type": TriggerType.MANUAL, **asked, "parameters": sorted(parameters)}
     values = {
         "id": run_id,
@@ -39,7 +59,10 @@ def queue(
         "partition": partition_key,
         "trigger": Jsonb(trigger),
         "priority": MANUAL_PRIORITY,
-        "pins": Jsonb(_pins(connection, workflow, partition_key)),
+        "pins": Jsonb(situation.pins),
+        "mixed": situation.mixed,
+        "mixed_upstream": situation.mixed_upstream,
+        "round": Jsonb(situation.round),
         "parameters": Jsonb(dict(parameters)),
         "key": key,
     }
@@ -77,16 +100,35 @@ def _requested(connection: Connection, slug: str, parameters: Row, key: str, ask
     return str(known["id"])
 
 
-def _pins(connection: Connection, workflow: Row, partition_key: str) -> Json:
-    where = {"workflow": workflow["id"], "partition": partition_key}
-    heads = connection.execute(SQL["input_heads"], where).fetchall()
-    missing = [head["asset_id"] for head in heads if head["sequence"] is None]
+def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partition_key: str) -> _Situation:
+    """Read heads and motion in one statement, as the reconciler does (docs/semantics.md#R6.2).
+
+    A manual run does not wait. The same search as for an automatic run finds whether it reads a mix.
+    """
+    state, walk = _read(connection, graphs, workflow["id"], partition_key)
+    missing = [one.asset_id for one in state.inputs if one.head is None]
     if missing:
         raise ConflictError(
             f"workflow '{workflow['slug']}' cannot run: its input '{missing[0]}' has no data yet",
             hint=f"report it (`freshline report {missing[0]}`) or run its producer first",
         )
-    return {head["asset_id"]: {"sequence": head["sequence"], "dataVersion": head["data_version"]} for head in heads}
+    pins = {asset_id: pin.as_json() for asset_id, pin in pins_of(state).items()}
+    return _Situation(pins, bool(walk.blockers(state.workflow_id, moved_inputs(state))), reads_mix(state), state.round)
+
+
+def _read(connection: Connection, graphs: GraphCache, workflow_id: int, partition_key: str) -> tuple[State, Walk]:
+    graph = graphs.read(connection)
+    while True:
+        above = graph.ancestors([workflow_id], MOST_ANCESTORS)
+        found = load_state.read(
+            connection,
+            {(workflow_id, partition_key): 0},
+            None if above is None else sorted(above),
+            graph.not_automatic_above([workflow_id]),
+        )
+        if found.epoch == graph.epoch:
+            return found.loaded[0].state, Walk(graph, found.motion)
+        graph = graphs.read(connection, found.epoch)
 
 
 def cancel(connection: Connection, run: Row, reason: str) -> RunStatus:

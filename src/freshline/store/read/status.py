@@ -27,6 +27,8 @@ def asset_status(row: Row) -> AssetStatus:
         "tableVersion": row["tableVersion"],
         "rows": row["rows"],
         "bytes": row["bytes"],
+        "mixed": row["mixed"],
+        "mixedUpstream": row["mixedUpstream"],
         "runId": json_value(row["runId"]),
         "lastAutoRun": _last_run(row),
         "nextRefreshAt": json_value(planned[0] if planned else None),

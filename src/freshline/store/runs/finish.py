@@ -49,10 +49,10 @@ def record_success(
         "fingerprint": run.job_fingerprint,
         "now": row["now"],
         "cause": row["cause"],
-        # A manual run does not wait for ancestors, so it may have read a mix.
-        "mixed": row["mixed"] or row["trigger_type"] != TriggerType.AUTO,
+        "mixed": row["mixed"],
         "runs_avoided": avoided,
         "accepted": Jsonb(dict(left_out)),
+        "round": Jsonb(row["round"]),
     }
     found = connection.execute(SQL["record_success"], parameters).fetchone()
     assert found is not None  # noqa: S101 - an upsert returns its row

@@ -29,6 +29,7 @@ from freshline.store.tables.difference import difference
 
 SQL = load("runs")
 MOST_SOURCES = 200
+MOST_MIXES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Publisher:
     pins: Mapping[str, Json]
     parameters: Json | None
     now: datetime
+    mixed: bool = False  # it may have read a mix of generations
     declared: Collection[str] = ()  # the outputs of the run's definition
     damaged: Collection[str] = ()  # directories of heads that differ from what was published
     internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step: other steps' outputs that it reads
@@ -71,14 +73,14 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     connection.execute(SQL["lock_outputs"], own)
     owned = {row["id"]: row for row in connection.execute(SQL["owned_outputs"], own)}
     kept = sorted((output for output in outputs if output.asset_id in owned), key=lambda output: output.asset_id)
-    sources = _sources(connection, who)
+    origin = _origin(connection, who)
     policy = _policy(connection, who.workflow_id)
     declared = {output.asset_id: output.freshness for output in policy.outputs}
     for output in kept:
         _refuse_moved(output, owned[output.asset_id]["sequence"] or 0)
     freshness = {output.asset_id: _freshness(output, declared) for output in kept}
     rows = {
-        output.asset_id: _snapshot(who, output, owned[output.asset_id], freshness[output.asset_id], sources)
+        output.asset_id: _snapshot(who, output, owned[output.asset_id], freshness[output.asset_id], origin)
         for output in kept
     }
     optional = {output.asset_id for output in policy.outputs if output.optional}
@@ -103,7 +105,7 @@ def append(connection: Connection, published: Sequence[Published], *, late: bool
     append_events(connection, [event for one in published for event in (one.event, one.recovered) if event is not None])
 
 
-def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Freshness, sources: Json) -> Json:
+def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Freshness, origin: _Origin) -> Json:
     """Return the row of `snapshots`. `before` is the current head."""
     data_version = output.data_version or f"run:{who.run_id}"
     changed = before["data_version"] != data_version
@@ -131,7 +133,9 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "produced_at": who.now.isoformat(),
         "expires_at": expiry[0].isoformat() if expiry else None,
         "inputs": dict(who.pins),
-        "sources": dict(sources),
+        "sources": dict(origin.sources),
+        "mixed": who.mixed,
+        "mixed_from": dict(origin.mixed_from),
         "payload": output.payload,
         "event_id": new_id(),
     }
@@ -204,8 +208,16 @@ def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Fresh
     return declared.get(output.asset_id, Freshness())
 
 
-def _sources(connection: Connection, who: Publisher) -> Json:
-    """Return the versions of the sources that the run's inputs stem from, capped (docs/semantics.md#R4.6)."""
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a run's outputs descend from: versions of sources, and data that was made from a mix, both capped."""
+
+    sources: Json
+    mixed_from: dict[str, str]
+
+
+def _origin(connection: Connection, who: Publisher) -> _Origin:
+    """Return the origin of everything that the run read (docs/semantics.md#R4.6)."""
     pins = sorted(who.pins.items())
     found = connection.execute(
         SQL["pinned_inputs"],
@@ -216,8 +228,12 @@ def _sources(connection: Connection, who: Publisher) -> Json:
         },
     )
     merged: dict[str, Any] = {}
+    mixed_from: dict[str, str] = {}
     for row in found:
         merged |= row["sources"]
+        mixed_from |= row["mixed_from"]
         if row["is_source"]:
             merged[row["asset_id"]] = {"sequence": row["sequence"], "dataVersion": row["data_version"]}
-    return dict(sorted(merged.items())[:MOST_SOURCES])
+        if row["mixed"]:
+            mixed_from[row["asset_id"]] = row["data_version"]
+    return _Origin(dict(sorted(merged.items())[:MOST_SOURCES]), dict(sorted(mixed_from.items())[:MOST_MIXES]))

@@ -14,9 +14,11 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count, observe
+from freshline.decide.times import next_quiet
 from freshline.errors import FencedError, NotFoundError
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
+from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.store.db.database import Connection, Database, LostConnectionError, Row
@@ -239,7 +241,8 @@ class Runs:
             message = f"{text}; it is not tried again by itself before the cooldown"
             self._fail(connection, row, attempt, {"code": "poison", "message": message})
         else:
-            connection.execute(SQL["return_run"], {"run": row["id"], "crashed": [attempt] if crashed else []})
+            values = {"run": row["id"], "crashed": [attempt] if crashed else []}
+            connection.execute(SQL["return_run"], {**values, **_quiet(row)})
 
     def _fail(self, connection: Connection, row: Row, attempt: int, error: Json) -> None:
         opened = False
@@ -282,6 +285,13 @@ def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
     return row
 
 
+def _quiet(row: Row) -> Json:
+    """Return the next quiet hours of an automatic run that is queued again."""
+    automatic = row["trigger_type"] == TriggerType.AUTO
+    window = next_quiet(Policy.from_json(row["policy"]).quiet_hours, row["now"]) if automatic else None
+    return {"quiet_from": window.begins if window else None, "quiet_until": window.ends if window else None}
+
+
 def _count_volume(metrics: Row) -> None:
     """Count the rows and bytes of a try, where its engine reports them."""
     for what in ("rows", "bytes"):
@@ -314,6 +324,7 @@ def _publisher(
         pins=row["pins"],
         parameters=row["parameters"] if publish_parameters else None,
         now=row["now"],
+        mixed=row["mixed"],
         declared=[one["assetId"] for step in run.definition["steps"] for one in step.get("produces", ())],
         damaged=damaged,
         internal=internal,

@@ -131,10 +131,21 @@ WITH moment AS MATERIALIZED (
     SELECT workflow_id, 'unabsorbed', NULL, false FROM unconsumed
     UNION ALL
     SELECT workflow_id, 'timer', NULL, false FROM due_timers
+    UNION ALL
+    -- Ancestors that no event starts, and that did not read the current versions: their data is of another generation.
+    SELECT x.workflow_id, 'stale', NULL, true
+      FROM unnest(%(not_automatic)s::bigint[]) AS x (workflow_id)
+     WHERE EXISTS (
+         SELECT FROM edges e
+           JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
+           LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
+          WHERE e.workflow_id = x.workflow_id
+            AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
 ), input AS (
     -- One row per workflow and input: its head, and the version that the last success consumed.
     SELECT b.workflow_id, b.partition_key, e.asset_id, h.sequence, h.data_version, h.produced_at, s.run_id,
-           p.consumed_versions -> e.asset_id AS consumed
+           p.consumed_versions -> e.asset_id AS consumed,
+           s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from, s.partition_key)) AS mixed
       FROM batch b
       JOIN edges e ON e.workflow_id = b.workflow_id
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
@@ -148,6 +159,7 @@ WITH moment AS MATERIALIZED (
                'data_version', i.data_version,
                'produced_at', i.produced_at,
                'run_id', i.run_id,
+               'mixed', i.mixed,
                'consumed', i.consumed,
                'pending', pending.found
            ) ORDER BY i.asset_id) AS list
@@ -205,7 +217,18 @@ WITH moment AS MATERIALIZED (
                'retired', w.retired_at IS NOT NULL, 'code_hash', v.code_hash, 'needs_spark', v.needs_spark,
                'inputs', coalesce(i.list, '[]'), 'outputs', coalesce(o.list, '[]'),
                'partition', to_jsonb(p) - 'consumed_versions', 'active', to_json(r),
-               'last_decision', to_json(d),
+               'last_decision', to_json(d), 'waited_ms', coalesce(c.waited_ms, 0),
+               -- With `when: all`: of each source above, its sequence now and at the last success. All outputs are of one run.
+               'sources', CASE WHEN w.policy ->> 'when' = 'all' THEN (
+                   SELECT json_object_agg(k.key, json_build_array(
+                              n.sequence, coalesce((p.round ->> k.key)::bigint, (k.value ->> 'sequence')::bigint)))
+                     FROM (SELECT s.sources FROM assets a
+                             JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, b.partition_key)
+                             JOIN snapshots s
+                               ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+                            WHERE a.producer_id = w.id ORDER BY s.produced_at DESC LIMIT 1) o
+                    CROSS JOIN jsonb_each(o.sources) k
+                     JOIN heads n ON n.asset_id = k.key AND n.partition_key = b.partition_key) END,
                'waiting', (SELECT min(c.priority) FROM considerations c WHERE c.blocker_id = w.id)) AS state
       FROM batch b
       JOIN workflows w ON w.id = b.workflow_id
@@ -214,7 +237,8 @@ WITH moment AS MATERIALIZED (
       LEFT JOIN outputs o ON (o.workflow_id, o.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN LATERAL (
-          SELECT x.id, x.status, x.trigger_type, x.attempt, x.version, x.pins
+          SELECT x.id, x.status, x.trigger_type, x.attempt, x.version, x.pins, x.mixed,
+                 lower(x.quiet) AS quiet_from, upper(x.quiet) AS quiet_until
             FROM runs x
            WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
              AND x.status IN ('queued', 'running')
@@ -226,6 +250,16 @@ WITH moment AS MATERIALIZED (
            WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
            ORDER BY x.at DESC, x.id DESC LIMIT 1
       ) d ON true
+      LEFT JOIN LATERAL (
+          -- Time since the last evaluation counts as waiting up to the evaluation that was scheduled then, or 30 s: after a
+          -- downtime the rest was not spent waiting. A success meanwhile ends the wait.
+          SELECT CASE WHEN p.succeeded_at > x.evaluated_at THEN 0
+                      ELSE x.waited_ms + CASE WHEN x.hold = 'waiting-for-upstream' THEN greatest(0, round(1000 * extract(
+                               epoch FROM least(greatest(x.next_at, x.evaluated_at + interval '30 s'),
+                                                (SELECT now FROM moment)) - x.evaluated_at)))::bigint ELSE 0 END
+                 END AS waited_ms
+            FROM considerations x WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
+      ) c ON true
 )
 SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT now FROM moment) AS now,
@@ -256,14 +290,17 @@ SELECT w.id AS workflow_id, w.slug, b.partition_key, w.version, w.job_fingerprin
 WITH new AS (
     SELECT * FROM jsonb_to_recordset(%(runs)s) AS r (
         id uuid, workflow_id bigint, partition_key text, version integer, project text, code_hash text,
-        needs_spark boolean, trigger jsonb, cause text, priority integer, inherited integer, mixed boolean, pins jsonb, parameters jsonb,
-        decision_id uuid, event jsonb)
+        needs_spark boolean, trigger jsonb, cause text, priority integer, inherited integer, mixed boolean,
+        mixed_upstream boolean, pins jsonb, parameters jsonb, decision_id uuid, event jsonb, quiet_from timestamptz,
+        quiet_until timestamptz, round jsonb)
 ), inserted AS (
     INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
-                      trigger_type, cause, priority, urgency, mixed, pins, parameters, decision_id, queued_at)
+                      trigger_type, cause, priority, urgency, mixed, mixed_upstream, pins, parameters, decision_id,
+                      queued_at, round, quiet)
     SELECT n.id, n.workflow_id, n.partition_key, n.version, n.project, w.pool, n.code_hash, n.needs_spark, 'queued',
            n.trigger, 'auto-materialize', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
-           n.pins, n.parameters, n.decision_id, m.now
+           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round,
+           CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.quiet_from, n.quiet_until) END
       FROM new n JOIN workflows w ON w.id = n.workflow_id, (SELECT freshline_now() AS now) m
      ORDER BY n.workflow_id, n.partition_key
     RETURNING id
@@ -275,10 +312,18 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workfl
 -- name: renew_runs
 -- purpose: move the pins of queued runs to the new heads, unless a worker has started them (docs/semantics.md#R6.3)
 UPDATE runs r
-   SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, decision_id = n.decision_id
+   SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, mixed_upstream = n.mixed_upstream,
+       decision_id = n.decision_id, round = n.round
   FROM jsonb_to_recordset(%(renewals)s) AS n (
-        id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, decision_id uuid)
+        id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, mixed_upstream boolean, decision_id uuid,
+        round jsonb)
  WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
+
+-- name: set_quiet
+-- purpose: store the next quiet hours of queued runs
+UPDATE runs r SET quiet = CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.quiet_from, n.quiet_until) END
+  FROM jsonb_to_recordset(%(quiet)s) AS n (id uuid, quiet_from timestamptz, quiet_until timestamptz)
+ WHERE r.id = n.id AND r.status = 'queued' AND r.id = ANY (%(ids)s::uuid[]) -- by id, or it reads the whole queue
 
 -- name: hurry_runs
 -- purpose: give queued blockers the priority of the workflows that wait for them; a hint, so it skips locked rows
@@ -297,16 +342,17 @@ WITH waiting AS (
 UPDATE runs r SET urgency = extract(epoch FROM r.queued_at) + 10 * s.priority FROM slower s WHERE r.id = s.id
 
 -- name: supersede_runs
--- purpose: cancel queued automatic runs whose cause is gone (docs/semantics.md#R6.3)
+-- purpose: cancel queued automatic runs whose cause is gone (docs/semantics.md#R6.3), or that quiet hours have reached
 WITH ended AS (
-    UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = 'superseded'
+    UPDATE runs SET status = 'canceled', finished_at = freshline_now(),
+                    cancel_reason = CASE WHEN id = ANY (%(quiet)s::uuid[]) THEN 'quiet-hours' ELSE 'superseded' END
      WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued' AND attempt = 0
-    RETURNING id, workflow_id, partition_key, trigger
+    RETURNING id, workflow_id, partition_key, trigger, cancel_reason
 )
 INSERT INTO events (id, time, type, subject, data)
 SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
        jsonb_build_object('workflowSlug', w.slug, 'workflowId', w.id, 'runId', e.id, 'partitionKey', e.partition_key,
-                          'trigger', e.trigger, 'reason', 'superseded')
+                          'trigger', e.trigger, 'reason', e.cancel_reason)
   FROM ended e JOIN workflows w ON w.id = e.workflow_id
 
 -- name: drop_considerations
@@ -318,12 +364,20 @@ DELETE FROM considerations
 -- purpose: store the hold of a workflow and the time of its next evaluation
 UPDATE considerations c
    SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocks_until = n.blocks_until,
-       priority = n.priority,
+       priority = n.priority, waited_ms = n.waited_ms, evaluated_at = %(now)s, next_at = n.not_before,
        evaluations = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.evaluations + 1 ELSE 0 END
   FROM jsonb_to_recordset(%(holds)s) AS n (
         workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint,
-        blocks_until timestamptz, priority integer)
+        blocks_until timestamptz, priority integer, waited_ms bigint)
  WHERE (c.workflow_id, c.partition_key) = (n.workflow_id, n.partition_key)
+
+-- name: keep_waits
+-- purpose: store how long workflows waited in vain before their runs, or that nothing is pending any more
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, waited_ms)
+SELECT workflow_id, partition_key, waited_ms
+  FROM jsonb_to_recordset(%(waits)s) AS n (workflow_id bigint, partition_key text, waited_ms bigint)
+ ORDER BY workflow_id, partition_key
+ON CONFLICT (workflow_id, partition_key) DO UPDATE SET waited_ms = excluded.waited_ms
 
 -- name: record_decisions
 -- purpose: insert new decisions

@@ -1,8 +1,8 @@
 -- name: runs
 -- purpose: read a page of runs, or the runs with these ids, newest first; `after` is the last run of the previous page
 SELECT r.id, w.slug AS "workflowSlug", r.partition_key AS "partitionKey", r.status, r.attempt, r.trigger, r.priority,
-       r.mixed, r.parameters, r.pins, r.version AS "workflowVersion", r.queued_at AS "queuedAt",
-       r.started_at AS "startedAt", r.finished_at AS "finishedAt", r.error, r.result, r.progress,
+       r.mixed, r.mixed_upstream AS "mixedUpstream", r.parameters, r.pins, r.version AS "workflowVersion",
+       r.queued_at AS "queuedAt", r.started_at AS "startedAt", r.finished_at AS "finishedAt", r.error, r.result, r.progress,
        r.worker_id AS "workerId", r.lease_until AS "leaseUntil", r.cancel_reason AS "cancelReason",
        r.decision_id AS "decisionId"
 FROM runs r JOIN workflows w ON w.id = r.workflow_id
@@ -169,7 +169,8 @@ WITH shown AS (
 )
 SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slug AS "workflowSlug",
        h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
-       h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId",
+       h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId", coalesce(n.mixed, false) AS mixed,
+       coalesce(n.mixed_from <> '{}' AND freshline_mixed(n.mixed_from, n.partition_key), false) AS "mixedUpstream",
        coalesce(t.due_at, t.expired_at, n.expires_at) AS "expiresAt", t.due_at, t.reason AS due_reason, t.expired_at,
        w.automatic AS automatic, w.paused_at, w.paused_until,
        coalesce(c.running, false) AS running, coalesce(c.queued, false) AS queued,
@@ -179,7 +180,9 @@ SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slu
        b.slug AS blocker,
        (k.workflow_id IS NOT NULL AND k.hold IS NULL AND k.not_before <= freshline_now()) AS due,
        (x.workflow_id IS NOT NULL OR u.workflow_id IS NOT NULL
-        OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)) AS behind,
+        OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
+        OR (w.automatic AND n.workflow_id IS DISTINCT FROM w.id AND NOT coalesce(n.difference ? 'rolledBack', false)
+            AND (p.accepted ->> s.id)::bigint IS DISTINCT FROM h.sequence)) AS behind,
        l.run_id AS last_run, l.status AS last_status, l.finished_at AS last_finished, l.reason AS last_reason
 FROM shown s
 LEFT JOIN workflows w ON w.id = s.producer_id

@@ -22,6 +22,9 @@ WITH room AS MATERIALIZED (
          SELECT r.id FROM runs r JOIN workflows w ON w.id = r.workflow_id
           WHERE r.status = 'queued'
             AND w.retired_at IS NULL
+            -- No automatic run starts in quiet hours. One that was never started is taken back by then; if it was not, the
+            -- materializer is down, and nothing knows the next quiet hours.
+            AND (r.quiet IS NULL OR freshline_now() < lower(r.quiet) OR (r.attempt > 0 AND freshline_now() >= upper(r.quiet)))
             AND r.project = %(project)s
             AND r.pool = room.pool
             AND (r.code_hash IS NULL OR r.code_hash = %(code_hash)s)
@@ -71,8 +74,8 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 
 -- name: pinned_inputs
 -- purpose: read the snapshots that a run is pinned to, with their locations
-SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
-       s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source,
+SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources, s.mixed,
+       s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source,
        CASE WHEN s.run_id IS NULL AND s.payload ? 'path' AND s.location ? 'path'
             THEN CASE WHEN a.source_project IS NULL THEN '{}' ELSE a.declaration END END AS path_declaration
   FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
@@ -119,7 +122,8 @@ RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 
 -- name: lock_run
 -- purpose: lock a run under its fencing token before a write; no row: another attempt owns it
-SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.cause, r.version, r.cancel_at,
+SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.cause, r.version,
+       r.cancel_at,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
        -- Workers only take runs of their own code: with the project's former code a run would wait forever.
        coalesce(r.code_hash <> p.code_hash, false) OR w.retired_at IS NOT NULL AS outdated
@@ -183,15 +187,17 @@ SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key =
 -- purpose: insert snapshots
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
-                       expires_at, inputs, sources, payload, event_id, report_key, report_sequence)
+                       expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
-       coalesce(sources, '{}'), payload, event_id, report_key, report_sequence
+       coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
+       report_sequence
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
-        inputs jsonb, sources jsonb, payload jsonb, event_id uuid, report_key text, report_sequence bigint)
+        inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
+        report_sequence bigint)
  ORDER BY asset_id
 
 -- name: note_commits
@@ -240,14 +246,14 @@ DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, p
 -- name: record_success
 -- purpose: store the consumed versions in the transaction that publishes the outputs, and reset failures
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at, success_cause,
-                                      cause_repeats, mixed, runs_avoided, accepted)
+                                      cause_repeats, mixed, runs_avoided, accepted, round)
 VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s,
-        %(accepted)s)
+        %(accepted)s, %(round)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET consumed_versions = excluded.consumed_versions, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
        cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
        success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL,
-       canceled = NULL, accepted = excluded.accepted, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
+       canceled = NULL, accepted = excluded.accepted, round = excluded.round, waited_ms = 0, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
           -- How long the first change that it consumed had waited; null if it consumed none.
@@ -289,7 +295,9 @@ UPDATE runs SET status = %(status)s, finished_at = freshline_now(), lease_until 
 -- name: return_run
 -- purpose: queue a run again on the same pins
 UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL,
-                crashed = crashed || %(crashed)s::integer[]
+                crashed = crashed || %(crashed)s::integer[],
+                quiet = CASE WHEN %(quiet_from)s::timestamptz IS NOT NULL
+                             THEN tstzrange(%(quiet_from)s::timestamptz, %(quiet_until)s::timestamptz) END
  WHERE id = %(run)s
 
 -- name: excuse_run

@@ -238,8 +238,9 @@ def _restored_row(connection: Connection, head: Row, restored: Row, version: int
     paths = [path for _, path in restored["parts"]] if restored["parts"] else restored["location"]["paths"]
     number = head["table_version"] + 1
     kept = ("asset_id", "partition_key", "data_version", "schema", "rows", "bytes", "checks", "workflow_id", "step_id")
+    origin = ("inputs", "sources", "mixed", "mixed_from", "payload")
     return {
-        **{name: restored[name] for name in (*kept, "inputs", "sources", "payload")},
+        **{name: restored[name] for name in (*kept, *origin)},
         "sequence": head["last_sequence"] + 1,
         "changed": True,
         "difference": {"rolledBack": [str(version)]},
