@@ -12,7 +12,8 @@ from tests.acceptance.kill_deployment import APPEND, OVERWRITE, ROWS, KillTarget
 from tests.object_store_server import SECRET, Answer, ObjectStore
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.spark]
+# In the gate, tests/spark/test_object_store.py proves tables in a bucket; here the processes are real.
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.full]
 
 LEAK = """
 import os

@@ -140,6 +140,7 @@ def load(applied: Freshline, store: Store, tmp_path: Path, *, rate: float, most:
 
 
 @pytest.mark.process
+@pytest.mark.full
 def test_reads_beside_a_wave_are_all_answered(applied: Freshline, store: Store, tmp_path: Path) -> None:
     """A few seconds of it."""
     readers, _ = load(applied, store, tmp_path, rate=100, most=300)

@@ -10,8 +10,8 @@ from tests.random_histories.sim_workers import LEASE_MS
 from tests.random_histories.simulation import Simulation, reset
 from tests.store_harness import MONDAY, laboratory
 
-BLOCK = 10
-GATE = 30
+BLOCK = 6
+GATE = 18
 
 
 def simulate(url: str, seeds: range) -> None:

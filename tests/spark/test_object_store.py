@@ -76,6 +76,7 @@ def agree(harness: SparkHarness, asset: str) -> int:
     return len(versions)
 
 
+@pytest.mark.full
 def test_every_mode_is_read_by_everybody(harness: SparkHarness) -> None:
     """Overwrite, append, merge and split tables, with every version of each."""
     harness.lab.apply(

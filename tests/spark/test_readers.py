@@ -134,6 +134,7 @@ def encodings(harness: SparkHarness, asset: str) -> dict[str, set[str]]:
     return {name: set(texts.split(", ")) for name, texts in found}
 
 
+@pytest.mark.full
 def test_all_encodings_are_read_as_they_were_written(harness: SparkHarness) -> None:
     """Enough different values that no column is a dictionary; nulls between them, and none (ADR 0013)."""
     harness.lab.apply(flow("out", MANY, auto=None))
