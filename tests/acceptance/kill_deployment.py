@@ -31,7 +31,7 @@ from functools import partial
 from freshline import failpoints
 from pyspark.sql import functions as F
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path.cwd()  # not __file__: Spark's Python processes import from the copy of the code
 armed = ExitStack()
 
 
