@@ -71,7 +71,8 @@ def test_a_pause_is_not_time_spent_waiting(lab: Lab) -> None:
 
 def test_a_morning_after_quiet_hours_is_one_run_each(lab: Lab) -> None:
     """With the defaults: everything changed in the night, and in the morning the join waits for both branches."""
-    flows = [{**one, "quietHours": NIGHT} for one in diamond()]
+    left, right, _ = diamond()
+    flows = [{**one, "quietHours": NIGHT} for one in (left, right, workflow("join", "s left right"))]
     lab.apply(*flows)
     lab.report("s", "1")
     lab.work()
@@ -130,11 +131,11 @@ def test_an_input_that_may_not_trigger_does_not_end_the_wait(lab: Lab) -> None:
 
 def test_a_wait_goes_on_after_a_failure(lab: Lab) -> None:
     """A failed run does not grant another full wait: what was waited counts until a success."""
-    right = half_way(lab, *diamond(auto={**ON_UPDATE, "maxWaitMs": 600_000}))
+    once = {"baseMs": 60_000, "maxMs": 60_000}
+    right = half_way(lab, *diamond(auto={**ON_UPDATE, "maxWaitMs": 600_000}, backoff=once))
     lab.live(minutes=11)
     lab.fail(lab.start_of("join"))
-    lab.settle()
-    lab.live(minutes=30)
+    lab.live(minutes=3)
     assert lab.active("join") == ["join"], "it waits for `right` again"
     lab.finish(right)
 
