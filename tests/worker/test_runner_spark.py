@@ -440,8 +440,7 @@ def test_jvm_and_runner_die_with_their_supervisor(bench: Bench) -> None:
 
     See docs/semantics.md#R12.1.
     """
-    script = Path(__file__).with_name("supervisor.py")
-    command = [sys.executable, str(script), str(bench.project)]
+    command = [sys.executable, "-m", "tests.worker.supervisor", str(bench.project)]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     assert parent.stdout is not None
     runner = int(parent.stdout.readline())
