@@ -15,7 +15,7 @@ help:  ## Show this list
 
 setup: $(STAMP)  ## Install the locked packages into .venv, and Java 17+ if it is missing and may be installed
 
-$(STAMP): requirements/dev.lock requirements/uv.lock pyproject.toml scripts/setup.sh
+$(STAMP): requirements/dev.lock requirements/installer.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
 
@@ -64,7 +64,7 @@ lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade 
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements/runtime.lock
 	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra connect --extra demo --extra hdfs --extra redis --output-file requirements/dev.lock
 	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
-	echo "uv==$$(sh scripts/setup.sh uv-version)" | $(COMPILE) - --output-file requirements/uv.lock
+	echo "uv==$$(sh scripts/setup.sh uv-version)" | $(COMPILE) - --output-file requirements/installer.lock
 
 sbom: $(STAMP)  ## Write the bill of materials of the runtime (CycloneDX) into dist/
 	$(PYTHON) -m scripts.sbom

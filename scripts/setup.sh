@@ -95,7 +95,7 @@ adopt_pip_configuration() {
 }
 
 # uv installs and locks everything else, so it is pinned by hash itself. Another one on the PATH is used if it is the same version.
-uv_version() { sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements/uv.lock; }
+uv_version() { sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements/installer.lock; }
 
 is_pinned_uv() { [ "$("$1" --version 2>/dev/null | cut -d ' ' -f 2)" = "$(uv_version)" ]; }
 
@@ -105,7 +105,7 @@ find_uv() {
     done
     log "installing uv $(uv_version)"
     .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >&2
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock >&2
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/installer.lock >&2
     echo .venv/bin/uv
 }
 

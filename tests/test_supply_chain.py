@@ -97,7 +97,7 @@ def test_the_audit_says_what_it_did_not_look_at() -> None:
 
 def test_the_installer_is_pinned() -> None:
     """By version and hash, in one place; the set-up takes no other."""
-    (version,) = locked("uv.lock").values()
+    (version,) = locked("installer.lock").values()
     script = sbom.ROOT / "scripts" / "setup.sh"
     said = subprocess.run(["sh", str(script), "uv-version"], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == version
