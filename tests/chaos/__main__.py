@@ -6,8 +6,10 @@ Usage: python -m tests.chaos [--minutes M] [--seed N] [--keep DIRECTORY]. Exit c
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,19 +19,20 @@ from pathlib import Path
 
 import structlog
 
-from freshline.definitions.loading.project import load_project
-from freshline.settings import Settings
 from freshline.store.db import migrate
-from freshline.store.db.database import Database
-from freshline.store.store import Store
 from tests.chaos.callers import Callers
-from tests.chaos.chaos_workload import CALM, Clients, write_project
+from tests.chaos.chaos_workload import CALM, first_state, write_project
+from tests.chaos.clients import Clients
 from tests.chaos.fleet import Fleet, seconds_since
-from tests.chaos.history import History
+from tests.chaos.history import Heads, History
+from tests.chaos.redefinitions import Redefinitions
+from tests.chaos.restores import Restores
 from tests.waiting import wait_until
 
 SETTLE_S = 60
-BETWEEN_S = (0.2, 2.2)
+DOCTOR_S = 30
+BETWEEN_S = (0.05, 1.55)
+FIRST_S, BACKUP_S, RESTORE_S, FULL_S = (5.0, 10.0), (120.0, 260.0), (4.0, 20.0), (30.0, 80.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,87 +42,182 @@ class Verdict:
     violations: list[str]
     settled_s: float
     faults: Counter[str]
+    redefinitions: Counter[str]
     kills: int
+    restores: int
     runs: Counter[str]
+    lost_runs: int
+    mixed: int
     reports: int
+    repeated: int
     answers: Counter[str]
+    left_out: str | None
 
     @property
     def clean(self) -> bool:
         return not self.violations
 
 
-def chaos(root: Path, *, minutes: float, seed: int, verbose: bool = True) -> Verdict:
+class Chaos:
+    """The processes, their clients and all faults."""
+
+    def __init__(self, root: Path, seed: int, *, verbose: bool, keep: bool) -> None:
+        self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.fleet = Fleet(root, self.rng, print if verbose else (lambda _: None), keep=keep)
+        state = first_state()
+        write_project(self.fleet.project, state)
+        self.url = self.fleet.start_servers()
+        migrate.upgrade(self.url)
+        seeds = [self.rng.randint(0, 2**32) for _ in range(3)]
+        self.callers = Callers(self.fleet.ports, seeds[0])
+        self.redefinitions = Redefinitions(self.url, self.fleet.project, state, seeds[1], lambda: self.fleet.environ)
+        self.clients = Clients(self.url, self.fleet.project, self.callers, seeds[2], self.redefinitions.slugs)
+        self.restores = Restores(self.fleet, self.clients, self.redefinitions, self.url)
+
+    def start(self) -> None:
+        self.redefinitions.start()
+        self.fleet.start()
+        self.clients.start()
+        self.callers.start()
+        self.redefinitions.begin()
+
+    def rage(self, seconds: float) -> None:
+        """Inject faults for a time."""
+        started = time.monotonic()
+        backup = self.rng.uniform(*FIRST_S)
+        full = backup + self.rng.uniform(*FIRST_S)
+        while (passed := seconds_since(started)) < seconds:
+            self.fleet.supervise()
+            if passed > backup:
+                name, wait = self._turn_back()
+                backup = seconds_since(started) + self.rng.uniform(*wait)
+            elif passed > full and self.fleet.disks.disks:
+                name, full = self.fleet.fill_disk(), passed + self.rng.uniform(*FULL_S)
+            else:
+                name = self.fleet.fault()
+            self.fleet.report(f"{passed:6.1f} s  {name}")
+            time.sleep(min(self.rng.uniform(*BETWEEN_S), max(0.0, seconds - passed)))
+
+    def _turn_back(self) -> tuple[str, tuple[float, float]]:
+        """Take a backup, or restore it; return what was done, and how long to wait before the next time."""
+        if not self.restores.pending:
+            done = self.restores.back_up()
+            return "back up the database", RESTORE_S if done else FIRST_S
+        began = time.monotonic()
+        self.restores.restore()
+        return f"restore the database, in {seconds_since(began):.1f} s", BACKUP_S
+
+    def calm(self) -> tuple[float, History]:
+        """Stop faults and changes; everything must settle without help and in time."""
+        (self.fleet.project / CALM).touch()
+        self.fleet.heal()
+        started = time.monotonic()
+        self.fleet.report("no more faults")
+        self.redefinitions.stop()
+        self.clients.stop()
+        seen = Heads(self.url)
+
+        def settled() -> bool:
+            nonlocal seen
+            seen = Heads(self.url)
+            return seen.unsettled(self.clients, self.redefinitions) is None
+
+        try:
+            wait_until(settled, SETTLE_S, every=0.3)
+        except AssertionError:
+            self.fleet.report(f"not settled within {SETTLE_S} s: {seen.unsettled(self.clients, self.redefinitions)}")
+        return seconds_since(started), self._settled_history()
+
+    def _settled_history(self) -> History:
+        """Read the history at a moment without work: an asset that expires every 3 s makes work again and again."""
+        history = History(self.url)
+        for _ in range(20):
+            if history.unsettled(self.clients, self.redefinitions) is None:
+                break
+            history = History(self.url)
+        return history
+
+    def doctor(self) -> list[str]:
+        """Return what the doctor finds at the end, again and again for a while."""
+        found: list[str] = []
+
+        def healthy() -> bool:
+            command = [sys.executable, "-m", "freshline.cli.main", "doctor", "--json"]
+            done = subprocess.run(
+                command, env=self.fleet.environ, cwd=self.fleet.project, capture_output=True, text=True, check=False
+            )
+            checks = json.loads(done.stdout or "{}").get("checks", [])
+            bad = (one for one in checks if one["count"] and one["severity"] != "note")
+            found[:] = [f"doctor: {one['id']}: {one['found'][:3]}" for one in bad]
+            if done.returncode and not found:
+                found.append(f"doctor ended with {done.returncode}: {done.stderr[-300:]}")
+            return not found
+
+        try:
+            wait_until(healthy, DOCTOR_S, every=0.5)
+        except AssertionError:
+            return found
+        return []
+
+    def verdict(self, settled_s: float, history: History) -> Verdict:
+        """Return the result of the run, which has settled."""
+        found = [
+            *history.violations(self.clients, self.redefinitions, self.fleet.project),
+            *self.doctor(),
+            *self.fleet.exits(),
+            *self.fleet.violations,
+            *self.restores.violations,
+            *self.callers.wrong,
+        ]
+        return Verdict(
+            violations=found,
+            settled_s=settled_s,
+            faults=self.fleet.done,
+            redefinitions=self.redefinitions.done,
+            kills=self.fleet.kills + self.redefinitions.kills,
+            restores=self.restores.done,
+            runs=Counter(run["status"] for run in history.runs),
+            lost_runs=self.restores.lost_runs,
+            mixed=sum(run["mixed"] for run in history.runs),
+            reports=len(self.clients.reported),
+            repeated=self.clients.repeated,
+            answers=self.callers.answers,
+            left_out=self.fleet.disks.missing,
+        )
+
+    def close(self) -> None:
+        self.clients.close()
+        self.redefinitions.close()
+        self.fleet.close()
+
+
+def chaos(root: Path, *, minutes: float, seed: int, verbose: bool = True, keep: bool = False) -> Verdict:
     """Inject faults for a time, then let the system settle; return the verdict."""
-    report = print if verbose else (lambda _: None)
-    rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    write_project(root / "project")
-    fleet = Fleet(root, rng, report)
-    url = fleet.start_servers()
-    callers = Callers(fleet.ports, rng.randint(0, 2**32))
-    clients = Clients(url, root / "project", callers, rng.randint(0, 2**32))
+    one = Chaos(root, seed, verbose=verbose, keep=keep)
     try:
-        _apply(url, root / "project")
-        fleet.start(url)
-        clients.start()
-        callers.start()
-        _rage(fleet, rng, minutes * 60)
-        settled_s, history = _calm(fleet, clients, root, url)
-        callers.stop()
-        runs = Counter(run["status"] for run in history.runs)
-        found = [*history.violations(clients), *fleet.exits(), *callers.wrong]
-        reports = sum(map(len, clients.reported.values()))
-        return Verdict(found, settled_s, fleet.done, fleet.kills, runs, reports, callers.answers)
+        one.start()
+        one.rage(minutes * 60)
+        settled_s, history = one.calm()
+        one.callers.stop()
+        return one.verdict(settled_s, history)
     finally:
-        clients.close()
-        fleet.close()
-
-
-def _apply(url: str, project: Path) -> None:
-    migrate.upgrade(url)
-    database = Database(url)
-    database.open()
-    Store(database, Settings(project=project)).apply.commit(load_project(project))
-    database.close()
-
-
-def _rage(fleet: Fleet, rng: random.Random, seconds: float) -> None:
-    started = time.monotonic()
-    while (passed := seconds_since(started)) < seconds:
-        name = fleet.fault()
-        fleet.report(f"{passed:6.1f} s  {name}")
-        time.sleep(min(rng.uniform(*BETWEEN_S), max(0.0, seconds - passed)))
-
-
-def _calm(fleet: Fleet, clients: Clients, root: Path, url: str) -> tuple[float, History]:
-    """Stop faults and changes; everything must settle without help and in time."""
-    (root / "project" / CALM).touch()
-    clients.stop()
-    fleet.heal()
-    started = time.monotonic()
-    fleet.report("no more faults")
-    history = History(url)
-
-    def settled() -> bool:
-        nonlocal history
-        history = History(url)
-        return history.unsettled(clients) is None
-
-    try:
-        wait_until(settled, SETTLE_S, every=0.3)
-    except AssertionError:
-        fleet.report(f"not settled within {SETTLE_S} s: {history.unsettled(clients)}")
-    return seconds_since(started), history
+        one.close()
 
 
 def show(verdict: Verdict, seed: int) -> None:
     """Print the faults, the results and the verdict."""
-    for name, count in sorted(verdict.faults.items()):
+    for name, count in sorted((verdict.faults + verdict.redefinitions).items()):
         print(f"{count:6}  {name}")
+    if verdict.left_out:
+        print(f"        the disks were not filled: {verdict.left_out}")
+    print(f"{verdict.restores:6}  restores of an older database")
+    print(f"{sum(verdict.redefinitions.values()):6}  redefinitions")
     print(f"{verdict.kills:6}  processes killed")
-    print(f"{verdict.reports:6}  changes reported")
+    print(f"{verdict.reports:6}  changes reported, and {verdict.repeated} of them again after a restore")
     for status, count in sorted(verdict.runs.items()):
         print(f"{count:6}  runs {status}")
+    print(f"{verdict.lost_runs:6}  runs lost by the restores")
+    print(f"{verdict.mixed:6}  runs that said `mixed`")
     for status, count in sorted(verdict.answers.items()):
         print(f"{count:6}  answers of the API: {status}")
     print(f"settled {verdict.settled_s:.1f} s after the last fault")
@@ -135,11 +233,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     parser.add_argument("--keep", type=Path, help="a new directory for logs and data, kept afterwards")
     options = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     print(f"chaos for {options.minutes:g} minutes with seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="freshline-chaos-") as temporary:
         Path(temporary).chmod(0o711)  # the user of the server enters it, if root runs this
-        verdict = chaos(options.keep or Path(temporary), minutes=options.minutes, seed=options.seed)
+        root, keep = options.keep or Path(temporary), options.keep is not None
+        verdict = chaos(root, minutes=options.minutes, seed=options.seed, keep=keep)
     show(verdict, options.seed)
     return 0 if verdict.clean else 1
 

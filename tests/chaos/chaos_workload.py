@@ -1,29 +1,20 @@
-"""The workload of the chaos test: a project with joins, chains and a flaky job, and clients that report and request.
+"""The project of the chaos test, in all states that redefinitions bring it to: joins, chains, files and a flaky job.
 
-A job's output is a function of its inputs, so that the final version of every asset can be computed.
+A job's output is a function of its code, its parameters and its inputs. So the final version of every asset can be
+computed, and each published version shows what it was made from.
 """
 
 from __future__ import annotations
 
 import hashlib
-import random
-import threading
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import psycopg
-import structlog
-
-from freshline.errors import FreshlineError
-from freshline.settings import Settings
-from freshline.store.db.database import Database
-from freshline.store.store import Store
-from tests.chaos.callers import Callers
-from tests.waiting import wait_until
-
-log = structlog.get_logger("chaos")
 SOURCES = ("orders", "prices", "stock")
-CONSUMES: dict[str, tuple[str, ...]] = {
+CONSUMES: dict[str, tuple[str, ...]] = {  # every asset after those that it may read
     "clean": ("orders",),
     "priced": ("clean", "prices"),
     "daily": ("priced",),
@@ -37,137 +28,169 @@ CONSUMES: dict[str, tuple[str, ...]] = {
 }
 TICKER = "ticker"  # runs again and again because it expires
 POOLED = {"narrow", "wide"}
+WRITERS = {"priced", "shelf"}  # write their data into files
 BASE_MS, MAX_MS = 1_000, 4_000
 CALM = "calm"  # while this file is absent, the flaky job fails now and then
+FILES = "files"
 JOBS = """
-import hashlib, pathlib, time
+import hashlib, os, pathlib, time
+
+CODE = {code}
+
+def content(name, salt, read):
+    return repr((CODE, name, salt, read))
 
 def work(ctx):
-    name = ctx.parameters["asset"]
-    luck = int(hashlib.sha256(f"{ctx.run_id}".encode()).hexdigest(), 16)
+    name, salt = ctx.parameters["asset"], ctx.parameters["salt"]
+    luck = int(hashlib.sha256(f"{{ctx.run_id}}".encode()).hexdigest(), 16)
     time.sleep(luck % 300 / 1000)
     if name == "flaky" and luck % 3 == 0 and not pathlib.Path("calm").exists():
         raise ValueError("out of luck")
-    read = sorted((asset, one.data_version) for asset, one in ctx.inputs.items())
-    return {"assets": [{"assetId": name, "dataVersion": hashlib.sha256(repr((name, read)).encode()).hexdigest()[:12]}]}
+    for one in ctx.inputs.values():
+        if one.payload and "file" in one.payload:
+            found = hashlib.sha256(pathlib.Path(one.payload["file"]).read_bytes().rstrip()).hexdigest()[:12]
+            if found != one.data_version:
+                raise ValueError(f"the file of {{one.asset_id}} has the version {{found}}, not {{one.data_version}}")
+    text = content(name, salt, sorted((asset, one.data_version) for asset, one in ctx.inputs.items()))
+    version = hashlib.sha256(text.encode()).hexdigest()[:12]
+    entry = {{"assetId": name, "dataVersion": version}}
+    if ctx.parameters.get("writes"):
+        entry["payload"] = {{"file": write(f"files/{{name}}-{{version}}", text, f"{{ctx.run_id}}-{{ctx.attempt}}")}}
+    return {{"assets": [entry]}}
+
+def write(name, text, unique):
+    new = pathlib.Path(f"{{name}}.{{unique}}.new")
+    try:
+        with new.open("w") as file:
+            file.write(text + " " * 8000)
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(name)
+    finally:
+        new.unlink(missing_ok=True)
+    return name
 """
+Window = tuple[datetime, datetime]
 
 
-def write_project(root: Path) -> None:
-    """Write the definitions and the jobs."""
-    (root / "workflows").mkdir(parents=True)
-    (root / "freshline.toml").write_text('name = "chaos"\n[pools]\none = 1\n')
-    (root / "jobs.py").write_text(JOBS)
-    for asset, inputs in CONSUMES.items():
-        (root / "workflows" / f"{asset}.yaml").write_text(_definition(asset, inputs))
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The definition of one workflow, which makes one asset."""
+
+    asset: str
+    slug: str
+    inputs: tuple[str, ...]
+    salt: int = 0  # a parameter of the job
+    policy: str = ""  # further fields of `autoMaterialize`
+    pool: str = ""
+    quiet: Window | None = None
+
+    def yaml(self) -> str:
+        """Return the definition as a file of the project."""
+        consumed = ", ".join(f"{{assetId: {one}}}" for one in self.inputs)
+        freshness = ", freshness: {ttl: 3s}" if self.asset == TICKER else ""
+        writes = ", writes: true" if self.asset in WRITERS else ""
+        head = f"pool: {self.pool}\n" if self.pool else ""
+        if self.quiet:
+            begin, end = (f"'{at:%H:%M}'" for at in self.quiet)
+            head += f"quietHours: [{{from: {begin}, to: {end}}}]\n"
+        auto = ", ".join(["onUpstreamUpdate: true", *([self.policy] if self.policy else [])])
+        return (
+            f"slug: {self.slug}\nparameters: {{asset: {self.asset}, salt: {self.salt}{writes}}}\n{head}steps:\n"
+            "  - id: work\n    job: {kind: python, entrypoint: 'jobs:work'}\n    retry: {maxAttempts: 1}\n"
+            f"    consumes: [{consumed}]\n"
+            f"    produces: [{{assetId: {self.asset}, autoMaterialize: {{{auto}}}{freshness}}}]\n"
+        )
 
 
-def _definition(asset: str, inputs: tuple[str, ...]) -> str:
-    consumed = ", ".join(f"{{assetId: {one}}}" for one in inputs)
-    freshness = ", freshness: {ttl: 3s}" if asset == TICKER else ""
-    pool = "pool: one\n" if asset in POOLED else ""
-    return (
-        f"slug: {asset}\nparameters: {{asset: {asset}}}\n{pool}steps:\n  - id: work\n"
-        "    job: {kind: python, entrypoint: 'jobs:work'}\n    retry: {maxAttempts: 1}\n"
-        f"    consumes: [{consumed}]\n"
-        f"    produces: [{{assetId: {asset}, autoMaterialize: {{onUpstreamUpdate: true}}{freshness}}}]\n"
-    )
+@dataclass(frozen=True, slots=True)
+class State:
+    """All definitions at one time. Assets of `removed` are sources until their workflow comes back."""
+
+    flows: Mapping[str, Flow] = field(default_factory=dict)  # by asset
+    removed: Mapping[str, Flow] = field(default_factory=dict)
+    code: int = 0
+
+    def having(self, *flows: Flow) -> State:
+        """Return the state with these workflows, changed or new."""
+        new = {one.asset: one for one in flows}
+        kept = {asset: one for asset, one in self.removed.items() if asset not in new}
+        return replace(self, flows={**self.flows, **new}, removed=kept)
+
+    def without(self, asset: str) -> State:
+        """Return the state without the workflow that makes an asset."""
+        flows = {one: flow for one, flow in self.flows.items() if one != asset}
+        return replace(self, flows=flows, removed={**self.removed, asset: self.flows[asset]})
+
+    def final(self) -> State:
+        """Return the state in which everything must settle: complete, and with nothing that delays."""
+        every = (*self.flows.values(), *self.removed.values())
+        return self.having(*(replace(one, policy="", pool=_pool(one.asset), quiet=None) for one in every))
+
+    def slugs(self) -> list[str]:
+        return [one.slug for one in self.flows.values()]
+
+    def versions(self, sources: Mapping[str, str]) -> dict[str, str]:
+        """Return the version that every asset must end with, given the versions of the sources."""
+        versions = dict(sources)
+        for asset in CONSUMES:
+            flow = self.flows[asset]
+            versions[asset] = version(self.code, asset, flow.salt, {one: versions[one] for one in flow.inputs})
+        return versions
+
+    def write(self, root: Path) -> None:
+        """Make the files of the project those of this state, each at once. Raise OSError if the disk is full."""
+        wanted = {root / "workflows" / f"{asset}.yaml": flow.yaml() for asset, flow in self.flows.items()}
+        wanted |= {root / "freshline.toml": 'name = "chaos"\n[pools]\none = 1\n'}
+        wanted |= {root / "jobs.py": JOBS.format(code=self.code)}
+        for path, text in wanted.items():
+            if not path.exists() or path.read_text() != text:
+                (root / ".new").write_text(text)
+                (root / ".new").replace(path)
+        for path in (root / "workflows").iterdir():
+            if path not in wanted:
+                path.unlink()
 
 
-def final_versions(sources: dict[str, str]) -> dict[str, str]:
-    """Return the version that every asset must end with, given the versions of the sources."""
-    versions = dict(sources)
-    for asset, inputs in CONSUMES.items():
-        read = sorted((one, versions[one]) for one in inputs)
-        versions[asset] = hashlib.sha256(repr((asset, read)).encode()).hexdigest()[:12]
-    return versions
+def version(code: int, asset: str, salt: int, read: Mapping[str, str]) -> str:
+    """Return the version that a job makes."""
+    return digest(repr((code, asset, salt, sorted(read.items()))))
 
 
-class Clients:
-    """Report changes and request runs until stopped; every answered call must have taken effect once.
+def digest(content: str) -> str:
+    """Return the version of a content."""
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
 
-    Every second call goes over HTTP.
-    """
 
-    def __init__(self, url: str, root: Path, callers: Callers, seed: int) -> None:
-        self._callers = callers
-        self._database = Database(url, name="chaos")
-        self._settings = Settings(project=root, database_url=url)
-        self._rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="clients", daemon=True)
-        self.reported: dict[str, list[tuple[str, str]]] = {source: [] for source in SOURCES}  # key and version
-        self.requested: list[str] = []
-        self.errors = 0
-        self.failure: BaseException | None = None
+def first_state() -> State:
+    """Return the definitions at the start."""
+    flows = (Flow(asset, asset, inputs, pool=_pool(asset)) for asset, inputs in CONSUMES.items())
+    return State({one.asset: one for one in flows})
 
-    def start(self) -> None:
-        self._database.open()
-        self._thread.start()
 
-    def stop(self) -> None:
-        """Stop making changes; calls that have begun are retried until they are answered."""
-        self._stopping.set()
-        self._thread.join()
-        if self.failure is not None:
-            raise self.failure
+def write_project(root: Path, state: State) -> None:
+    """Create the project."""
+    for name in ("workflows", FILES):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    state.write(root)
 
-    def close(self) -> None:
-        self._database.close()
 
-    def _loop(self) -> None:
-        try:
-            number = 0
-            while not self._stopping.wait(self._rng.uniform(0, 0.4)):
-                number += 1
-                if self._rng.random() < 0.9:
-                    self._report(self._rng.choice(SOURCES), number)
-                else:
-                    self._request(self._rng.choice([*CONSUMES]), number)
-            for source in SOURCES:  # a final report of every source
-                number += 1
-                self._report(source, number)
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            self.failure = error
+def code_of(jobs: str) -> int:
+    """Return the number of a version of the code."""
+    found = re.search(r"^CODE = (\d+)$", jobs, re.MULTILINE)
+    assert found, jobs
+    return int(found[1])
 
-    def _report(self, source: str, number: int) -> None:
-        key, version = f"{source}-{number}", f"v{number}"
-        if self._over_http():
-            self._callers.report(source, version, key)
-        else:
-            self._insist(lambda store: store.operations.report(source, version=version, key=key))
-        self.reported[source].append((key, version))
 
-    def _request(self, slug: str, number: int) -> None:
-        key = f"{slug}-{number}"
-        if self._over_http():
-            if self._callers.run(slug, key):
-                self.requested.append(key)
-            return
-        try:
-            self._insist(lambda store: store.operations.request_run(slug, key=key))
-        except FreshlineError as error:
-            log.debug("refused", slug=slug, error=str(error))  # an input was not produced yet
-        else:
-            self.requested.append(key)
+def damaged_files(root: Path, heads: Iterable[tuple[str, str]]) -> list[str]:
+    """Return what is wrong with the files of the heads (asset and version) that are written into files."""
+    found = []
+    for asset, wanted in heads:
+        path = root / FILES / f"{asset}-{wanted}"
+        if asset in WRITERS and not (path.exists() and digest(path.read_text().rstrip()) == wanted):
+            found.append(f"the file of {asset} {wanted} is {'damaged' if path.exists() else 'missing'}")
+    return found
 
-    def _over_http(self) -> bool:
-        return self._rng.random() < 0.5
 
-    def _insist(self, call: Any) -> None:
-        """Retry with the same key until there is an answer: a lost answer is not a failure."""
-
-        def answered() -> bool:
-            try:
-                call(Store(self._database, self._settings))
-            except psycopg.Error:
-                self.errors += 1
-                return False
-            except FreshlineError as error:
-                if error.code != "database":
-                    raise
-                self.errors += 1
-                return False
-            return True
-
-        wait_until(answered, 120, every=0.2, what="an answer of the database")
+def _pool(asset: str) -> str:
+    return "one" if asset in POOLED else ""

@@ -19,7 +19,9 @@ from pathlib import Path
 import psycopg
 
 from freshline.embedded_postgres.cluster import Cluster
+from freshline.errors import DatabaseError
 from tests.chaos.chaos_workload import BASE_MS, MAX_MS
+from tests.chaos.disk import Disks
 from tests.processes import children
 from tests.redis_bus.server import Server
 from tests.waiting import wait_until
@@ -29,7 +31,17 @@ MATERIALIZERS = WORKERS = 3
 APIS = 2
 PAUSE_S = LEASE_MS / 1000 * 1.5
 # A process crash loses nothing that was written to the kernel, so fsync is not needed here; synchronous_commit is.
-POSTGRES = {"fsync": "off", "full_page_writes": "off", "max_connections": "150"}
+POSTGRES = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "150",
+    "max_wal_size": "64MB",
+    "min_wal_size": "32MB",
+}
+FULL_S = (2.0, 7.0)
+AFTERMATH_S = 15.0  # a process may end because of a full disk until then
+NO_DATABASE = "[database]"  # the code of the error with which a process ends that cannot reach it at its start
+LOUD = 2_000_000  # bytes that a process may log while a disk is full
 
 
 @dataclass(slots=True)
@@ -40,6 +52,7 @@ class Member:
     number: int
     process: subprocess.Popen[bytes]
     stopped: bool = False
+    awaited: bool = False  # a timer starts it again
 
 
 @dataclass
@@ -52,11 +65,19 @@ class Fleet:
     done: Counter[str] = field(default_factory=Counter)
     kills: int = 0  # of our processes, by kill -9
     members: list[Member] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    keep: bool = False
+    _down: bool = False  # all processes stay dead until the end of a restore
+    _full_until: float = 0.0
     _timers: list[threading.Timer] = field(default_factory=list)
     _reviving: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.cluster = Cluster(_directory(self.root / "postgres-home"), POSTGRES)
+        disk = _directory(self.root / "disk")
+        self.disks = Disks.mounted(_directory(self.root / "postgres-home"), disk)
+        self.project = _directory(disk / "project")
+        self.scratch = _directory(disk / "tmp")
+        self.cluster = Cluster(self.root / "postgres-home", POSTGRES)
         self.redis = Server(_directory(self.root / "redis"))
         self.logs = _directory(self.root / "logs")
         self.ports = [_free_port() for _ in range(APIS)]
@@ -67,12 +88,11 @@ class Fleet:
         """Start PostgreSQL and Redis, and return the database's URL."""
         self.cluster.ensure_accepting(30)
         self.redis.start()
-        return self.cluster.ensure_database("freshline")
-
-    def start(self, url: str) -> None:
+        url = self.cluster.ensure_database("freshline")
         self.environ = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("FRESHLINE_", "ASSET_"))},
-            "FRESHLINE_PROJECT": str(self.root / "project"),
+            "TMPDIR": str(self.scratch),
+            "FRESHLINE_PROJECT": str(self.project),
             "FRESHLINE_DATABASE_URL": url,
             "FRESHLINE_EVENT_BUS": self.redis.url,
             "FRESHLINE_POLL_MS": "200",
@@ -83,15 +103,42 @@ class Fleet:
             "ASSET_MATERIALIZER_MAX_BACKOFF_MS": str(MAX_MS),
             "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0",  # nothing may depend on the sweep
         }
+        return url
+
+    def start(self) -> None:
         for kind, count in (("materializer", MATERIALIZERS), ("worker", WORKERS), ("api", APIS)):
             self.members += [Member(kind, number, self._spawn(kind, number)) for number in range(count)]
+
+    def supervise(self) -> None:
+        """Start what ended by itself, as a service manager would."""
+        if not self.cluster.alive():
+            self._start_postgres(10)
+        for member in self.members:
+            if member.process.poll() is not None and not member.awaited:
+                self._revive(member)
+
+    def relieve(self) -> None:
+        """Make room on all disks, and wait for PostgreSQL."""
+        self.disks.release()
+        wait_until(lambda: self._start_postgres(30), 90, every=0.2, what="PostgreSQL after a full disk")
 
     def heal(self) -> None:
         """Stop the faults and restart everything that is down."""
         for timer in self._timers:
             timer.join()
-        if self.cluster.refusal() is not None:
-            self.cluster.ensure_accepting(60)
+        self.relieve()
+        self.revive_all()
+
+    def kill_all(self) -> None:
+        """Kill all processes; they stay dead until `revive_all`."""
+        self._down = True
+        for member in self.members:
+            if member.process.poll() is None:
+                self.kills += 1
+            self._kill(member)
+
+    def revive_all(self) -> None:
+        self._down = False
         for member in self.members:
             self._revive(member)
 
@@ -109,7 +156,9 @@ class Fleet:
             except subprocess.TimeoutExpired:
                 self._kill(member)
         self.redis.close()
-        self.cluster.stop()
+        with suppress(DatabaseError):
+            self.cluster.stop()
+        self.disks.close(keep=self.keep)
 
     def exits(self) -> list[str]:
         """Return members that ended unexpectedly, with the end of their output."""
@@ -140,7 +189,11 @@ class Fleet:
         }
 
     def _restart(self, kind: str) -> None:
-        member = self.rng.choice([one for one in self.members if one.kind == kind])
+        alive = [one for one in self.members if one.kind == kind and one.process.poll() is None]
+        if not alive:
+            return
+        member = self.rng.choice(alive)
+        member.awaited = True
         self._kill(member)
         self.kills += 1
         # Sometimes at once, sometimes only after longer than a lease.
@@ -183,7 +236,39 @@ class Fleet:
         if (pid := self.cluster.pid) is not None:
             os.kill(pid, signal.SIGQUIT)
         wait_until(lambda: not self.cluster.alive(), 20, what="the end of PostgreSQL")
-        self.cluster.ensure_accepting(60)
+        self._start_postgres(60)
+
+    def _start_postgres(self, timeout_s: float) -> bool:
+        """Return False if it does not start, for example because its disk is full."""
+        try:
+            self.cluster.ensure_accepting(timeout_s)
+        except (DatabaseError, OSError) as error:
+            self.report(f"PostgreSQL does not start: {str(error).splitlines()[-1]}")
+            return False
+        return True
+
+    def fill_disk(self) -> str:
+        """Fill a disk for some seconds, and return the name of the fault."""
+        disk = self.rng.choice(self.disks.disks)
+        before = self._logged()
+        full_s = self.rng.uniform(*FULL_S)
+        self._full_until = time.monotonic() + full_s
+        disk.fill()
+
+        def release() -> None:
+            disk.release()
+            for log, size in self._logged().items():
+                if size - before.get(log, 0) > LOUD:
+                    grown = f"{size - before.get(log, 0)} bytes in {full_s:.0f} s"
+                    self.violations.append(f"{log} grew by {grown} while the disk of the {disk.name} was full")
+
+        self._later(full_s, release)
+        name = f"fill the disk of the {disk.name}"
+        self.done[name] += 1
+        return name
+
+    def _logged(self) -> dict[str, int]:
+        return {path.name: path.stat().st_size for path in self.logs.iterdir()}
 
     def _restart_redis(self) -> None:
         self.redis.kill()
@@ -200,7 +285,7 @@ class Fleet:
             return subprocess.Popen(
                 [sys.executable, "-m", "freshline.cli.main", kind, *port],
                 env=self.environ,
-                cwd=self.root / "project",
+                cwd=self.project,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -218,13 +303,21 @@ class Fleet:
 
     def _revive(self, member: Member) -> None:
         with self._reviving:  # two timers may find it gone at the same time and must not start two
-            if member.process.poll() is None:
+            member.awaited = False
+            if self._down or member.process.poll() is None:
                 return
             if member.process.returncode != -signal.SIGKILL:
-                self.report(f"{member.kind} {member.number} ended by itself with {member.process.returncode}")
-                self.report(self._last_words(member))
-                self.done["ended by itself"] += 1
+                self._ended(member)
             member.process = self._spawn(member.kind, member.number)
+
+    def _ended(self, member: Member) -> None:
+        """Note that a process ended by itself. Excuses are a full disk, and a database that was away at the start."""
+        words = self._last_words(member)
+        said = f"{member.kind} {member.number} ended by itself with {member.process.returncode}"
+        self.report(f"{said}: {words}")
+        self.done["ended by itself"] += 1
+        if time.monotonic() > self._full_until + AFTERMATH_S and NO_DATABASE not in words:
+            self.violations.append(f"{said}: {words}")
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:
         if not delay_s:

@@ -4,98 +4,113 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.chaos.chaos_workload import BASE_MS, MAX_MS, Clients, final_versions
+from tests.chaos.chaos_workload import damaged_files
+from tests.chaos.clients import Clients
+from tests.chaos.generations import silent_mixes, wrong_contents
+from tests.chaos.redefinitions import Redefinitions
+from tests.chaos.starts import active_twice, queued_in_cooldown, running_twice, started_in_quiet_hours
 
 Row = dict[str, Any]
+LEFT = (
+    "SELECT 'events not absorbed' AS what, count(*) FROM inbox UNION ALL"
+    " SELECT 'considerations due', count(*) FROM considerations WHERE not_before <= clock_timestamp()"
+    " UNION ALL SELECT 'runs that are ' || status, count(*) FROM runs"
+    "  WHERE status IN ('queued', 'running') GROUP BY status UNION ALL"
+    " SELECT 'events without a position', count(*) FROM events WHERE position IS NULL"
+)
+STARTED = (
+    "SELECT time, subject AS slug, data ->> 'runId' AS run, (data ->> 'attempt')::int AS attempt,"
+    " data -> 'trigger' ->> 'type' AS trigger FROM events WHERE type = 'workflow.run.started' ORDER BY time"
+)
+ENDED = (
+    "SELECT data ->> 'runId' AS run, type FROM events WHERE type IN"
+    " ('workflow.run.succeeded', 'workflow.run.failed', 'workflow.run.canceled')"
+)
 
 
-class History:
-    """The rows that the database holds about a chaos run."""
+class Heads:
+    """The heads, and the work that is left."""
 
     def __init__(self, url: str) -> None:
         with psycopg.connect(url, row_factory=dict_row) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             self.heads = self._map(connection, "SELECT asset_id, data_version FROM heads")
-            self.runs = connection.execute(
-                "SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.queued_at, r.id"
-            ).fetchall()
-            self.snapshots = connection.execute("SELECT * FROM snapshots ORDER BY asset_id, sequence").fetchall()
-            self.ended = connection.execute(
-                "SELECT data ->> 'runId' AS run, type FROM events WHERE type IN"
-                " ('workflow.run.succeeded', 'workflow.run.failed', 'workflow.run.canceled')"
-            ).fetchall()
-            self.left = self._map(
-                connection,
-                "SELECT 'events not absorbed' AS what, count(*) FROM inbox UNION ALL"
-                " SELECT 'considerations due', count(*) FROM considerations WHERE not_before <= clock_timestamp()"
-                " UNION ALL SELECT 'runs that are ' || status, count(*) FROM runs"
-                "  WHERE status IN ('queued', 'running') GROUP BY status UNION ALL"
-                " SELECT 'events without a position', count(*) FROM events WHERE position IS NULL",
-            )
-            positions = connection.execute(
-                "SELECT count(position) AS n, count(DISTINCT position) AS d FROM events"
-            ).fetchone()
-            self.positions: Row = positions or {}
+            self.left = self._map(connection, LEFT)
+            self._read(connection)
+
+    def _read(self, connection: psycopg.Connection[Row]) -> None:
+        """Read more, in the same snapshot."""
 
     @staticmethod
     def _map(connection: psycopg.Connection[Row], query: str) -> dict[str, Any]:
         rows = [tuple(row.values()) for row in connection.execute(query).fetchall()]
         return {row[0]: row[1] for row in rows}
 
-    def unsettled(self, clients: Clients) -> str | None:
+    def unsettled(self, clients: Clients, redefinitions: Redefinitions) -> str | None:
         """Return the work that is left, or None if all queues are empty and every asset has its final version."""
         waiting = [f"{count} {what}" for what, count in self.left.items() if count]
-        return ", ".join([*waiting, *self.wrong_versions(clients)]) or None
+        return ", ".join([*waiting, *self.wrong_versions(clients, redefinitions)]) or None
 
-    def wrong_versions(self, clients: Clients) -> Iterator[str]:
-        """Yield assets that a reported change did not reach."""
-        sources = {source: reports[-1][1] for source, reports in clients.reported.items()}
-        for asset, version in final_versions(sources).items():
+    def wrong_versions(self, clients: Clients, redefinitions: Redefinitions) -> Iterator[str]:
+        """Yield assets that a reported change or a redefinition did not reach."""
+        for asset, version in redefinitions.state.versions(clients.sources()).items():
             if self.heads.get(asset) != version:
-                yield f"{asset} is {self.heads.get(asset)} and not {version}, which follows from the sources"
+                yield f"{asset} is {self.heads.get(asset)} and not {version}, as sources and definitions say"
 
-    def violations(self, clients: Clients) -> list[str]:
+
+class History(Heads):
+    """The rows that the database holds about a chaos run."""
+
+    def _read(self, connection: psycopg.Connection[Row]) -> None:
+        self.runs = connection.execute(
+            "SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.queued_at, r.id"
+        ).fetchall()
+        self.snapshots = connection.execute("SELECT * FROM snapshots ORDER BY asset_id, sequence").fetchall()
+        self.started = connection.execute(STARTED).fetchall()
+        self.ended = connection.execute(ENDED).fetchall()
+        versions = connection.execute("SELECT workflow_id, version, definition FROM workflow_versions").fetchall()
+        self.definitions = {(one["workflow_id"], one["version"]): one["definition"] for one in versions}
+        positions = connection.execute(
+            "SELECT count(position) AS n, count(DISTINCT position) AS d FROM events"
+        ).fetchone()
+        self.positions: Row = positions or {}
+
+    def violations(self, clients: Clients, redefinitions: Redefinitions, project: Path) -> list[str]:
         """Return a message for every broken guarantee."""
+        log = redefinitions.log
         return [
-            *self.wrong_versions(clients),
+            *self.wrong_versions(clients, redefinitions),
             *self._reports(clients),
-            *self._overlaps(),
+            *active_twice(self.runs),
+            *running_twice(self.runs, self.started),
+            *started_in_quiet_hours(self.started, log),
+            *queued_in_cooldown(self.runs, log),
+            *wrong_contents(self.snapshots, self.runs, self.definitions, redefinitions.codes),
+            *silent_mixes(self.snapshots, self.runs, log),
+            *damaged_files(project, self.heads.items()),
             *self._published_twice(),
             *self._stale_attempts(),
             *self._ends(),
-            *self._cooldowns(),
             *self._pools(),
             *(f"{count} {what} left" for what, count in self.left.items() if count),
             *([] if self.positions["n"] == self.positions["d"] else [f"positions are not unique: {self.positions}"]),
         ]
 
     def _reports(self, clients: Clients) -> Iterator[str]:
-        keys: Counter[str | None] = Counter()
-        for snapshot in self.snapshots:
-            keys[snapshot["report_key"]] += 1
-        for key, _ in (one for reports in clients.reported.values() for one in reports):
+        keys: Counter[str | None] = Counter(snapshot["report_key"] for snapshot in self.snapshots)
+        for _, key, _ in clients.reported:
             if keys[key] != 1:
                 yield f"the report {key} was answered and is stored {keys[key]} times"
-        requests: Counter[str | None] = Counter()
-        for run in self.runs:
-            requests[run["request_key"]] += 1
+        requests: Counter[str | None] = Counter(run["request_key"] for run in self.runs)
         for key in clients.requested:
             if requests[key] != 1:
                 yield f"the request {key} was answered and has {requests[key]} runs"
-
-    def _overlaps(self) -> Iterator[str]:
-        """Yield automatic runs that were queued while another one of the workflow was active."""
-        for slug, runs in self._automatic().items():
-            for first, second in pairwise(runs):
-                if first["finished_at"] is None or second["queued_at"] < first["finished_at"]:
-                    yield f"{slug}: automatic run {second['id']} was queued while {first['id']} was active"
 
     def _published_twice(self) -> Iterator[str]:
         seen: Counter[tuple[str, Any]] = Counter()
@@ -129,36 +144,7 @@ class History:
             if reported[str(run["id"])] != expected:
                 yield f"run {run['id']} is {run['status']} and the events say {reported[str(run['id'])]}"
 
-    def _cooldowns(self) -> Iterator[str]:
-        """Yield automatic runs queued in a cooldown: base * 2^(n-1) after the n-th failure, unless a run succeeded."""
-        for slug, automatic in self._automatic().items():
-            ended = [run for run in self.runs if run["slug"] == slug and run["finished_at"]]
-            for failed_at, until in _cooldowns(sorted(ended, key=lambda run: run["finished_at"])):
-                for run in automatic:
-                    if failed_at <= run["queued_at"] < until:
-                        yield f"{slug}: run {run['id']} was queued at {run['queued_at']}, in a cooldown until {until}"
-
     def _pools(self) -> Iterator[str]:
         slots = {run["slot"] for run in self.runs if run["pool"] == "one" and run["slot"]}
         if slots - {1}:
             yield f"the pool of one slot had the slots {sorted(slots)}"
-
-    def _automatic(self) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = defaultdict(list)
-        for run in self.runs:
-            if run["trigger_type"] == "auto-materialize":
-                found[run["slug"]].append(run)
-        return found
-
-
-def _cooldowns(ended: list[Row]) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the cooldowns of a workflow, given its runs in the order in which they ended."""
-    failures = 0
-    for number, run in enumerate(ended):
-        if run["status"] == "succeeded":
-            failures = 0
-        elif run["status"] == "failed" and run["trigger_type"] == "auto-materialize":
-            failures += 1
-            until = run["finished_at"] + timedelta(milliseconds=min(MAX_MS, BASE_MS * 2 ** (failures - 1)))
-            healed = (one["finished_at"] for one in ended[number + 1 :] if one["status"] == "succeeded")
-            yield run["finished_at"], min(until, next(healed, until))

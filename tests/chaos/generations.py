@@ -1,0 +1,94 @@
+"""Recompute what was published from its recorded inputs, and find runs that read a mix and do not say so."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from tests.chaos.chaos_workload import State, version
+from tests.chaos.redefinitions import Applied
+
+Row = dict[str, Any]
+Reading = Mapping[str, str]  # data versions by asset
+
+
+def wrong_contents(
+    snapshots: Iterable[Row], runs: Iterable[Row], definitions: Mapping[tuple[int, int], Row], codes: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield publications that do not follow from their recorded inputs and from the version of their run.
+
+    `definitions`: by workflow and version. `codes`: by hash.
+    """
+    snapshots = [*snapshots]
+    known = {(one["asset_id"], one["sequence"]): one["data_version"] for one in snapshots}
+    by_id = {run["id"]: run for run in runs}
+    for one in snapshots:
+        if one["run_id"] is None:
+            continue
+        run, name = by_id[one["run_id"]], f"{one['asset_id']} #{one['sequence']}"
+        definition = definitions[run["workflow_id"], run["version"]]
+        read = {asset: pin["dataVersion"] for asset, pin in one["inputs"].items()}
+        if {*read} != {entry["assetId"] for entry in definition["steps"][0]["consumes"]}:
+            yield f"{name} was made from {sorted(read)} by version {run['version']}, which reads other assets"
+        for asset, pin in one["inputs"].items():
+            if known.get((asset, pin["sequence"]), pin["dataVersion"]) != pin["dataVersion"]:
+                yield f"{name} was made from {asset} #{pin['sequence']} {pin['dataVersion']}, which is another version"
+        code = codes.get(run["code_hash"])
+        if code is None:
+            yield f"{name} was made by code {run['code_hash']}, which was never applied"
+        elif one["data_version"] != version(code, one["asset_id"], definition["parameters"]["salt"], read):
+            yield f"{name} is {one['data_version']}, which does not follow from its inputs, parameters and code"
+
+
+def silent_mixes(snapshots: Iterable[Row], runs: Sequence[Row], log: Sequence[Applied]) -> Iterator[str]:
+    """Yield successful runs with `mixed: false` whose inputs were computed from two versions of one asset.
+
+    Only runs during which no other state was applied are judged. Nothing is traced through data without a guarantee:
+    of a run that says `mixed`, reported, or made from other inputs than those of the state in force.
+    """
+    made: dict[tuple[str, str], list[Reading | None]] = defaultdict(list)
+    mixed = {run["id"]: run["mixed"] for run in runs}
+    for one in snapshots:
+        bound = one["run_id"] is not None and not mixed[one["run_id"]]
+        read = {asset: pin["dataVersion"] for asset, pin in one["inputs"].items()}
+        made[one["asset_id"], one["data_version"]].append(read if bound else None)
+    for run in runs:
+        state = run["status"] == "succeeded" and not run["mixed"] and _in_force(log, run)
+        if state:
+            read = {asset: pin["dataVersion"] for asset, pin in run["pins"].items()}
+            for asset, versions in _ancestors(read, made, state).items():
+                if len(versions) > 1:
+                    what = f"two versions of {asset} ({', '.join(sorted(versions))})"
+                    run_name = f"{run['slug']}: {run['trigger_type']} run {run['id']}"
+                    yield f"{run_name} is not `mixed` and descends from {what}"
+
+
+def in_force(log: Sequence[Applied], begin: datetime, end: datetime) -> Applied | None:
+    """Return the state that was in force during the whole time; None if another one may have been."""
+    found = (one for one in log if one.done <= begin and (one.over is None or end <= one.over))
+    return next(found, None)
+
+
+def _in_force(log: Sequence[Applied], run: Row) -> State | None:
+    applied = in_force(log, run["queued_at"], run["started_at"])
+    return applied.state if applied else None
+
+
+def _ancestors(
+    read: Reading, made: Mapping[tuple[str, str], list[Reading | None]], state: State
+) -> dict[str, set[str]]:
+    """Return the versions from which the inputs of a run descend, themselves included."""
+    found: dict[str, set[str]] = defaultdict(set)
+    waiting = [*read.items()]
+    while waiting:
+        asset, data_version = waiting.pop()
+        if data_version in found[asset]:
+            continue
+        found[asset].add(data_version)
+        ways = made.get((asset, data_version), [None])
+        flow = state.flows.get(asset)
+        if flow and all(way is not None and {*way} == {*flow.inputs} for way in ways):
+            waiting += [pair for way in ways if way for pair in way.items()]
+    return found
