@@ -12,6 +12,7 @@ from tests.chaos.redefinitions import Applied
 
 Row = dict[str, Any]
 Reading = Mapping[str, str]  # data versions by asset
+Made = Mapping[tuple[str, str], list[Reading | None]]  # what each version of an asset was made from
 
 
 def wrong_contents(
@@ -54,26 +55,37 @@ def silent_mixes(snapshots: Iterable[Row], runs: Sequence[Row], log: Sequence[Ap
         bound = one["run_id"] is not None and not mixed[one["run_id"]]
         read = {asset: pin["dataVersion"] for asset, pin in one["inputs"].items()}
         made[one["asset_id"], one["data_version"]].append(read if bound else None)
-    for run in runs:
-        state = run["status"] == "succeeded" and not run["mixed"] and _in_force(log, run)
-        if state:
-            read = {asset: pin["dataVersion"] for asset, pin in run["pins"].items()}
-            for asset, versions in _ancestors(read, made, state).items():
-                if len(versions) > 1:
-                    what = f"two versions of {asset} ({', '.join(sorted(versions))})"
-                    run_name = f"{run['slug']}: {run['trigger_type']} run {run['id']}"
-                    yield f"{run_name} is not `mixed` and descends from {what}"
+    before: dict[str, Row] = {}  # the last success
+    for run in sorted((run for run in runs if run["status"] == "succeeded"), key=lambda run: run["finished_at"]):
+        applied = not run["mixed"] and in_force(log, run["queued_at"], run["started_at"])
+        if applied:
+            what = _mix(_read(run), before.get(run["slug"]), made, applied.state)
+            yield from (f"{run['slug']}: {run['trigger_type']} run {run['id']} is not `mixed`: {one}" for one in what)
+        before[run["slug"]] = run
+
+
+def _mix(read: Reading, before: Row | None, made: Made, state: State) -> Iterator[str]:
+    """Yield assets of which the inputs descend from two versions.
+
+    Inputs that did not change since the last success are of one generation by the rule docs/semantics.md#R4.2. A
+    redefinition can make them a mix afterwards; what they have in common is not judged again.
+    """
+    known = _read(before) if before and not before["mixed"] else {}
+    same = {asset: one for asset, one in read.items() if known.get(asset) == one}
+    judged = _ancestors(same, made, state)
+    for asset, versions in _ancestors(read, made, state).items():
+        if len(versions) > 1 and len(judged.get(asset, ())) < 2:
+            yield f"two versions of {asset} ({', '.join(sorted(versions))})"
+
+
+def _read(run: Row) -> Reading:
+    return {asset: pin["dataVersion"] for asset, pin in run["pins"].items()}
 
 
 def in_force(log: Sequence[Applied], begin: datetime, end: datetime) -> Applied | None:
     """Return the state that was in force during the whole time; None if another one may have been."""
     found = (one for one in log if one.done <= begin and (one.over is None or end <= one.over))
     return next(found, None)
-
-
-def _in_force(log: Sequence[Applied], run: Row) -> State | None:
-    applied = in_force(log, run["queued_at"], run["started_at"])
-    return applied.state if applied else None
 
 
 def _ancestors(

@@ -112,7 +112,9 @@ def test_what_is_published_follows_from_its_recorded_inputs_and_its_version() ->
     found(check({**snapshot("clean", 1, right, "a", orders="v1"), "run_id": "a"} | {"data_version": "x"}), "is x")
 
 
-def mixes(*, says_mixed: bool = False, upper_mixed: bool = False, over: float | None = None) -> list[str]:
+def mixes(
+    *, says_mixed: bool = False, upper_mixed: bool = False, over: float | None = None, before: Row | None = None
+) -> list[str]:
     """Return what is found where `weekly` reads `clean` of v2, and `daily` of a `clean` of v1."""
     snapshots = [
         snapshot("clean", 1, "c1", "c1", orders="v1"),
@@ -122,7 +124,8 @@ def mixes(*, says_mixed: bool = False, upper_mixed: bool = False, over: float | 
     ]
     pins = {"daily": {"sequence": 1, "dataVersion": "d1"}, "clean": {"sequence": 2, "dataVersion": "c2"}}
     upper = [run(name, 0, 1, pins={}) for name in ("c1", "c2", "d")] + [run("p", 0, 1, pins={}, mixed=upper_mixed)]
-    runs = [*upper, run("w", 5, 6, slug="weekly", pins=pins, mixed=says_mixed)]
+    earlier = [run("b", 2, 3, slug="weekly", **{"pins": pins, **before})] if before else []
+    runs = [*upper, *earlier, run("w", 5, 6, slug="weekly", pins=pins, mixed=says_mixed)]
     return [*silent_mixes(snapshots, runs, [applied(first_state(), 0, over)])]
 
 
@@ -135,6 +138,14 @@ def test_a_mix_must_say_so() -> None:
     assert mixes(says_mixed=True) == []
     assert mixes(upper_mixed=True) == []
     assert mixes(over=4) == []
+
+
+def test_what_a_redefinition_made_a_mix_is_not_judged_again() -> None:
+    """A run that reads what the last success read follows the rule; not so if that was a mix already."""
+    other = {"daily": {"sequence": 1, "dataVersion": "d0"}, "clean": {"sequence": 2, "dataVersion": "c2"}}
+    assert len(mixes(before={"mixed": False})) == 2  # the earlier run itself
+    assert len(mixes(before={"mixed": True})) == 2
+    assert len(mixes(before={"mixed": False, "pins": other})) == 2
 
 
 def test_the_file_of_a_head_is_whole(tmp_path: Path) -> None:
