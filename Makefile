@@ -73,7 +73,7 @@ bench: $(STAMP)  ## Run the benchmarks and write docs/performance.md (under 20 m
 	$(PYTHON) -m bench all
 
 MINUTES ?= 10
-chaos: $(STAMP)  ## Kill, stop and cut off real processes under load for MINUTES=10, then check every guarantee
+chaos: $(STAMP)  ## Kill, cut off, redefine and restore real processes under load for MINUTES=10, then check every guarantee
 	$(PYTHON) -m pytest -m chaos
 	$(PYTHON) -m tests.chaos --minutes $(MINUTES) $(if $(CHAOS),--seed $(CHAOS))
 

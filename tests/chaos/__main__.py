@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +24,9 @@ from freshline.store.db import migrate
 from tests.chaos.callers import Callers
 from tests.chaos.chaos_workload import CALM, first_state, write_project
 from tests.chaos.clients import Clients
-from tests.chaos.fleet import Fleet, seconds_since
+from tests.chaos.fleet import Fleet
 from tests.chaos.history import Heads, History
+from tests.chaos.members import seconds_since
 from tests.chaos.redefinitions import Redefinitions
 from tests.chaos.restores import Restores
 from tests.waiting import wait_until
@@ -61,9 +63,9 @@ class Verdict:
 class Chaos:
     """The processes, their clients and all faults."""
 
-    def __init__(self, root: Path, seed: int, *, verbose: bool, keep: bool) -> None:
-        self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self.fleet = Fleet(root, self.rng, print if verbose else (lambda _: None), keep=keep)
+    def __init__(self, fleet: Fleet) -> None:
+        self.rng = fleet.rng
+        self.fleet = fleet
         state = first_state()
         write_project(self.fleet.project, state)
         self.url = self.fleet.start_servers()
@@ -87,7 +89,6 @@ class Chaos:
         backup = self.rng.uniform(*FIRST_S)
         full = backup + self.rng.uniform(*FIRST_S)
         while (passed := seconds_since(started)) < seconds:
-            self.fleet.supervise()
             if passed > backup:
                 name, wait = self._turn_back()
                 backup = seconds_since(started) + self.rng.uniform(*wait)
@@ -186,22 +187,21 @@ class Chaos:
         )
 
     def close(self) -> None:
+        """Stop the clients."""
         self.clients.close()
         self.redefinitions.close()
-        self.fleet.close()
 
 
 def chaos(root: Path, *, minutes: float, seed: int, verbose: bool = True, keep: bool = False) -> Verdict:
     """Inject faults for a time, then let the system settle; return the verdict."""
-    one = Chaos(root, seed, verbose=verbose, keep=keep)
-    try:
+    rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    fleet = Fleet(root, rng, print if verbose else (lambda _: None), keep=keep)
+    with closing(fleet), closing(Chaos(fleet)) as one:
         one.start()
         one.rage(minutes * 60)
         settled_s, history = one.calm()
         one.callers.stop()
         return one.verdict(settled_s, history)
-    finally:
-        one.close()
 
 
 def show(verdict: Verdict, seed: int) -> None:

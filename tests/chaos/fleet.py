@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from freshline.embedded_postgres.cluster import Cluster
 from freshline.errors import DatabaseError
 from tests.chaos.chaos_workload import BASE_MS, MAX_MS
 from tests.chaos.disk import Disks
+from tests.chaos.members import Member, directory, free_port
 from tests.processes import children
 from tests.redis_bus.server import Server
 from tests.waiting import wait_until
@@ -38,21 +38,11 @@ POSTGRES = {
     "max_wal_size": "64MB",
     "min_wal_size": "32MB",
 }
+SUPERVISE_S = 0.5
 FULL_S = (2.0, 7.0)
 AFTERMATH_S = 15.0  # a process may end because of a full disk until then
 NO_DATABASE = "[database]"  # the code of the error with which a process ends that cannot reach it at its start
 LOUD = 2_000_000  # bytes that a process may log while a disk is full
-
-
-@dataclass(slots=True)
-class Member:
-    """A process of the fleet, which is restarted after a fault."""
-
-    kind: str
-    number: int
-    process: subprocess.Popen[bytes]
-    stopped: bool = False
-    awaited: bool = False  # a timer starts it again
 
 
 @dataclass
@@ -71,16 +61,19 @@ class Fleet:
     _full_until: float = 0.0
     _timers: list[threading.Timer] = field(default_factory=list)
     _reviving: threading.Lock = field(default_factory=threading.Lock)
+    _starting: threading.RLock = field(default_factory=threading.RLock)  # of PostgreSQL
 
     def __post_init__(self) -> None:
-        disk = _directory(self.root / "disk")
-        self.disks = Disks.mounted(_directory(self.root / "postgres-home"), disk)
-        self.project = _directory(disk / "project")
-        self.scratch = _directory(disk / "tmp")
+        disk = directory(self.root / "disk")
+        self.disks = Disks.mounted(directory(self.root / "postgres-home"), disk)
+        self.project = directory(disk / "project")
+        self.scratch = directory(disk / "tmp")
         self.cluster = Cluster(self.root / "postgres-home", POSTGRES)
-        self.redis = Server(_directory(self.root / "redis"))
-        self.logs = _directory(self.root / "logs")
-        self.ports = [_free_port() for _ in range(APIS)]
+        self.redis = Server(directory(self.root / "redis"))
+        self._closing = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
+        self.logs = directory(self.root / "logs")
+        self.ports = [free_port() for _ in range(APIS)]
 
     # --- beginning and end ------------------------------------------------------------------------------------------
 
@@ -106,16 +99,19 @@ class Fleet:
         return url
 
     def start(self) -> None:
+        """Start the processes, and start those again that end by themselves."""
         for kind, count in (("materializer", MATERIALIZERS), ("worker", WORKERS), ("api", APIS)):
             self.members += [Member(kind, number, self._spawn(kind, number)) for number in range(count)]
+        self._supervisor.start()
 
-    def supervise(self) -> None:
+    def _supervise(self) -> None:
         """Start what ended by itself, as a service manager would."""
-        if not self.cluster.alive():
-            self._start_postgres(10)
-        for member in self.members:
-            if member.process.poll() is not None and not member.awaited:
-                self._revive(member)
+        while not self._closing.wait(SUPERVISE_S):
+            if not self.cluster.alive():
+                self._start_postgres(10)
+            for member in self.members:
+                if member.process.poll() is not None and not member.awaited:
+                    self._revive(member)
 
     def relieve(self) -> None:
         """Make room on all disks, and wait for PostgreSQL."""
@@ -143,6 +139,10 @@ class Fleet:
             self._revive(member)
 
     def close(self) -> None:
+        """Stop everything, and unmount the disks."""
+        self._closing.set()
+        if self._supervisor.is_alive():
+            self._supervisor.join()
         for timer in self._timers:
             timer.cancel()
             timer.join()
@@ -233,15 +233,17 @@ class Fleet:
             )
 
     def _restart_postgres(self) -> None:
-        if (pid := self.cluster.pid) is not None:
-            os.kill(pid, signal.SIGQUIT)
-        wait_until(lambda: not self.cluster.alive(), 20, what="the end of PostgreSQL")
-        self._start_postgres(60)
+        with self._starting:
+            if (pid := self.cluster.pid) is not None:
+                os.kill(pid, signal.SIGQUIT)
+            wait_until(lambda: not self.cluster.alive(), 20, what="the end of PostgreSQL")
+            self._start_postgres(60)
 
     def _start_postgres(self, timeout_s: float) -> bool:
         """Return False if it does not start, for example because its disk is full."""
         try:
-            self.cluster.ensure_accepting(timeout_s)
+            with self._starting:
+                self.cluster.ensure_accepting(timeout_s)
         except (DatabaseError, OSError) as error:
             self.report(f"PostgreSQL does not start: {str(error).splitlines()[-1]}")
             return False
@@ -326,18 +328,3 @@ class Fleet:
         self._timers = [timer for timer in self._timers if timer.is_alive()]
         self._timers.append(timer := threading.Timer(delay_s, action))
         timer.start()
-
-
-def _directory(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
-def seconds_since(start: float) -> float:
-    """Return the seconds since a time of the monotonic clock."""
-    return time.monotonic() - start

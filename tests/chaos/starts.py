@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from tests.chaos.chaos_workload import BASE_MS, MAX_MS, Flow
@@ -37,20 +37,22 @@ def active_twice(runs: Iterable[Row]) -> Iterator[str]:
 def running_twice(runs: Iterable[Row], started: Iterable[Row]) -> Iterator[str]:
     """Yield runs of any trigger that started while another run of the workflow was running.
 
-    `started`: the events of starts, one per attempt. The last attempt of a run that succeeded or failed was running
-    from its start to the end of the run; of other attempts the end is not recorded.
+    `started`: the events of starts, one per attempt, in their order. The last attempt of a run that succeeded or
+    failed was running from its start to the end of the run; of other attempts the end is not recorded.
     """
     by_id = {str(run["id"]): run for run in runs}
     starts: dict[str, list[Row]] = defaultdict(list)
     for event in started:
         starts[event["slug"]].append(event)
     for slug, events in starts.items():
-        for first in events:
+        for number, first in enumerate(events):
             run = by_id[first["run"]]
             if run["status"] not in {"succeeded", "failed"} or run["attempt"] != first["attempt"]:
                 continue
-            for second in events:
-                if second["run"] != first["run"] and first["time"] <= second["time"] < run["finished_at"]:
+            for second in islice(events, number + 1, None):
+                if second["time"] >= run["finished_at"]:
+                    break
+                if second["run"] != first["run"]:
                     yield f"{slug}: run {second['run']} started while {first['run']} was running"
 
 
