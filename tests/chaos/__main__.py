@@ -29,6 +29,7 @@ from tests.chaos.history import Heads, History
 from tests.chaos.members import seconds_since
 from tests.chaos.redefinitions import Redefinitions
 from tests.chaos.restores import Restores
+from tests.chaos.tables import Tables
 from tests.waiting import wait_until
 
 SETTLE_S = 60
@@ -70,14 +71,17 @@ class Chaos:
         write_project(self.fleet.project, state)
         self.url = self.fleet.start_servers()
         migrate.upgrade(self.url)
-        seeds = [self.rng.randint(0, 2**32) for _ in range(3)]
+        seeds = [self.rng.randint(0, 2**32) for _ in range(4)]
         self.callers = Callers(self.fleet.ports, seeds[0])
         self.redefinitions = Redefinitions(self.url, self.fleet.project, state, seeds[1], lambda: self.fleet.environ)
         self.clients = Clients(self.url, self.fleet.project, self.callers, seeds[2], self.redefinitions.slugs)
-        self.restores = Restores(self.fleet, self.clients, self.redefinitions, self.url)
+        warehouse = fleet.project / ".freshline" / "warehouse"
+        self.tables = Tables(self.url, fleet.project.with_name("ledgers"), warehouse, seeds[3])
+        self.restores = Restores(fleet, self.clients, self.redefinitions, self.tables, self.url)
 
     def start(self) -> None:
         self.redefinitions.start()
+        self.tables.start()
         self.fleet.start()
         self.clients.start()
         self.callers.start()
@@ -164,6 +168,7 @@ class Chaos:
         """Return the result of the run, which has settled."""
         found = [
             *history.violations(self.clients, self.redefinitions, self.fleet.project),
+            *self.tables.wrong(self.clients.sources()),
             *self.doctor(),
             *self.fleet.exits(),
             *self.fleet.violations,
@@ -188,6 +193,7 @@ class Chaos:
 
     def close(self) -> None:
         """Stop the clients."""
+        self.tables.close()
         self.clients.close()
         self.redefinitions.close()
 

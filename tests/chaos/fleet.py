@@ -19,14 +19,13 @@ import psycopg
 
 from freshline.embedded_postgres.cluster import Cluster
 from freshline.errors import DatabaseError
-from tests.chaos.chaos_workload import BASE_MS, MAX_MS
+from tests.chaos.chaos_workload import BASE_MS, LEASE_MS, MAX_MS
 from tests.chaos.disk import Disks
 from tests.chaos.members import Member, directory, free_port
 from tests.processes import children
 from tests.redis_bus.server import Server
 from tests.waiting import wait_until
 
-LEASE_MS = 3_000
 MATERIALIZERS = WORKERS = 3
 APIS = 2
 PAUSE_S = LEASE_MS / 1000 * 1.5

@@ -22,7 +22,8 @@ LEFT = (
     " SELECT 'considerations due', count(*) FROM considerations WHERE not_before <= clock_timestamp()"
     " UNION ALL SELECT 'runs that are ' || status, count(*) FROM runs"
     "  WHERE status IN ('queued', 'running') GROUP BY status UNION ALL"
-    " SELECT 'events without a position', count(*) FROM events WHERE position IS NULL"
+    " SELECT 'events without a position', count(*) FROM events WHERE position IS NULL UNION ALL"
+    " SELECT 'versions of tables that no log has', count(*) FROM table_commits"
 )
 STARTED = (
     "SELECT time, subject AS slug, data ->> 'runId' AS run, (data ->> 'attempt')::int AS attempt,"

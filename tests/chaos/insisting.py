@@ -13,6 +13,7 @@ from freshline.errors import FreshlineError
 from freshline.settings import Settings
 from freshline.store.db.database import Database
 from freshline.store.store import Store
+from tests.chaos.chaos_workload import LEASE_MS
 from tests.waiting import wait_until
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class Insisting:
 
     def __init__(self, url: str, root: Path, name: str) -> None:
         self._database = Database(url, name=name)
-        self._settings = Settings(project=root, database_url=url)
+        self._settings = Settings(project=root, database_url=url, lease_ms=LEASE_MS)
         self._url = url
         self.errors = 0
 

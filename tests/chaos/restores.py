@@ -15,6 +15,7 @@ from freshline.errors import DatabaseError
 from tests.chaos.clients import Clients, Mark
 from tests.chaos.fleet import Fleet
 from tests.chaos.redefinitions import Redefinitions
+from tests.chaos.tables import Tables
 
 # docs/deployment.md, "Backup and restore". The doctor may find something: that is what it is for.
 STEPS: tuple[tuple[tuple[str, ...], Iterable[int]], ...] = (
@@ -31,6 +32,7 @@ class Restores:
     fleet: Fleet
     clients: Clients
     redefinitions: Redefinitions
+    tables: Tables
     url: str
     done: int = 0
     lost_runs: int = 0
@@ -61,7 +63,7 @@ class Restores:
         """Kill everything, restore the backup, do the documented steps, and start everything again."""
         assert self._mark
         self.fleet.relieve()
-        with self.clients.gate, self.redefinitions.gate:
+        with self.clients.gate, self.redefinitions.gate, self.tables.gate:
             self.fleet.relieve()
             self.redefinitions.interrupt(self.redefinitions.now())
             self.fleet.kill_all()
@@ -71,6 +73,7 @@ class Restores:
             self._check_reports(self._mark)
             for step, allowed in STEPS:
                 self._step(step, allowed)
+            self.violations += (f"after a restore: {one}" for one in self.tables.unreadable())
             self.redefinitions.apply(self.redefinitions.state, rebuilt=True)
             self.fleet.revive_all()
             self.clients.after_restore(self._mark)

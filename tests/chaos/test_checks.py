@@ -44,7 +44,14 @@ def start(
 def snapshot(asset: str, sequence: int, data_version: str, run_id: str | None = None, **inputs: str) -> Row:
     """Return a snapshot; the versions of inputs end with their sequence."""
     read = {one: {"sequence": int(pin[1:]), "dataVersion": pin} for one, pin in inputs.items()}
-    return {"asset_id": asset, "sequence": sequence, "data_version": data_version, "run_id": run_id, "inputs": read}
+    return {
+        "asset_id": asset,
+        "sequence": sequence,
+        "data_version": data_version,
+        "run_id": run_id,
+        "inputs": read,
+        "table_version": None,
+    }
 
 
 def applied(state: State, done: float, over: float | None = None) -> Applied:
