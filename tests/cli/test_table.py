@@ -104,7 +104,7 @@ def test_all_logs_are_repaired_after_a_restore(freshline: Freshline, table: Tabl
     (wrong,) = [check for check in found if check["id"] == "delta-log" and check["count"]]
     assert wrong["found"] == ["the Delta log of 'b' has version 3; the newest version of the database is 2"]
     assert "`freshline table repair --all`" in wrong["remedy"]
-    assert freshline.json("table", "repair", "--all") == {"repaired": ["b"], "failed": {}}
+    assert freshline.json("table", "repair", "--all") == {"repaired": ["b"], "cleared": [], "failed": {}}
     table.check()
     assert [check["count"] for check in freshline.json("doctor", code=1)["checks"] if check["id"] == "delta-log"] == [0]
     assert "the Delta logs of 1 tables are right" in freshline("table", "repair", "--all").stderr

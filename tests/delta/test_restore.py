@@ -13,6 +13,7 @@ from freshline.delta import examine as examination
 from freshline.delta.log import REPAIR_MARKER
 from freshline.delta.repair import LOST
 from freshline.delta.sync import DeltaSync
+from freshline.delta.unknown_logs import clear_unknown_logs
 from freshline.services.vacuum import Vacuum
 from freshline.storage.local import LocalStorage
 from freshline.store.db.ids import new_id
@@ -113,6 +114,35 @@ def test_versions_that_the_database_does_not_know_are_found_at_once_and_moved_as
     assert data_files(table) == files
     table.publish(7, append=True)
     table.write()
+    table.check()
+
+
+def test_a_table_that_is_younger_than_the_backup_is_found_at_once_and_moved_aside(table: Table) -> None:
+    """Otherwise version 0 would be published again, and its log never be written."""
+    backup = Backup(table)
+    table.publish(1)
+    table.publish(2)
+    table.write()
+    files = data_files(table)
+    assert clear_unknown_logs(table.lab.store, table.lab.storage) == []
+    backup.restore()
+    assert delta(table) == ["the Delta log of 'b' has version 0 to 1; the database has no version of this table"]
+    lost = {n: (table.root / "_delta_log" / f"{n:020}.json").read_text() for n in (0, 1)}
+    assert clear_unknown_logs(table.lab.store, table.lab.storage) == ["b"]
+    assert delta(table) == []
+    assert {int(path.name[:20]): path.read_text() for path in (table.root / LOST).iterdir()} == lost
+    assert data_files(table) == files
+    table.publish(7)
+    table.write()
+    table.check()
+    assert delta(table) == []
+
+
+def test_a_table_that_is_published_meanwhile_keeps_its_log(table: Table) -> None:
+    """The log's lock is taken first, and then the database is read."""
+    table.publish(1)
+    table.write()
+    assert not table.lab.store.tables.clear_log("b", lambda: pytest.fail("it was removed"))
     table.check()
 
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from freshline.delta.log import READERS, REPAIR_MARKER, DeltaLog, TableVersion
 from freshline.delta.sync import StoredVersion, stored_versions
+from freshline.delta.unknown_logs import unknown_logs
 from freshline.storage.base import Storage, StorageError, storage_at
 from freshline.storage.layout import is_ours
 from freshline.store.doctor.checks import Check, Finding, Severity, finding
@@ -52,6 +53,9 @@ def _differences(store: Store, storage: Storage) -> Iterator[str]:
             for sentences in pool.map(lambda log, table: log.compare(store, table), logs, tables):
                 yield from sentences
         after = page[-1].asset_id
+    for name, last in unknown_logs(store, storage).items():
+        versions = f"version 0 to {last}" if last else "version 0"
+        yield f"the Delta log of '{name}' has {versions}; the database has no version of this table"
 
 
 class _Examined:

@@ -44,6 +44,15 @@ def repair(log: DeltaLog, wanted: Mapping[int, list[Action]], required: Collecti
         log.write(number, wanted[number])
 
 
+def clear(log: DeltaLog) -> None:
+    """Remove the log of a table of which the database has no version, newest first. Its commits are kept beside it."""
+    files = log.files()
+    _set_aside(log, files.values(), {})
+    log.storage.remove([f"{log.directory}/{LAST_CHECKPOINT}"])
+    log.storage.remove(f"{log.directory}/{name}" for name in sorted(files, reverse=True))
+    log.storage.remove([f"{log.directory}/{REPAIR_MARKER}"])
+
+
 def _remove_newer(log: DeltaLog, wanted: Mapping[int, list[Action]]) -> None:
     """Remove commits after the newest version, so that a whole version remains at any moment.
 

@@ -167,7 +167,7 @@ def repair(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
 
     A correct log stays as it is. The data files are not touched, and readers see a whole table at any time. Commits
     that the database does not know, by other writers or of a time that a restore has lost, are moved to
-    _delta_log_lost beside the log.
+    _delta_log_lost beside the log. With --all this includes whole logs of tables that the database does not know.
     """
     if (asset is None) != everything:
         raise click.UsageError("name an asset, or use --all")
@@ -185,6 +185,8 @@ def repair(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
 
 def _repair_all(store: Store, *, as_json: bool) -> None:
     """Rewrite all logs. A failure does not keep the others from being repaired."""
+    from freshline.delta.unknown_logs import clear_unknown_logs  # noqa: PLC0415 - `--help` must not pay for it
+
     storage, right, failed, after = _ours(store), [], {}, ""
     while page := store.tables.logged(after, BATCH):
         for one in page:
@@ -194,11 +196,14 @@ def _repair_all(store: Store, *, as_json: bool) -> None:
             except (FreshlineError, OSError) as error:
                 failed[one.asset_id] = str(error)
         after = page[-1].asset_id
+    cleared = clear_unknown_logs(store, storage)
     if as_json:
-        output.print_json({"repaired": right, "failed": failed})
+        output.print_json({"repaired": right, "cleared": cleared, "failed": failed})
     else:
         for name, trouble in failed.items():
             output.message(f"the Delta log of {name} could not be repaired: {trouble}")
+        for name in cleared:
+            output.message(f"the database has no version of the table {name}; its commits are in _delta_log_lost")
         output.message(f"the Delta logs of {len(right)} tables are right, {len(failed)} could not be repaired")
     if failed:
         raise click.exceptions.Exit(1)

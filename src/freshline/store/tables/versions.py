@@ -128,6 +128,23 @@ class Tables:
                 write(_unlogged(connection, where, number))
                 connection.execute(SQL["committed"], {**where, "version": number})
 
+    def clear_log(self, asset_id: str, clear: Callable[[], None]) -> bool:
+        """Let `clear` remove the log of a table of which the database has no version, under the log's lock.
+
+        Return False, and remove nothing, if the database has one.
+        """
+        where = {"asset": asset_id, "partition": ""}
+        with self._database.transaction("relog_table", unhurried=True) as connection:
+            connection.execute("SET LOCAL lock_timeout = '30s'")
+            connection.execute(LONG)
+            connection.execute(SQL["lock_log"], where)
+            row = connection.execute(SQL["newest_version"], where).fetchone()
+            if row is not None and row["number"] is not None:
+                return False
+            clear()
+            audit.note(connection, "relog_table", asset_id, cleared=True)
+        return True
+
     def logged(self, after: str, batch: int) -> list[LoggedTable]:
         """Return a page of tables, by asset."""
         with self._database.reading() as connection:
