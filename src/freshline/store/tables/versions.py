@@ -120,9 +120,7 @@ class Tables:
         """Let `write` rewrite the whole log of a table, under the log's lock."""
         where = {"asset": asset_id, "partition": partition_key}
         with self._database.transaction("relog_table", unhurried=True) as connection:
-            connection.execute("SET LOCAL lock_timeout = '30s'")
-            connection.execute(LONG)
-            connection.execute(SQL["lock_log"], where)
+            _lock_log(connection, where)
             number = _newest(connection, where)  # read after the lock: later publications wait
             with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):
                 write(_unlogged(connection, where, number))
@@ -135,9 +133,7 @@ class Tables:
         """
         where = {"asset": asset_id, "partition": ""}
         with self._database.transaction("relog_table", unhurried=True) as connection:
-            connection.execute("SET LOCAL lock_timeout = '30s'")
-            connection.execute(LONG)
-            connection.execute(SQL["lock_log"], where)
+            _lock_log(connection, where)
             row = connection.execute(SQL["newest_version"], where).fetchone()
             if row is not None and row["number"] is not None:
                 return False
@@ -222,6 +218,13 @@ def _rolled_back(row: Row, *, changed: bool) -> RolledBack:
 
 def _head(connection: Connection, where: Row) -> Row:
     return _known(where, connection.execute(SQL["table_head"], where).fetchone())
+
+
+def _lock_log(connection: Connection, where: Row) -> None:
+    """Wait for other writers of the log, and exclude them."""
+    connection.execute("SET LOCAL lock_timeout = '30s'")
+    connection.execute(LONG)
+    connection.execute(SQL["lock_log"], where)
 
 
 def _newest(connection: Connection, where: Row) -> int:
