@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -239,6 +240,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     parser.add_argument("--keep", type=Path, help="a new directory for logs and data, kept afterwards")
     options = parser.parse_args()
+    for ending in (signal.SIGINT, signal.SIGTERM):  # also where the shell ignores Ctrl-C; the disks must be unmounted
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     print(f"chaos for {options.minutes:g} minutes with seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="freshline-chaos-") as temporary:

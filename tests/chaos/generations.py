@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -84,8 +85,11 @@ def _read(run: Row) -> Reading:
 
 def in_force(log: Sequence[Applied], begin: datetime, end: datetime) -> Applied | None:
     """Return the state that was in force during the whole time; None if another one may have been."""
-    found = (one for one in log if one.done <= begin and (one.over is None or end <= one.over))
-    return next(found, None)
+    number = bisect_right(log, begin, key=lambda one: one.done) - 1
+    if number < 0:
+        return None
+    last = log[number]
+    return last if last.over is None or end <= last.over else None
 
 
 def _ancestors(

@@ -99,7 +99,7 @@ class Tables:
 
     def _loop(self) -> None:
         try:
-            while not self._stopping.wait(self._rng.uniform(0.05, 0.4)):
+            while not self._stopping.wait(self._rng.uniform(0.2, 2.0)):
                 with self.gate:
                     run = self._insisting.call(lambda store: store.runs.claim(self._who))
                     if run is not None and self._rng.random() > LOST:
