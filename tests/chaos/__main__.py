@@ -35,7 +35,7 @@ from tests.waiting import wait_until
 
 SETTLE_S = 60
 DOCTOR_S = 30
-BETWEEN_S = (0.05, 1.55)
+BETWEEN_S = (0.05, 1.25)
 FIRST_S, BACKUP_S, RESTORE_S, FULL_S = (5.0, 10.0), (120.0, 260.0), (4.0, 20.0), (30.0, 80.0)
 
 

@@ -261,6 +261,21 @@ def test_an_older_database_is_found_and_nothing_is_removed(restored: Table) -> N
     assert len(data_files(table)) == len(files) - 1
 
 
+def test_a_restore_of_a_database_without_events_can_be_confirmed(table: Table) -> None:
+    """There is no event for a new mark, and the old one must not stay."""
+    backup = Backup(table)
+    assert table.lab.one("SELECT count(position) FROM events") == 0
+    table.publish(1)
+    position(table)
+    Vacuum(table.lab.store).run_once()
+    backup.restore()
+    assert "database-older" in warehouse(table)
+    check = restore.RestoreCheck(table.lab.database, table.lab.storage)
+    assert check.accept() is not None
+    assert "database-older" not in warehouse(table)
+    assert check.accept() is None
+
+
 def test_the_status_says_that_the_database_is_older(table: Table) -> None:
     """The materializer finds it in its first minute and reports it with its heartbeat."""
     lab = table.lab

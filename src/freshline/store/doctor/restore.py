@@ -71,6 +71,8 @@ class RestoreCheck:
         except WarehouseError:
             mark = None
         lost = self._lost(mark) if mark else None
+        if lost:  # a database without any event gets no new mark
+            self._storage.remove([MARK_FILE])
         self._write(None)
         return mark if lost else None
 
