@@ -8,18 +8,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import structlog
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from freshline.embedded_postgres.server import EmbeddedServer
 from freshline.storage.object_store import object_storage_at
 from freshline.store.db import migrate
+from tests.databases import TEMPLATE, Databases, administer, empty_database
 from tests.object_store_server import ObjectStore, serving
 
-TEMPLATE = "freshline_template"
 SLOW = {"process", "spark"}
 # Small jobs end before optimized code pays off: without the second compiler Spark starts and writes in half the
 # processor time (9.0 and 4.8 s for a start, 7.8 and 3.9 s for twelve small writes).
@@ -69,29 +67,32 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def template_database(postgres: str) -> str:
-    """Return the name of a migrated database that is only copied."""
-    _administer(postgres, "CREATE DATABASE {}", TEMPLATE)
+def databases(postgres: str) -> Databases:
+    """Return the databases of the session's server."""
+    administer(postgres, "CREATE DATABASE {}", TEMPLATE)
     migrate.upgrade(make_conninfo(postgres, dbname=TEMPLATE))
-    return TEMPLATE
+    return Databases(postgres)
 
 
 @pytest.fixture
 def empty_database_url(postgres: str) -> Iterator[str]:
     """Yield the URL of a database without any schema."""
-    yield from _temporary(postgres, "CREATE DATABASE {}")
+    with empty_database(postgres, f"empty_{next(_numbers)}") as url:
+        yield url
 
 
 @pytest.fixture
-def database_url(postgres: str, template_database: str) -> Iterator[str]:
+def database_url(databases: Databases) -> Iterator[str]:
     """Yield the URL of a migrated database for one test."""
-    yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
+    with databases.database() as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
-def module_database_url(postgres: str, template_database: str) -> Iterator[str]:
+def module_database_url(databases: Databases) -> Iterator[str]:
     """Yield the URL of a migrated database that the tests of one module share."""
-    yield from _temporary(postgres, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", template_database)
+    with databases.database() as url:
+        yield url
 
 
 @pytest.fixture
@@ -102,15 +103,3 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectS
             monkeypatch.setenv(name, value)
         yield store
         object_storage_at.cache_clear()
-
-
-def _temporary(server: str, create: str, *arguments: str) -> Iterator[str]:
-    name = f"test_{next(_numbers)}"
-    _administer(server, create, name, *arguments)
-    yield make_conninfo(server, dbname=name)
-    _administer(server, "DROP DATABASE {} WITH (FORCE)", name)
-
-
-def _administer(server: str, statement: str, *names: str) -> None:
-    with psycopg.connect(server, autocommit=True) as conn:
-        conn.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
