@@ -7,6 +7,7 @@ the time of a short command.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import IO
 
@@ -22,6 +23,7 @@ from freshline.cli.render.text import Text
 
 GAP = 2
 UNLIMITED = 1_000_000
+WORD = re.compile(r"^\s+\S+|\S+")  # an indented first word is not broken from its indentation
 
 
 def painted(text: Text) -> str:
@@ -157,4 +159,4 @@ def _lines(column: Column, rows: Sequence[Sequence[Text]], index: int) -> list[s
 
 
 def _words(column: Column, rows: Sequence[Sequence[Text]], index: int) -> list[str]:
-    return [word for line in _lines(column, rows, index) for word in line.split()] or [""]
+    return [word for line in _lines(column, rows, index) for word in WORD.findall(line)] or [""]
