@@ -79,9 +79,8 @@ chaos: $(STAMP)  ## Kill, cut off, redefine and restore real processes under loa
 
 SEEDS ?= 1000
 SEED ?= 0
-sim: $(STAMP)  ## Run random histories with faults on the real store: SEEDS=1000 from SEED=0
-	FRESHLINE_SIM_SEEDS=$(SEEDS) FRESHLINE_SIM_FIRST=$(SEED) $(PYTHON) -m pytest -q -x --show-capture=no \
-		tests/random_histories/test_simulation.py::test_many_histories_are_safe_and_converge
+sim: $(STAMP)  ## Run random histories with faults on the real store: SEEDS=1000 from SEED=0; resumes
+	$(PYTHON) -m tests.random_histories --seeds $(SEEDS) --first $(SEED)
 
 dist: $(STAMP)  ## Build the sdist, the wheel and the bill of materials into dist/, without a network
 	rm -rf dist

@@ -1,10 +1,10 @@
-"""Random graphs with random policies, and random changes of their definitions."""
+"""Random graphs with random policies."""
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,10 +47,10 @@ class Shape:
     coarse: set[str] = field(default_factory=set)  # outputs that often do not change: early cutoff
     flaky: dict[str, float] = field(default_factory=dict)
 
-    def apply(self, lab: Lab) -> None:
+    def apply(self, lab: Lab, *, baseline: bool = False) -> None:
         """Apply the current definitions."""
         kept = [one for slug, one in self.definitions.items() if slug not in self.retired]
-        lab.apply(*kept, sources=tuple(self.sources), pools=POOLS)
+        lab.apply(*kept, sources=tuple(self.sources), pools=POOLS, baseline=baseline)
 
     def copy(self) -> Shape:
         """Return a copy to restore later."""
@@ -59,6 +59,29 @@ class Shape:
     def restore(self, before: Shape) -> None:
         """Restore the definitions of a copy."""
         self.definitions, self.retired = before.definitions, before.retired
+
+    def sort(self) -> bool:
+        """Put ancestors first again after a change; return False if there is a cycle."""
+        placed: dict[str, dict[str, Any]] = {}
+        left = dict(self.definitions)
+        while left:
+            unmade = {asset_id for one in left.values() for asset_id in outputs(one)}
+            ready = [slug for slug, one in left.items() if not unmade & (reads(one).keys() - set(outputs(one)))]
+            if not ready:
+                return False
+            placed |= {slug: left.pop(slug) for slug in ready}
+        self.definitions = placed
+        return True
+
+    def owner(self, asset_id: str) -> str | None:
+        """Return the workflow that produces the asset now."""
+        kept = (slug for slug in self.definitions if slug not in self.retired)
+        return next((slug for slug in kept if asset_id in outputs(self.definitions[slug])), None)
+
+    def orphans(self) -> list[str]:
+        """Return the assets that only outsiders can report now."""
+        every = {asset_id for one in self.definitions.values() for asset_id in outputs(one)}
+        return sorted(asset_id for asset_id in every if self.owner(asset_id) is None)
 
     def active(self, rng: random.Random) -> str:
         """Return a random workflow that is not retired."""
@@ -121,36 +144,6 @@ def random_policy(rng: random.Random, *, rooted: bool, plain: bool) -> dict[str,
     return policy
 
 
-def change(rng: random.Random, shape: Shape) -> str:
-    """Edit one definition: retire it, restore it, or change its policy, its job or its inputs."""
-    slug = rng.choice(list(shape.definitions))
-    if slug in shape.retired:
-        shape.retired.discard(slug)
-        return f"{slug} is back"
-    kind = rng.choice(["policy", "policy", "job", "inputs", "retire"])
-    if kind == "retire" and len(shape.retired) + 1 < len(shape.definitions):
-        shape.retired.add(slug)
-    elif kind == "job":
-        shape.definitions[slug]["steps"][0]["job"]["entrypoint"] = f"jobs:work{rng.randint(1, 3)}"
-    else:
-        shape.definitions[slug] = _edited(rng, shape, slug, same_inputs=kind != "inputs")
-    return f"{slug}: {kind}"
-
-
-def _edited(rng: random.Random, shape: Shape, slug: str, *, same_inputs: bool) -> dict[str, Any]:
-    """Return another definition with the same outputs: an asset never changes its owner here."""
-    before = shape.definitions[slug]
-    if same_inputs:
-        read = before["steps"][0]["consumes"]
-        more = random_policy(rng, rooted=not read, plain=shape.dense and rng.random() < 0.7)
-        return workflow(slug, read, outputs=outputs(before), **more)
-    edited = random_workflow(rng, slug, shape.above(slug), dense=shape.dense)
-    edited["steps"][0]["produces"] = [
-        {**edited["steps"][0]["produces"][0], "assetId": asset_id} for asset_id in outputs(before)
-    ]
-    return edited
-
-
 def outputs(definition: dict[str, Any]) -> list[str]:
     """Return the assets that a definition produces."""
     return [one["assetId"] for one in definition["steps"][0]["produces"]]
@@ -170,6 +163,12 @@ def policy(definition: dict[str, Any]) -> dict[str, Any]:
     """Return the automation policy of the outputs."""
     auto: dict[str, Any] = definition["steps"][0]["produces"][0]["autoMaterialize"]
     return auto
+
+
+def entrypoint(definition: Mapping[str, Any]) -> str:
+    """Return the entry point of the job."""
+    found: str = definition["steps"][0]["job"]["entrypoint"]
+    return found
 
 
 def _outputs(rng: random.Random, slug: str) -> list[str]:

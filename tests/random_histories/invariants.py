@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from tests.random_histories.heads import Heads
 from tests.random_histories.histories import Shape, policy
 from tests.random_histories.lineage import Lineage
 from tests.store_harness import Lab
@@ -59,13 +60,21 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
        CASE r.trigger ->> 'reason'
            WHEN 'missing' THEN EXISTS (SELECT FROM assets a LEFT JOIN heads h ON h.asset_id = a.id
                                         WHERE a.producer_id = w.id AND h.asset_id IS NULL)
-           WHEN 'definition-changed' THEN p.job_fingerprint <> w.job_fingerprint
+           WHEN 'definition-changed' THEN p.job_fingerprint <> w.job_fingerprint OR EXISTS (
+               SELECT FROM assets a JOIN heads h ON h.asset_id = a.id
+                 JOIN snapshots s ON (s.asset_id, s.sequence) = (h.asset_id, h.sequence)
+                WHERE a.producer_id = w.id AND s.workflow_id IS DISTINCT FROM w.id)
            WHEN 'expired' THEN EXISTS (SELECT FROM assets a JOIN timers t ON t.asset_id = a.id
                                         WHERE a.producer_id = w.id AND t.expired_at IS NOT NULL)
            WHEN 'upstream-update' THEN EXISTS (
                SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers AND
                  (r.pins -> e.asset_id ->> 'dataVersion')
                  IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
+               OR EXISTS (
+               SELECT FROM edges e JOIN assets a ON a.producer_id = w.id JOIN heads h ON h.asset_id = a.id
+                 JOIN snapshots s ON (s.asset_id, s.sequence) = (h.asset_id, h.sequence)
+                WHERE e.workflow_id = w.id AND e.triggers AND (r.pins -> e.asset_id ->> 'dataVersion')
+                      IS DISTINCT FROM (s.inputs -> e.asset_id ->> 'dataVersion'))
            ELSE true END AS needed,
        w.policy ->> 'when' = 'all' AND r.trigger ->> 'reason' = 'upstream-update' AND EXISTS (
            SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers
@@ -75,6 +84,17 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
+"""
+# Runs that a worker has started, with whether they read data of a mix that nothing has healed since.
+STARTED = """
+SELECT r.id::text, r.attempt, w.slug, r.pins, r.mixed, r.trigger_type = 'auto-materialize' AS automatic,
+       NOT (r.mixed OR r.mixed_upstream) AND EXISTS (
+           SELECT FROM jsonb_each(r.pins) pin
+             JOIN heads h ON h.asset_id = pin.key AND h.sequence = (pin.value ->> 'sequence')::bigint
+             JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+            WHERE s.mixed) AS unlabelled
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id
+ WHERE r.status = 'running'
 """
 # No lost update: a workflow is healthy if it is automatic and its inputs exist and are not too old.
 HEALTHY = """
@@ -119,13 +139,24 @@ class Invariants:
     lab: Lab
     shape: Shape
     lineage: Lineage = field(init=False)
+    heads: Heads = field(init=False)
+    _seen: int | None = None  # the last transaction that wrote, when safety was last checked
+    _started: set[tuple[str, int]] = field(default_factory=set)
     _checked: dict[str, tuple[Any, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lineage = Lineage(self.lab, self.shape)
+        self.heads = Heads(self.lab, self.shape)
 
     def after_step(self) -> None:
-        """Check safety."""
+        """Check safety, unless nothing was written since the last check."""
+        written = self.lab.one("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        if written == self._seen:
+            return
+        self._check()
+        self._seen = self.lab.one("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+
+    def _check(self) -> None:
         assert self.lab.forgotten() == 0, "a stale workflow that nothing will look at (docs/semantics.md#R4.1)"
         broken = self.broken(AT_EVERY_STEP)
         assert not broken, broken
@@ -133,10 +164,14 @@ class Invariants:
             if self._checked.get(run["id"]) != (run["pins"], run["mixed"]):
                 self._check_run(run, new=run["id"] not in self._checked)
                 self._checked[run["id"]] = (run["pins"], run["mixed"])
+        for run in self.lab.rows(STARTED):
+            if (key := (run["id"], run["attempt"])) not in self._started:
+                self._started.add(key)
+                self._check_start(run)
 
     def at_the_end(self) -> None:
         """Check the invariants of the whole history."""
-        broken = self.broken(AT_THE_END)
+        broken = [*self.broken(AT_THE_END), *self.heads.wrong()]
         assert not broken, broken
         started = self.lab.rows(
             "SELECT id::text, pins, mixed FROM runs WHERE trigger_type = 'auto-materialize' AND attempt > 0"
@@ -146,7 +181,7 @@ class Invariants:
 
     def unsettled(self) -> list[str]:
         """Return the work that is left before every asset is computed from current data."""
-        return self.broken(WHEN_SETTLED)
+        return self.broken(WHEN_SETTLED) or self.heads.behind()
 
     def broken(self, queries: Mapping[str, str]) -> list[str]:
         """Return the rows that the queries find; all queries are one statement."""
@@ -168,12 +203,25 @@ class Invariants:
         elif not run["mixed"]:
             assert not self.lineage.is_mix(run["pins"]), f"{name} would read a mix without saying so (glitch-free)"
 
-    def _check_holds(self, run: Mapping[str, Any], name: str) -> None:
-        definition, now = self.shape.definitions[run["slug"]], self.lab.now
+    def _check_start(self, run: Mapping[str, Any]) -> None:
+        """Check a run that a worker has just started."""
+        name = f"{run['slug']} ({run['id']}, attempt {run['attempt']})"
+        definition = self.shape.definitions[run["slug"]]
+        assert not run["unlabelled"], f"{name} reads a mix and does not say mixedUpstream"
+        if run["automatic"]:
+            self._check_quiet(definition, name)
+        elif not run["mixed"] and policy(definition).get("waitForUpstream", True):
+            assert not self.lineage.is_mix(run["pins"]), f"{name} reads a mix without saying so (glitch-free)"
+
+    def _check_quiet(self, definition: Mapping[str, Any], name: str) -> None:
         for window in definition.get("quietHours", ()):
-            assert not window["from"] <= f"{now:%H:%M}" < window["to"], (
+            assert not window["from"] <= f"{self.lab.now:%H:%M}" < window["to"], (
                 f"{name} in quiet hours (docs/semantics.md#R8.3)"
             )
+
+    def _check_holds(self, run: Mapping[str, Any], name: str) -> None:
+        definition, now = self.shape.definitions[run["slug"]], self.lab.now
+        self._check_quiet(definition, name)
         interval = timedelta(milliseconds=policy(definition).get("minIntervalMs", 0))
         assert run["started_at"] is None or now >= run["started_at"] + interval, f"{name} too soon (minIntervalMs)"
         if run["failures"]:

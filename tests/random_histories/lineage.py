@@ -14,7 +14,7 @@ Reading = frozenset[tuple[str, str]]
 ANYTHING: Reading = frozenset()
 SNAPSHOTS = """
 SELECT s.asset_id, s.data_version, s.inputs, r.id::text AS run_id, w.slug,
-       coalesce(r.mixed OR r.trigger_type <> 'auto-materialize', false) AS mixed
+       coalesce(r.mixed, false) AS mixed
   FROM snapshots s LEFT JOIN runs r ON r.id = s.run_id LEFT JOIN workflows w ON w.id = r.workflow_id
 """
 
@@ -23,8 +23,8 @@ SELECT s.asset_id, s.data_version, s.inputs, r.id::text AS run_id, w.slug,
 class Lineage:
     """The data versions from which each version of an asset was computed.
 
-    Snapshots without a guarantee are not traced further: sources, declared mixes, manual runs, workflows that do not
-    wait, and assets that their workflow would not update if an input changed.
+    Snapshots without a guarantee are not traced further: sources, declared mixes, workflows that do not wait, and
+    assets that their workflow would not update if an input changed.
     """
 
     lab: Lab

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import random
 from collections.abc import Callable
@@ -14,7 +13,8 @@ from freshline.definitions.steps import produced
 from freshline.errors import FencedError
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.store.db.ids import new_id
-from tests.random_histories.histories import Shape
+from tests.random_histories.heads import content
+from tests.random_histories.histories import Shape, entrypoint
 from tests.random_histories.notifications import Sleeper
 from tests.store_harness import Lab
 
@@ -131,15 +131,13 @@ class Crew:
         return row["attempt"], row["status"]
 
     def _outputs(self, run: ClaimedRun) -> list[StagedOutput]:
-        """Return outputs whose content depends on the inputs, so that mixes show; without inputs it is new."""
+        """Return outputs whose content depends on the job and the inputs; without inputs it is new each time."""
         made = produced(Workflow.model_validate(run.definition))
-        read = sorted((pin.asset_id, pin.data_version) for pin in run.inputs.values() if pin.asset_id not in made)
-        news = next(self._made) if not read and self.faults else "old"
+        read = [(pin.asset_id, pin.data_version) for pin in run.inputs.values() if pin.asset_id not in made]
+        job = entrypoint(run.definition)
+        if not read and self.faults:
+            job += f" {next(self._made)}"
         return [
-            StagedOutput(asset_id, step, f"{asset_id}:{self._content(asset_id, read, news)}")
+            StagedOutput(asset_id, step, content(asset_id, job, read, coarse=asset_id in self.shape.coarse))
             for asset_id, (step, _) in made.items()
         ]
-
-    def _content(self, asset_id: str, read: list[tuple[str, str]], news: object) -> object:
-        digest = hashlib.sha256(repr((asset_id, read, news)).encode()).digest()
-        return digest[0] % 2 if asset_id in self.shape.coarse else digest.hex()[:8]

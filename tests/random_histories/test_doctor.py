@@ -9,7 +9,7 @@ import pytest
 from freshline.store.db.ids import new_id
 from freshline.store.doctor.examine import examine
 from tests.random_histories.sim_workers import LEASE_MS
-from tests.random_histories.simulation import Simulation, reset
+from tests.random_histories.simulation import Simulation, keeping_plans, reset
 from tests.store_harness import CODE, MONDAY, laboratory
 
 EVERY = 5
@@ -46,7 +46,7 @@ class Examined(Simulation):
 
 def histories(url: str, seeds: range) -> None:
     """Run these histories, one after another on one database."""
-    with laboratory(url, lease_ms=LEASE_MS, max_worker_losses=50) as lab:
+    with keeping_plans(), laboratory(url, lease_ms=LEASE_MS, max_worker_losses=50) as lab:
         for seed in seeds:
             lab.now = MONDAY
             Examined(lab, seed).run()
