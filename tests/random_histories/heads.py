@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.random_histories.histories import Shape, entrypoint, outputs, policy, reads
+from tests.random_histories.lineage import Lineage
 from tests.store_harness import Lab
 
 SNAPSHOTS = """
@@ -38,6 +39,7 @@ class Heads:
 
     lab: Lab
     shape: Shape
+    lineage: Lineage
     accepted: dict[str, int] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)  # workflows that were applied before
 
@@ -49,6 +51,7 @@ class Heads:
             if baseline or (slug not in self.known and not policy(definition).get("onMissing", True)):
                 made = [one for one in outputs(definition) if one in sequences]
                 self.accepted |= {one: sequences[one] for one in made}
+                self.lineage.accepted |= {(one, sequences[one]) for one in made}
             self.known.add(slug)
 
     def wrong(self) -> list[str]:

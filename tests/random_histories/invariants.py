@@ -146,7 +146,7 @@ class Invariants:
 
     def __post_init__(self) -> None:
         self.lineage = Lineage(self.lab, self.shape)
-        self.heads = Heads(self.lab, self.shape)
+        self.heads = Heads(self.lab, self.shape, self.lineage)
 
     def after_step(self) -> None:
         """Check safety, unless nothing was written since the last check."""

@@ -13,7 +13,7 @@ from tests.store_harness import Lab
 Reading = frozenset[tuple[str, str]]
 ANYTHING: Reading = frozenset()
 SNAPSHOTS = """
-SELECT s.asset_id, s.data_version, s.inputs, r.id::text AS run_id, w.slug,
+SELECT s.asset_id, s.sequence, s.data_version, s.inputs, r.id::text AS run_id, w.slug,
        coalesce(r.mixed, false) AS mixed
   FROM snapshots s LEFT JOIN runs r ON r.id = s.run_id LEFT JOIN workflows w ON w.id = r.workflow_id
 """
@@ -30,6 +30,7 @@ class Lineage:
     lab: Lab
     shape: Shape
     unbound: set[str] = field(default_factory=set)  # runs of workflows that did not wait
+    accepted: set[tuple[str, int]] = field(default_factory=set)  # snapshots that a user declared to be current
 
     def is_mix(self, pins: Mapping[str, Any]) -> bool:
         """Return whether no history explains the inputs of a run with these pins."""
@@ -46,7 +47,14 @@ class Lineage:
 
     def _reading(self, row: Mapping[str, Any], bound: Mapping[str, Mapping[str, bool]]) -> Reading:
         triggers = bound.get(row["asset_id"])
-        if row["mixed"] or row["run_id"] in self.unbound or triggers is None or triggers.keys() != row["inputs"].keys():
+        accepted = (row["asset_id"], row["sequence"]) in self.accepted
+        if (
+            row["mixed"]
+            or accepted
+            or row["run_id"] in self.unbound
+            or triggers is None
+            or triggers.keys() != row["inputs"].keys()
+        ):
             return ANYTHING
         return frozenset((one, pin["dataVersion"]) for one, pin in row["inputs"].items() if triggers[one])
 

@@ -31,6 +31,8 @@ from tests.store_harness import Lab
 
 STEPS = (40, 80, 80, 160)
 CRASHES = 0.1
+WARM = 0.8
+OFTEN = {"worker": 5, "reconciler": 4, "absorber": 4, "expiry": 2}  # the others rarely have something to do
 MOST_ROUNDS = 80
 ROUND = timedelta(milliseconds=LEASE_MS + 1_000)
 TABLES = (
@@ -98,24 +100,36 @@ class Simulation:
         self._begin("apply")
         self.shape.apply(self.lab)
         self.invariants.heads.applied(baseline=False)
+        if self.rng.random() < WARM:
+            self._warm_up()
         outside = self._outside()
         for _ in range(self.rng.choice(STEPS)):
             awake = [one for one in self._sleepers() if one.due <= self.lab.now]
             names, weights = list(outside), [weight for weight, _ in outside.values()]
             name = self.rng.choices(["round", *names], [60 if awake else 0, *weights])[0]
             if name == "round":
-                self._round(self.rng.choice(awake))
+                self._round(self.rng.choices(awake, [OFTEN.get(one.name, 1) for one in awake])[0])
             else:
                 self._begin(name)
                 self._crashing(outside[name][1])
             self._check()
+
+    def _warm_up(self) -> None:
+        """Begin with data: without it most redefinitions concern workflows that never ran."""
+        for source in self.shape.sources:
+            self.lab.report(source)
+        self.crew.faults = False
+        for _ in range(3):
+            self._begin("round")
+            self._poll()
+        self.crew.faults = True
 
     def _outside(self) -> dict[str, tuple[int, Callable[[], object]]]:
         """Return the actions that are not rounds of a service, with their weights."""
         store = self.lab.store
         return {
             "report": (10, self._report),
-            "heartbeat": (8, self.crew.heartbeat),
+            "heartbeat": (4, self.crew.heartbeat),
             "clock": (14, self._tick),
             "apply": (8 if self.storm else 2, self._apply),
             "blink": (4 if self.storm else 0, self._blink),
