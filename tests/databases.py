@@ -32,7 +32,9 @@ SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence
 # Everything that a test might change apart from rows. Statistics count, because plans depend on them.
 SIGNATURE = """
 SELECT md5(string_agg(x.text, ';' ORDER BY x.text)) FROM (
-    SELECT concat_ws(' ', relname, relkind, relowner, reloptions) AS text FROM pg_class
+    SELECT nspname AS text FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_'
+    UNION ALL
+    SELECT concat_ws(' ', relname, relkind, relowner, reloptions) FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
     UNION ALL
     SELECT concat_ws(' ', attrelid::regclass, attname, atttypid, atttypmod, attnotnull, attisdropped, attstattarget)

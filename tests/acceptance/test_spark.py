@@ -36,10 +36,8 @@ def _visible(deployment: Deployment) -> list[Path]:
     return [warehouse / path for one in snapshots for path in one["location"]["paths"]]
 
 
-VICTIMS = ["runner", pytest.param("jvm", marks=pytest.mark.full), pytest.param("worker", marks=pytest.mark.full)]
-
-
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.full  # the gate kills a JVM and its runner in tests/worker/test_runner_spark.py
+@pytest.mark.parametrize("victim", ["runner", "jvm", "worker"])
 def test_a_kill_while_spark_writes_leaves_nothing_half_done(deployment: Deployment, victim: str) -> None:
     """kill -9 in the middle of a write: no partial version, the wave completes, leftovers go."""
     deployment.workflow("light", auto="{}")

@@ -164,6 +164,7 @@ def test_a_stopped_worker_that_wakes_up_says_that_it_was_no_crash(deployment: De
     deployment.wait_fresh("b")
 
 
+@pytest.mark.full  # the gate stops a worker while its job runs
 def test_a_worker_that_is_stopped_while_it_publishes_changes_nothing(deployment: Deployment) -> None:
     """SIGSTOP just before the commit, longer than the lease: another worker finishes; SIGCONT changes nothing."""
     deployment.workflow("b", "a")

@@ -200,6 +200,7 @@ def test_a_table_may_have_files_that_older_readers_know(harness: SparkHarness) -
     )
 
 
+@pytest.mark.full
 def test_every_version_of_every_mode_is_read(harness: SparkHarness) -> None:
     """Appended with a new column, split by columns of odd values, merged, overwritten, rolled back."""
     append = {"mode": "append", "onReplacedInput": "append"}
