@@ -54,13 +54,15 @@ def wait_for(asked: Asked, fatal: Callable[[], Exception | None] = lambda: None)
 def stop_signals() -> Iterator[Asked]:
     """Yield a flag that SIGTERM or SIGINT sets; the next signal ends the process and its children at once."""
     asked = Asked()
+    # On a terminal the signal may come in the middle of a printed line, behind the `^C` that the terminal shows.
+    said = b"\n" * os.isatty(STDERR) + b"stopping; once more to stop at once\n"
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if asked.is_set():
             os._exit(KILLED + number)
         asked.set()
         with suppress(OSError):  # not with `print`, which the signal may have interrupted
-            os.write(STDERR, b"stopping; once more to stop at once\n")
+            os.write(STDERR, said)
 
     before = [(number, signal.signal(number, handle)) for number in SIGNALS]
     try:
