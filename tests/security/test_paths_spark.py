@@ -98,9 +98,9 @@ def test_a_job_gets_no_path_that_is_not_allowed(harness: SparkHarness, project: 
 def test_a_reported_file_is_read_from_this_machine(harness: SparkHarness, project: Path) -> None:
     """The default file system of Spark's configuration does not redirect it: the scheme is given."""
     pinned = PinnedInput("x", 1, "v", {"path": "/in/x"}, {"path": "x"}, allowed={})
-    assert _source_path(pinned, local=True) == "file:///in/x"
-    assert _source_path(pinned, local=False) == "/in/x"  # a cluster has its own file system
-    assert _source_path(replace(pinned, allowed=None), local=True) == "/in/x"  # declared
+    assert _source_path(pinned, "/in/x", local=True) == "file:///in/x"
+    assert _source_path(pinned, "/in/x", local=False) == "/in/x"  # a cluster has its own file system
+    assert _source_path(replace(pinned, allowed=None), "/in/x", local=True) == "/in/x"  # declared
     raw = declare(harness, "local")
     (project / "in" / "a b%.csv").write_text("a\n1\n")
     (project / "in" / "c.csv").write_text("a\n1\n")

@@ -15,10 +15,13 @@ from freshline.spark.parquet import READ_OPTIONS
 from freshline.storage.base import Storage
 
 
+MATCHED = {"csv": {"enforceSchema": "false"}, "parquet": {"mergeSchema": "true"}, "orc": {"mergeSchema": "true"}}
+
+
 def load(
     session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None, local: bool = False
 ) -> DataFrame:
-    """Return the rows of a snapshot that has a location. `since`: only those of later versions; a source has one.
+    """Return the rows of a snapshot that has a location. `since`: only those of later versions or deliveries.
 
     `local`: Spark runs on this machine only.
     """
@@ -31,8 +34,10 @@ def load(
 def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: int | None, *, local: bool) -> DataFrame:
     location = pinned.location or {}
     reader = _reader(session, location, pinned.schema)
+    if pinned.deliveries is not None:
+        return _delivered(session, reader, pinned, since, local=local)
     if "paths" not in location:
-        whole = reader.load(_source_path(pinned, local=local))
+        whole = reader.load(_source_path(pinned, str(location["path"]), local=local))
         return whole if since is None else whole.limit(0)
     parts = pinned.parts or [(0, path) for path in location["paths"]]
     paths = [storage.at(path) for version, path in parts if since is None or version > since]
@@ -41,9 +46,23 @@ def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: i
     return _load(reader, paths, split=bool(location.get("partitionBy")))
 
 
-def _source_path(pinned: PinnedInput, *, local: bool) -> str:
+def _delivered(
+    session: SparkSession, reader: DataFrameReader, pinned: PinnedInput, since: int | None, *, local: bool
+) -> DataFrame:
+    """Read the deliveries of an append source together. Columns are matched by name."""
+    paths = {
+        one.number: _source_path(pinned, one.path, local=local) for one in pinned.deliveries or () if one.path is not None
+    }
+    if not paths:
+        return session.createDataFrame([], StructType())
+    # A CSV file whose header differs is an error, because Spark matches columns by position.
+    reader = reader.options(**MATCHED.get(str((pinned.location or {}).get("format", "parquet")), {}))
+    chosen = [path for number, path in paths.items() if since is None or number > since]
+    return reader.load(chosen) if chosen else reader.load(paths[max(paths)]).limit(0)
+
+
+def _source_path(pinned: PinnedInput, path: str, *, local: bool) -> str:
     """Return the path of a source. A checked one is read from files, whatever Spark's default file system is."""
-    path = str((pinned.location or {})["path"])
     return f"file://{path}" if local and pinned.allowed is not None and path.startswith("/") else path
 
 

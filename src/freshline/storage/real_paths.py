@@ -26,7 +26,11 @@ def confined(pinned: PinnedInput) -> PinnedInput:
     if allowed.root is None:  # declared by 0.1; a runner works in the directory of its project
         allowed = replace(allowed, root=os.getcwd())  # noqa: PTH109 - a text is needed
     path = real_path(pinned.asset_id, pinned.location["path"], allowed)
-    return replace(pinned, location={**pinned.location, "path": path})
+    deliveries = pinned.deliveries and [
+        one if one.path is None else replace(one, path=real_path(pinned.asset_id, one.path, allowed))
+        for one in pinned.deliveries
+    ]
+    return replace(pinned, location={**pinned.location, "path": path}, deliveries=deliveries)
 
 
 def real_path(asset_id: str, path: str, allowed: AllowedPaths) -> str:

@@ -10,6 +10,16 @@ CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longe
     SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
 $$;
 
+CREATE FUNCTION public.freshline_deliveries(asset text, partition text, up_to bigint) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN up_to IS NOT NULL THEN coalesce((
+        SELECT jsonb_agg(i.item ORDER BY d.last_number, i.ordinal)
+          FROM deliveries d, jsonb_array_elements(d.items) WITH ORDINALITY AS i (item, ordinal)
+         WHERE d.asset_id = asset AND d.partition_key = partition AND d.first_number <= up_to
+           AND (i.item ->> 'number')::bigint <= up_to AND NOT i.item ? 'skipped'), '[]') END
+$$;
+
 CREATE FUNCTION public.freshline_id() RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -68,9 +78,11 @@ CREATE TABLE public.snapshots (
     removed_at timestamp with time zone,
     mixed boolean DEFAULT false NOT NULL,
     mixed_from jsonb DEFAULT '{}'::jsonb NOT NULL,
+    delivery bigint,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
+    CONSTRAINT snapshots_delivery_check CHECK ((delivery > 0)),
     CONSTRAINT snapshots_removed_at_needs_gone_at CHECK (((removed_at IS NULL) OR (gone_at IS NOT NULL))),
     CONSTRAINT snapshots_sequence_check CHECK ((sequence > 0))
 )
@@ -171,6 +183,17 @@ CREATE TABLE public.decisions (
     CONSTRAINT decisions_run_has_run_id CHECK (((NOT (outcome = 'run'::text)) OR (run_id IS NOT NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
+
+CREATE TABLE public.deliveries (
+    asset_id text NOT NULL,
+    partition_key text DEFAULT ''::text NOT NULL,
+    first_number bigint NOT NULL,
+    last_number bigint NOT NULL,
+    items jsonb NOT NULL,
+    keys text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT deliveries_first_number_check CHECK ((first_number > 0)),
+    CONSTRAINT deliveries_one_item_per_number CHECK ((jsonb_array_length(items) = ((last_number - first_number) + 1)))
+);
 
 CREATE TABLE public.edges (
     asset_id text NOT NULL,
@@ -526,6 +549,9 @@ ALTER TABLE ONLY public.considerations
 ALTER TABLE ONLY public.decisions
     ADD CONSTRAINT decisions_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (asset_id, partition_key, last_number);
+
 ALTER TABLE ONLY public.edges
     ADD CONSTRAINT edges_pkey PRIMARY KEY (asset_id, workflow_id);
 
@@ -619,6 +645,8 @@ CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC)
 
 CREATE INDEX decisions_run ON public.decisions USING btree (run_id) WHERE (run_id IS NOT NULL);
 
+CREATE INDEX deliveries_by_key ON public.deliveries USING gin (keys);
+
 CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
 
 CREATE INDEX events_position ON ONLY public.events USING btree ("position") WHERE ("position" IS NOT NULL);
@@ -701,6 +729,9 @@ ALTER TABLE ONLY public.decisions
 
 ALTER TABLE ONLY public.decisions
     ADD CONSTRAINT decisions_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
 
 ALTER TABLE ONLY public.edges
     ADD CONSTRAINT edges_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from freshline.errors import JobError
-from freshline.model.run import PinnedInput
+from freshline.model.run import Delivery, PinnedInput
 from freshline.worker.log_capture import MAX_LOGGED
 from freshline.worker.progress_reporter import ProgressReporter
 
@@ -28,13 +28,16 @@ class Tables(Protocol):
 class Input:
     """One consumed asset, at the version that this run is pinned to.
 
-    `version` is the number of the snapshot; `data_version` changes if and only if the content does.
+    `version` is the number of the snapshot; `data_version` changes if and only if the content does. `deliveries`: of a
+    source with `mode: append`, all deliveries in order, each with `number`, `path`, `version`, `payload` and
+    `reported_at`.
     """
 
     asset_id: str
     version: int
     data_version: str
     payload: Any
+    deliveries: Sequence[Delivery]
     _read: Callable[[int | None], Any] = field(repr=False)
 
     def df(self) -> Any:
@@ -79,7 +82,8 @@ class Context:
             tables = self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()")
             return tables.read(pinned if version is None else self._find_version(pinned.asset_id, version))
 
-        return Input(pinned.asset_id, pinned.sequence, pinned.data_version, pinned.payload, read)
+        deliveries = tuple(pinned.deliveries or ())
+        return Input(pinned.asset_id, pinned.sequence, pinned.data_version, pinned.payload, deliveries, read)
 
     @property
     def spark(self) -> Any:
@@ -98,6 +102,11 @@ class Context:
             why = "everything is read again" if self.full_refresh else "which of its rows are new is not known"
             self.log.info("ctx.new(%r) is the whole input: %s", asset_id, why)
         return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
+
+    def new_deliveries(self, asset_id: str) -> list[Delivery]:
+        """Return the deliveries of an append source that came since the last run of this step succeeded."""
+        since = self._pinned[asset_id].since if asset_id in self._pinned else None
+        return [one for one in self.inputs[asset_id].deliveries if since is None or one.number > since]
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report how far the job is; shown while it runs, in place of Spark's tasks."""

@@ -127,6 +127,7 @@ class Reported(ResponseBody):
     changed: bool
     duplicate: bool
     moved_head: bool
+    delivery: int | None
     event_id: str
 
 

@@ -57,6 +57,7 @@ DESCRIPTIONS = {
     "finishedAt": "Time at which it ended.",
     "freshness": "The freshness policy, as declared.",
     "goneAt": "Time at which the data was marked for removal.",
+    "delivery": "Number of the delivery, for a source with `mode: append`.",
     "head": "Whether this is the current snapshot.",
     "hold": "The reason why no automatic run starts now.",
     "host": "Host name of the process.",

@@ -122,6 +122,11 @@ class Source(Model):
     """An asset from outside, with the location of its data if Freshline reads it."""
 
     asset_id: AssetId = Field(description="The asset.")
+    mode: Literal["snapshot", "append"] = Field(
+        default="snapshot",
+        description="snapshot: each report replaces the data. append: each report adds a delivery, such as a file, and "
+        "every consumer reads every delivery once.",
+    )
     format: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$")] | None = Field(
         default=None, description="The name of the format in Spark: csv, json, parquet, delta, orc, text."
     )

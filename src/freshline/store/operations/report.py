@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
@@ -17,7 +17,8 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
-from freshline.store.operations import audit
+from freshline.store.operations import audit, deliveries
+from freshline.store.operations.deliveries import Delivery
 from freshline.store.operations.targets import find_asset
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
@@ -52,6 +53,7 @@ class Reported(TypedDict):
     changed: bool
     duplicate: bool
     movedHead: bool
+    delivery: int | None  # the number of the delivery that an append source got
     eventId: str
 
 
@@ -63,15 +65,13 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     asset = _source(connection, report.asset_id)
     where = {"asset": report.asset_id, "partition": report.partition_key}
     head = connection.execute(SQL["lock_head"], where).fetchone()
-    if report.key is not None or again:
-        query = SQL["reported_again" if again else "reported"]
-        payload = None if report.payload is None else Jsonb(report.payload)
-        keys = {"key": report.key, "event": report.event_id, "payload": payload}
-        known = connection.execute(query, {**where, **keys}).fetchone()
-        if known:
-            _refuse_other(report, known)
-            return _reported(report, known, duplicate=known["event_id"] != report.event_id)
-    row = _snapshot_row(connection, asset, report, head)
+    known = _known(connection, asset, report, where, again=again)
+    if known:
+        return _reported(report, known, duplicate=known["event_id"] != report.event_id)
+    number = _next_delivery(connection, asset, report)
+    row = _snapshot_row(connection, asset, report, head, number)
+    if number is not None:
+        deliveries.add(connection, report.asset_id, report.partition_key, _delivery(report, row))
     data = produced_data(row, None, None, None)
     # A late report does not move the head, so no workflow needs an evaluation.
     kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
@@ -81,21 +81,58 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     return _reported(report, row, duplicate=False)
 
 
-def _refuse_other(report: Report, known: Row) -> None:
-    """Raise an error if the key belongs to a report with other data: ignoring this one would lose an update."""
+def _known(connection: Connection, asset: Row, report: Report, where: Row, *, again: bool) -> Row | None:
+    """Return what an earlier report with the same key wrote, or an earlier try of this one."""
+    if deliveries.is_append(asset["declaration"]) and report.key is not None:
+        earlier = deliveries.find(connection, report.asset_id, report.partition_key, report.key)
+        if earlier is not None:
+            _refuse_other(report, earlier["sequence"], _same_delivery(report, earlier))
+            return _as_row(earlier)
+    if report.key is None and not again:
+        return None
+    query = SQL["reported_again" if again else "reported"]
+    payload = None if report.payload is None else Jsonb(report.payload)
+    keys = {"key": report.key, "event": report.event_id, "payload": payload}
+    known = connection.execute(query, {**where, **keys}).fetchone()
+    if known and known["event_id"] != report.event_id:
+        _refuse_other(report, known["sequence"], _same_snapshot(report, known))
+    return known
+
+
+def _same_snapshot(report: Report, known: Row) -> dict[str, bool]:
     version = report.version or f"seq:{known['sequence']}"  # as stored for a report without a version
-    same = {
+    return {
         "version": version == known["data_version"],
         "sequence": report.sequence == known["report_sequence"],
         "payload": known["same_payload"],
     }
+
+
+def _same_delivery(report: Report, known: Delivery) -> dict[str, bool]:
+    return {"version": report.version == known["version"], "payload": report.payload == known["payload"]}
+
+
+def _refuse_other(report: Report, sequence: int, same: Mapping[str, bool]) -> None:
+    """Raise an error if the key belongs to a report with other data: ignoring this one would lose an update."""
     differs = [name for name, equal in same.items() if not equal]
     if differs:
         raise KeyReusedError(
-            f"the key {report.key!r} was used for version {known['sequence']} of '{report.asset_id}' with another"
+            f"the key {report.key!r} was used for version {sequence} of '{report.asset_id}' with another"
             f" {' and '.join(differs)}",
             hint="a repeated report must be equal to the first; give a new report another key",
         )
+
+
+def _as_row(known: Delivery) -> Row:
+    """Return the columns of the snapshot that the delivery got, which may be forgotten."""
+    return {
+        "sequence": known["sequence"],
+        "data_version": deliveries.data_version(known["number"]),
+        "delivery": known["number"],
+        "changed": True,
+        "late": False,
+        "event_id": known["eventId"],
+    }
 
 
 def _source(connection: Connection, asset_id: str) -> Row:
@@ -108,13 +145,38 @@ def _source(connection: Connection, asset_id: str) -> Row:
     return asset
 
 
-def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row | None) -> Json:
+def _next_delivery(connection: Connection, asset: Row, report: Report) -> int | None:
+    if not deliveries.is_append(asset["declaration"]):
+        return None
+    deliveries.require_path(report.asset_id, asset["declaration"], report.payload)
+    return deliveries.next_number(connection, report.asset_id, report.partition_key)
+
+
+def _delivery(report: Report, row: Json) -> Delivery:
+    return {
+        "number": row["delivery"],
+        "path": (row["location"] or {}).get("path"),
+        "version": report.version,
+        "payload": report.payload,
+        "sequence": row["sequence"],
+        "key": report.key,
+        "reportedAt": row["produced_at"],
+        "eventId": row["event_id"],
+    }
+
+
+def _snapshot_row(
+    connection: Connection, asset: Row, report: Report, head: Row | None, delivery: int | None
+) -> Json:
     moment = connection.execute(DB["now"]).fetchone()
     assert moment is not None  # noqa: S101 - it is one value
     sequence = (head["last_sequence"] if head else 0) + 1
     data_version = report.version or f"seq:{sequence}"
+    if delivery is not None:
+        data_version = deliveries.data_version(delivery)
     given, last = report.sequence, head["report_sequence"] if head else None
-    late = given is not None and last is not None and given < last
+    # A delivery adds to the others, in whatever order they come.
+    late = delivery is None and given is not None and last is not None and given < last
     return {
         "asset_id": asset["id"],
         "partition_key": report.partition_key,
@@ -129,6 +191,7 @@ def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row 
         "event_id": report.event_id,
         "report_key": report.key,
         "report_sequence": given,
+        "delivery": delivery,
     }
 
 
@@ -172,5 +235,6 @@ def _reported(report: Report, row: Row, *, duplicate: bool) -> Reported:
         "changed": row["changed"],
         "duplicate": duplicate,
         "movedHead": not duplicate and not row["late"],
+        "delivery": row["delivery"],
         "eventId": row["event_id"],
     }

@@ -7,7 +7,15 @@ from typing import TypedDict
 
 from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.json import Json
-from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
+from freshline.model.run import (
+    ClaimedRun,
+    Delivery,
+    FinishedStep,
+    PinnedInput,
+    Position,
+    StagedOutput,
+    position_of,
+)
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -73,7 +81,7 @@ def _inputs(connection: Connection, row: Row) -> _Inputs:
     return {
         "inputs": {one["asset_id"]: pinned_input(one) for one in (*own, *pinned)},
         "positions": {
-            one["asset_id"]: {asset_id: Position(**at) for asset_id, at in (one["positions"] or {}).items()}
+            one["asset_id"]: {asset_id: _position(at) for asset_id, at in (one["positions"] or {}).items()}
             for one in own
         },
     }
@@ -81,6 +89,8 @@ def _inputs(connection: Connection, row: Row) -> _Inputs:
 
 def pinned_input(row: Row) -> PinnedInput:
     """Return a snapshot to read, with all directories of its table."""
+    if row["deliveries"] is not None:
+        return _delivered(row)
     parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
     return PinnedInput(
         row["asset_id"],
@@ -96,6 +106,32 @@ def pinned_input(row: Row) -> PinnedInput:
         bytes=row["bytes"],
         allowed=_allowed(row["path_declaration"]),
     )
+
+
+def _delivered(row: Row) -> PinnedInput:
+    """Return an append source to read: each delivery is a part, and its number is the version that added it."""
+    deliveries = tuple(
+        Delivery(one["number"], one["path"], one["version"], one["payload"], one["reportedAt"])
+        for one in row["deliveries"]
+    )
+    return PinnedInput(
+        row["asset_id"],
+        row["sequence"],
+        row["data_version"],
+        row["location"],
+        row["payload"],
+        position_of(row["data_version"]),
+        row["schema"],
+        base_version=0,
+        deliveries=deliveries,
+        allowed=_allowed(row["path_declaration"]),
+    )
+
+
+def _position(data: Json) -> Position:
+    """Return how far an output has read an input. The position in an append source is part of its data version."""
+    number = position_of(data["data_version"])
+    return Position(**data) if number is None else Position(data["data_version"], number, 0)
 
 
 def _allowed(declaration: Json | None) -> Json | None:

@@ -38,14 +38,14 @@ SELECT slug AS name FROM workflows WHERE retired_at IS NULL ORDER BY slug
 -- name: reported
 -- purpose: find an earlier report with the same key, and whether it says the same
 SELECT sequence, data_version, changed, event_id::text, false AS late,
-       payload IS NOT DISTINCT FROM %(payload)s AS same_payload, report_sequence FROM snapshots
+       payload IS NOT DISTINCT FROM %(payload)s AS same_payload, report_sequence, delivery FROM snapshots
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND report_key = %(key)s
 
 -- name: reported_again
 -- purpose: find an earlier report with the same key, or this report if the answer to its commit was lost
 SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
        coalesce(s.report_sequence < h.report_sequence, false) AS late,
-       s.payload IS NOT DISTINCT FROM %(payload)s AS same_payload, s.report_sequence
+       s.payload IS NOT DISTINCT FROM %(payload)s AS same_payload, s.report_sequence, s.delivery
   FROM snapshots s LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (s.asset_id, s.partition_key)
  WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s
    AND (s.report_key = %(key)s OR s.event_id = %(event)s)
@@ -54,6 +54,22 @@ SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
 -- purpose: lock the head of a source
 SELECT sequence, last_sequence, data_version, report_sequence, table_version FROM heads
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s FOR UPDATE
+
+-- name: delivered
+-- purpose: find an earlier delivery with the same key
+SELECT i.item FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
+ WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.keys @> ARRAY[%(key)s::text]
+   AND i.item ->> 'key' = %(key)s
+
+-- name: last_delivery
+-- purpose: read the number of the newest delivery; the lock of the head makes it the last
+SELECT last_number FROM deliveries WHERE asset_id = %(asset)s AND partition_key = %(partition)s
+ ORDER BY last_number DESC LIMIT 1
+
+-- name: add_delivery
+-- purpose: add a delivery after the newest one
+INSERT INTO deliveries (asset_id, partition_key, first_number, last_number, items, keys)
+VALUES (%(asset)s, %(partition)s, %(number)s, %(number)s, %(items)s, %(keys)s)
 
 -- name: expire_now
 -- purpose: make an asset expire now

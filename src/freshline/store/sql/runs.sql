@@ -75,8 +75,9 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 -- name: pinned_inputs
 -- purpose: read the snapshots that a run is pinned to, with their locations
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources, s.mixed,
-       s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, s.gone_at, a.producer_id IS NULL AS is_source,
-       CASE WHEN s.run_id IS NULL AND s.payload ? 'path' AND s.location ? 'path'
+       s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts,
+       freshline_deliveries(s.asset_id, s.partition_key, s.delivery) AS deliveries, s.gone_at, a.producer_id IS NULL AS is_source,
+       CASE WHEN s.run_id IS NULL AND (s.payload ? 'path' OR s.delivery IS NOT NULL) AND s.location ? 'path'
             THEN CASE WHEN a.source_project IS NULL THEN '{}' ELSE a.declaration END END AS path_declaration
   FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
   JOIN snapshots s ON s.asset_id = p.asset_id AND s.partition_key = %(partition)s AND s.sequence = p.sequence
@@ -87,7 +88,7 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
 -- purpose: read the heads of a workflow's own outputs, for steps that read or append to what they produce
 -- With each comes how far it had read its inputs; a forgotten snapshot counts as the newest one before it.
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
-       s.bytes, freshline_parts(s) AS parts, NULL::jsonb AS path_declaration,
+       s.bytes, freshline_parts(s) AS parts, NULL::jsonb AS deliveries, NULL::jsonb AS path_declaration,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
                                                           'table_version', p.table_version,
                                                           'base_version', p.base_version))
@@ -187,17 +188,18 @@ SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key =
 -- purpose: insert snapshots
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
-                       expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence)
+                       expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence,
+                       delivery)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
-       report_sequence
+       report_sequence, delivery
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
         inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
-        report_sequence bigint)
+        report_sequence bigint, delivery bigint)
  ORDER BY asset_id
 
 -- name: note_commits

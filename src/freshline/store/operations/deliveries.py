@@ -1,0 +1,80 @@
+"""Deliveries of append sources: each report adds one, and a snapshot includes all up to a number (docs/semantics.md#R3.4).
+
+The number is the position that consumers pin and remember. It is part of the data version, so a position never depends
+on whether an old snapshot was forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict, cast
+
+from psycopg.types.json import Jsonb
+
+from freshline.errors import UsageError
+from freshline.model.json import Json
+from freshline.store.db.database import Connection
+from freshline.store.db.queries import load
+
+SQL = load("operations")
+VERSION = "delivery:{}"
+
+
+class Delivery(TypedDict):
+    """One delivery, as stored."""
+
+    number: int
+    path: str | None
+    version: str | None
+    payload: Json | None
+    sequence: int  # of its snapshot
+    key: str | None
+    reportedAt: str
+    eventId: str
+    skipped: NotRequired[Json]
+
+
+def is_append(declaration: Json) -> bool:
+    """Return whether each report of the source adds a delivery."""
+    return bool(declaration.get("mode") == "append")
+
+
+def data_version(number: int) -> str:
+    """Return the data version of a source whose newest delivery has this number."""
+    return VERSION.format(number)
+
+
+def find(connection: Connection, asset_id: str, partition_key: str, key: str) -> Delivery | None:
+    """Return the delivery that was reported with this key, however long ago."""
+    where = {"asset": asset_id, "partition": partition_key, "key": key}
+    row = connection.execute(SQL["delivered"], where).fetchone()
+    return cast("Delivery", row["item"]) if row else None
+
+
+def next_number(connection: Connection, asset_id: str, partition_key: str) -> int:
+    """Return the number of the next delivery. The head must be locked."""
+    row = connection.execute(SQL["last_delivery"], {"asset": asset_id, "partition": partition_key}).fetchone()
+    return 1 + (row["last_number"] if row else 0)
+
+
+def add(connection: Connection, asset_id: str, partition_key: str, delivery: Delivery) -> None:
+    """Store a delivery."""
+    connection.execute(
+        SQL["add_delivery"],
+        {
+            "asset": asset_id,
+            "partition": partition_key,
+            "number": delivery["number"],
+            "items": Jsonb([delivery]),
+            "keys": [] if delivery["key"] is None else [delivery["key"]],
+        },
+    )
+
+
+def require_path(asset_id: str, declaration: Json, payload: object) -> None:
+    """Raise an error if the source has files, and the report does not say which one it adds."""
+    named = payload.get("path") if isinstance(payload, dict) else None
+    if declaration.get("location") and not named:
+        raise UsageError(
+            f"the report of '{asset_id}' names no file; each report of a source with 'mode: append' adds one",
+            hint=f'name it: `freshline report {asset_id} --payload \'{{"path": "..."}}\'`',
+        )

@@ -1,0 +1,123 @@
+"""Append sources: every delivery is read by every consumer exactly once, in order (docs/semantics.md#R3.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from freshline.errors import KeyReusedError, UsageError
+from freshline.model.run import ClaimedRun
+from tests.store_harness import Lab, workflow
+
+DROP = {"assetId": "drop", "mode": "append", "format": "csv", "path": "inbox", "allow": ["/in"]}
+
+
+@pytest.fixture
+def drop(lab: Lab) -> Lab:
+    """Return a lab with an append source and one consumer."""
+    lab.apply(workflow("load", "drop"), sources=(DROP,))
+    return lab
+
+
+def deliver(lab: Lab, name: str, **more: object) -> int | None:
+    """Report one file; return the number of its delivery."""
+    return lab.report("drop", payload={"path": f"/in/{name}"}, **more)["delivery"]
+
+
+def read(run: ClaimedRun) -> list[str | None]:
+    """Return the paths of all deliveries that a run reads."""
+    return [one.path for one in run.inputs["drop"].deliveries or ()]
+
+
+def new(run: ClaimedRun) -> list[str | None]:
+    """Return the paths of the deliveries that are new to the run."""
+    position = run.positions.get("load", {}).get("drop")
+    since = (position.table_version or 0) if position else 0
+    return [one.path for one in run.inputs["drop"].deliveries or () if one.number > since]
+
+
+def test_three_quick_reports_are_all_read(drop: Lab) -> None:
+    """Reports that arrive while a run is queued or running add to each other: none supersedes another."""
+    assert [deliver(drop, "1"), deliver(drop, "2")] == [1, 2]
+    drop.settle()
+    first = drop.start()
+    assert deliver(drop, "3") == 3
+    assert (read(first), new(first)) == (["/in/1", "/in/2"], ["/in/1", "/in/2"])
+    drop.finish(first)
+    drop.settle()
+    second = drop.start()
+    assert (read(second), new(second)) == (["/in/1", "/in/2", "/in/3"], ["/in/3"])
+    drop.finish(second)
+    assert drop.work() == []
+
+
+def test_a_failed_run_reads_its_deliveries_again(drop: Lab) -> None:
+    """A delivery counts as read only when the run that read it succeeds."""
+    deliver(drop, "1")
+    drop.settle()
+    drop.fail(drop.start())
+    deliver(drop, "2")
+    drop.live(hours=1)
+    assert new(drop.start()) == ["/in/1", "/in/2"]
+
+
+def test_a_lower_sequence_is_delivered_too(drop: Lab) -> None:
+    """Deliveries add to each other in the order in which they are reported."""
+    assert deliver(drop, "2", sequence=2) == 1
+    assert deliver(drop, "1", sequence=1) == 2
+    drop.settle()
+    assert read(drop.start()) == ["/in/2", "/in/1"]
+
+
+def test_a_key_removes_duplicates_for_ever(drop: Lab) -> None:
+    """Also after the snapshot of the first report was forgotten; another file under the same key is an error."""
+    assert deliver(drop, "1", key="k") == 1
+    assert deliver(drop, "2") == 2
+    drop.rows("DELETE FROM snapshots WHERE asset_id = 'drop' AND delivery = 1 RETURNING 1")
+    again = drop.report("drop", payload={"path": "/in/1"}, key="k")
+    assert (again["duplicate"], again["delivery"]) == (True, 1)
+    with pytest.raises(KeyReusedError, match="with another payload"):
+        deliver(drop, "3", key="k")
+    drop.settle()
+    assert read(drop.start()) == ["/in/1", "/in/2"]
+
+
+def test_equal_versions_are_two_deliveries(drop: Lab) -> None:
+    """A version names a delivery; it does not say that nothing was added."""
+    deliver(drop, "1", version="monday")
+    drop.work()
+    deliver(drop, "2", version="monday")
+    drop.settle()
+    assert new(drop.start()) == ["/in/2"]
+
+
+def test_a_report_without_a_file_is_refused(drop: Lab) -> None:
+    """The source has files, so the report must name what it adds."""
+    with pytest.raises(UsageError, match="names no file; each report of a source with 'mode: append' adds one"):
+        drop.report("drop")
+    with pytest.raises(UsageError, match="is not allowed"):
+        drop.report("drop", payload={"path": "/etc/passwd"})
+    assert drop.rows("SELECT 1 FROM deliveries") == []
+
+
+def test_a_source_without_files_delivers_batches(lab: Lab) -> None:
+    """A delivery may be a batch id that only the job understands."""
+    lab.apply(workflow("load", "queue"), sources=({"assetId": "queue", "mode": "append"},))
+    lab.report("queue", "batch-1", payload={"rows": 3})
+    lab.report("queue", "batch-2")
+    lab.settle()
+    found = lab.start().inputs["queue"].deliveries or ()
+    assert [(one.number, one.version, one.payload) for one in found] == [
+        (1, "batch-1", {"rows": 3}),
+        (2, "batch-2", None),
+    ]
+
+
+def test_a_new_consumer_reads_everything(drop: Lab) -> None:
+    """The list of deliveries belongs to the source, not to its consumers."""
+    deliver(drop, "1")
+    drop.work()
+    deliver(drop, "2")
+    drop.work()
+    drop.apply(workflow("load", "drop"), workflow("late", "drop"), sources=(DROP,))
+    drop.settle()
+    assert read(drop.start_of("late")) == ["/in/1", "/in/2"]
