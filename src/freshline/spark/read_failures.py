@@ -33,7 +33,9 @@ SHOWN = frozenset(
         "FILE_NOT_EXIST",
     }
 )
+HEADER = "CSV header does not conform"
 GONE = "it is no longer there"
+OTHER_COLUMNS = "its header differs from that of the files before it"
 DAMAGED = "it is damaged, or not in the format that the source declares"
 
 
@@ -48,7 +50,8 @@ def unreadable(error: BaseException) -> str | None:
     file = FILE.search(text)
     if file is None:
         return f"{condition} a record of an input cannot be parsed"
-    return f"{condition} the input file {file[1]} cannot be read: {GONE if 'NOT_EXIST' in condition else DAMAGED}"
+    why = GONE if "NOT_EXIST" in condition else OTHER_COLUMNS if HEADER in text else DAMAGED
+    return f"{condition} the input file {file[1]} cannot be read: {why}"
 
 
 def reason(error: BaseException) -> str | None:

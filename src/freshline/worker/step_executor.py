@@ -56,11 +56,32 @@ class StepTask:
 def execute(task: StepTask) -> StepResult:
     """Execute the step. When this returns, its outputs are written and checked."""
     began = time.monotonic()
-    result = _execute(_confined(task))
+    try:
+        result = _execute(_confined(task))
+    except JobError as error:
+        raise _naming_delivery(error, task) from error
     duration = round((time.monotonic() - began) * 1000)
     last = task.reporter.last_job_progress
     progress = {"progress": last} if last else {}
     return replace(result, metrics={"durationMs": duration, **result.metrics, **progress})
+
+
+def _naming_delivery(error: JobError, task: StepTask) -> JobError:
+    """Return the error with the delivery whose file it names, and how to go on without it."""
+    named = [
+        (len(one.path), asset_id, one.number)
+        for asset_id, pinned in task.request.inputs.items()
+        for one in pinned.deliveries or ()
+        if one.path is not None and one.path in error.message
+    ]
+    if not named or error.hint or type(error) is not JobError:
+        return error
+    _, asset_id, number = max(named)
+    hint = (
+        f"this is delivery {number} of '{asset_id}'; repair the file, or leave it out for all consumers with "
+        f"`freshline delivery skip {asset_id} {number} --reason TEXT`"
+    )
+    return JobError(error.message, hint=hint)
 
 
 def _confined(task: StepTask) -> StepTask:
