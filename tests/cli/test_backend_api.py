@@ -69,6 +69,7 @@ SCRIPT = [
     "resume make-clean",
     "reset make-daily",
     "expire shop.clean",
+    "delivery list shop.raw",
     "!settle",
     "events --limit 1000",
     "events --type asset --subject shop.raw --limit 1",

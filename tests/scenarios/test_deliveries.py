@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from freshline.errors import KeyReusedError, UsageError
+from freshline.errors import ConflictError, KeyReusedError, NotFoundError, UsageError
 from freshline.model.run import ClaimedRun
+from freshline.store.operations.audit import Actor, acting
 from tests.store_harness import Lab, workflow
 
 DROP = {"assetId": "drop", "mode": "append", "format": "csv", "path": "inbox", "allow": ["/in"]}
@@ -18,7 +21,7 @@ def drop(lab: Lab) -> Lab:
     return lab
 
 
-def deliver(lab: Lab, name: str, **more: object) -> int | None:
+def deliver(lab: Lab, name: str, **more: Any) -> int | None:
     """Report one file; return the number of its delivery."""
     return lab.report("drop", payload={"path": f"/in/{name}"}, **more)["delivery"]
 
@@ -121,3 +124,34 @@ def test_a_new_consumer_reads_everything(drop: Lab) -> None:
     drop.apply(workflow("load", "drop"), workflow("late", "drop"), sources=(DROP,))
     drop.settle()
     assert read(drop.start_of("late")) == ["/in/1", "/in/2"]
+
+
+def test_a_skipped_delivery_is_left_out_and_its_consumers_try_again(drop: Lab) -> None:
+    """Who skipped it and why is stored. It holds nobody any longer, not even until the end of the cooldown."""
+    deliver(drop, "1")
+    deliver(drop, "broken")
+    drop.settle()
+    drop.fail(drop.start())
+    drop.settle()
+    assert drop.claim() is None
+    with acting(Actor("cli:ann@host")):
+        skipped = drop.store.operations.skip_delivery("drop", 2, "truncated")
+    assert (skipped["skipped"]["by"], skipped["skipped"]["reason"]) == ("cli:ann@host", "truncated")
+    drop.settle()
+    run = drop.start()
+    assert read(run) == ["/in/1"]
+    drop.finish(run)
+    deliver(drop, "3")
+    drop.settle()
+    assert new(drop.start()) == ["/in/3"]
+    assert [one["number"] for one in drop.store.reader.deliveries("drop")] == [3, 2, 1]
+
+
+def test_only_a_delivery_can_be_skipped(drop: Lab) -> None:
+    """A number that does not exist, and a source that has none."""
+    deliver(drop, "1")
+    with pytest.raises(NotFoundError, match="has no delivery 2"):
+        drop.store.operations.skip_delivery("drop", 2, "x")
+    drop.apply(workflow("load", "drop"), workflow("other", "plain"), sources=(DROP, "plain"))
+    with pytest.raises(ConflictError, match="has no deliveries: it is not a source with 'mode: append'"):
+        drop.store.operations.skip_delivery("plain", 1, "x")

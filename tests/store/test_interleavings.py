@@ -53,6 +53,7 @@ TOUCHES = {
     "reset": {"workflows", "workflow_partitions"},
     "resume": {"workflows"},
     "rollback_table": {"assets", "heads", "timers"},
+    "skip_delivery": {"workflow_partitions"},
     "sweep": {"considerations"},
 }
 # These touch rows that no other transaction touches, one process at a time or by the key of a process.

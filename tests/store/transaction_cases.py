@@ -65,6 +65,12 @@ def idle(scene: Scene) -> None:
     scene.lab.work()
 
 
+def delivered(scene: Scene) -> None:
+    """Add a delivery to a source."""
+    scene.lab.apply(*WORKFLOWS, sources=({"assetId": "files", "mode": "append"},))
+    scene.lab.report("files", "1")
+
+
 def reported(scene: Scene) -> None:
     """Put an update into the inbox."""
     idle(scene)
@@ -474,6 +480,11 @@ CASES = {
         lambda s: s.lab.store.tokens.revoke("ci"),
         lambda s: s.count("api_tokens WHERE revoked_at IS NOT NULL") == 1,
         tokened,
+    ),
+    "skip_delivery": Case(
+        lambda s: s.lab.store.operations.skip_delivery("files", 1, "damaged"),
+        lambda s: s.lab.store.reader.deliveries("files")[0].get("skipped", {}).get("reason") == "damaged",
+        delivered,
     ),
     "stamp_positions": Case(
         lambda s: s.lab.store.events.stamp_positions(1000),

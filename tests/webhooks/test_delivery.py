@@ -159,7 +159,7 @@ def test_an_event_that_is_not_taken_holds_up_no_other(lab: Lab, receiver: Receiv
         lab.advance(hours=1)
         deliver(lab)
     assert len([one for one in receiver.asked if one.headers["webhook-id"] == bad]) == lab.settings.webhook_attempts
-    (dead,) = lab.store.reader.deliveries("hook")
+    (dead,) = lab.store.reader.webhook_deliveries("hook")
     assert (dead["eventId"], dead["state"], dead["attempts"]) == (bad, "dead", lab.settings.webhook_attempts)
     assert dead["trouble"] == "the receiver answered 400"
     receiver.answer = 204
@@ -168,7 +168,7 @@ def test_an_event_that_is_not_taken_holds_up_no_other(lab: Lab, receiver: Receiv
     assert lab.store.webhooks.redeliver("hook", bad) == 1
     deliver(lab)
     assert receiver.ids == [*others, bad]
-    assert lab.store.reader.deliveries("hook") == []
+    assert lab.store.reader.webhook_deliveries("hook") == []
 
 
 def test_many_events_that_are_not_taken_hold_up_no_other(lab: Lab, receiver: Receiver) -> None:
@@ -195,7 +195,7 @@ def test_letters_of_a_receiver_that_never_comes_back_are_dead_in_the_end(lab: La
             report(lab, 3)
             deliver(lab)
             lab.advance(hours=1)
-        assert {one["state"] for one in lab.store.reader.deliveries("hook")} == {state}
+        assert {one["state"] for one in lab.store.reader.webhook_deliveries("hook")} == {state}
     assert len(receiver.asked) < 60, "and it was hardly bothered"
 
 
@@ -207,7 +207,7 @@ def test_the_budget_ends_by_age_too(lab: Lab, receiver: Receiver) -> None:
     lab.advance(days=3)
     deliver(lab)
     assert len(receiver.asked) == 1
-    assert [one["state"] for one in lab.store.reader.deliveries("hook")] == ["dead"]
+    assert [one["state"] for one in lab.store.reader.webhook_deliveries("hook")] == ["dead"]
 
 
 def test_a_dead_letter_is_forgotten_with_its_time(lab: Lab, receiver: Receiver) -> None:
@@ -219,11 +219,11 @@ def test_a_dead_letter_is_forgotten_with_its_time(lab: Lab, receiver: Receiver) 
     lab.rows("DELETE FROM events RETURNING 1")
     lab.advance(hours=1)
     deliver(lab)
-    (dead,) = lab.store.reader.deliveries("hook")
+    (dead,) = lab.store.reader.webhook_deliveries("hook")
     assert (dead["state"], dead["trouble"]) == ("dead", "the event is not kept any more")
     lab.advance(days=31)
     lab.store.retention.prune(30, 100)
-    assert lab.store.reader.deliveries("hook") == []
+    assert lab.store.reader.webhook_deliveries("hook") == []
 
 
 def test_a_webhook_that_hangs_delays_no_other(lab: Lab, receiver: Receiver) -> None:

@@ -11,7 +11,7 @@ from freshline.api.auth import RequireOperate, RequireRead
 from freshline.api.pagination import After, Limit, Name, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError
 from freshline.api.workflows import Key, StoreDep, one_key
-from freshline.model.documents.asset import Asset, Snapshot
+from freshline.model.documents.asset import Asset, Delivery, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.installation import Page
 from freshline.model.json import Json
@@ -20,6 +20,7 @@ from freshline.store.operations.report import Reported
 
 router = APIRouter(tags=["assets"], route_class=UnvalidatedRoute)
 AssetId = Annotated[str, Path(max_length=200, description="Id of the asset.")]
+Number = Annotated[int, Path(ge=1, lt=2**63, description="Number of the delivery.")]
 Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the current version.")]
 
 
@@ -98,6 +99,24 @@ def report_asset(
         return store.operations.report(
             assetId, version=report.data_version, key=key, sequence=report.sequence, payload=report.payload
         )
+
+
+@router.get("/assets/{assetId}/deliveries", response_model=models.Page[models.Delivery])
+def list_deliveries(
+    _: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 50, after: After = None
+) -> Page[Delivery]:
+    """List the deliveries of a source with `mode: append`, newest first; `after` is a number."""
+    before = _version(after)
+    return page(limit, lambda most: store.reader.deliveries(assetId, most, before=before), "number")
+
+
+@router.post("/assets/{assetId}/deliveries/{number}/skip", response_model=models.Delivery, status_code=202)
+def skip_delivery(
+    actor: RequireOperate, store: StoreDep, assetId: AssetId, number: Number, body: models.SkipRequest
+) -> Delivery:
+    """Leave a delivery out for all consumers that have not read it. They try again at once."""
+    with acting(actor):
+        return store.operations.skip_delivery(assetId, number, body.reason)
 
 
 @router.post("/assets/{assetId}/expire", response_model=models.Expired, status_code=202)

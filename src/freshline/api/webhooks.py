@@ -10,7 +10,7 @@ from freshline.api import models
 from freshline.api.auth import RequireAdmin, RequireRead
 from freshline.api.pagination import Limit, UnvalidatedRoute, page
 from freshline.api.workflows import Key, StoreDep
-from freshline.model.documents.installation import CreatedWebhook, Delivery, Page, Redelivered, Webhook
+from freshline.model.documents.installation import CreatedWebhook, Page, Redelivered, Webhook, WebhookDelivery
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
 from freshline.webhooks.subscription import subscription
@@ -49,12 +49,12 @@ def show_webhook(_: RequireRead, store: StoreDep, name: Name) -> Webhook:
     return _one(store, name)
 
 
-@router.get("/webhooks/{name}/deliveries", response_model=models.Page[models.Delivery])
-def list_deliveries(
+@router.get("/webhooks/{name}/deliveries", response_model=models.Page[models.WebhookDelivery])
+def list_webhook_deliveries(
     _: RequireRead, store: StoreDep, name: Name, limit: Limit = 50, after: Position = None
-) -> Page[Delivery]:
+) -> Page[WebhookDelivery]:
     """List undelivered events in order: those that wait for a retry, and dead letters."""
-    return page(limit, lambda most: store.reader.deliveries(name, most, after), "position")
+    return page(limit, lambda most: store.reader.webhook_deliveries(name, most, after), "position")
 
 
 @router.post("/webhooks/{name}/redeliver", response_model=models.Redelivered, status_code=202)

@@ -41,8 +41,8 @@ class PinnedInput:
     `since`: rows of later versions are new to the step that reads them. None: all rows are new. A source has only
     version 0.
     `allowed`: what reports of this source may name (`AllowedPaths`). None: the location was not named by a report.
-    `deliveries`: all deliveries of an append source that are not skipped, in order; their numbers are its versions. None
-    for other assets.
+    `deliveries`: all deliveries of an append source that are not skipped, in order; their numbers are its versions.
+    None for other assets.
     """
 
     asset_id: str

@@ -14,7 +14,6 @@ from freshline.spark.merging import aligned
 from freshline.spark.parquet import READ_OPTIONS
 from freshline.storage.base import Storage
 
-
 MATCHED = {"csv": {"enforceSchema": "false"}, "parquet": {"mergeSchema": "true"}, "orc": {"mergeSchema": "true"}}
 
 
@@ -51,7 +50,9 @@ def _delivered(
 ) -> DataFrame:
     """Read the deliveries of an append source together. Columns are matched by name."""
     paths = {
-        one.number: _source_path(pinned, one.path, local=local) for one in pinned.deliveries or () if one.path is not None
+        one.number: _source_path(pinned, one.path, local=local)
+        for one in pinned.deliveries or ()
+        if one.path is not None
     }
     if not paths:
         return session.createDataFrame([], StructType())

@@ -3,12 +3,15 @@
 from freshline.api.models.asset import (
     Asset,
     AssetState,
+    Delivery,
     Expired,
     Graph,
     Hold,
     Plan,
     Reported,
     ReportRequest,
+    Skipped,
+    SkipRequest,
     Snapshot,
 )
 from freshline.api.models.base import (
@@ -28,10 +31,10 @@ from freshline.api.models.installation import About, AuditEntry, Health, HealthC
 from freshline.api.models.run import CancelRequest, InFlight, LastRun, LogLine, Run, RunDetail, RunRequest, Step
 from freshline.api.models.webhook import (
     CreatedWebhook,
-    Delivery,
     Redelivered,
     RedeliverRequest,
     Webhook,
+    WebhookDelivery,
     WebhookRequest,
 )
 from freshline.api.models.workflow import (
@@ -91,12 +94,15 @@ __all__ = [
     "RunDetail",
     "RunRequest",
     "RunStatus",
+    "SkipRequest",
+    "Skipped",
     "Snapshot",
     "State",
     "Status",
     "Step",
     "TriggerType",
     "Webhook",
+    "WebhookDelivery",
     "WebhookRequest",
     "Worker",
     "Workflow",

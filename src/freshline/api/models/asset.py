@@ -131,6 +131,34 @@ class Reported(ResponseBody):
     event_id: str
 
 
+class SkipRequest(RequestBody):
+    """Why a delivery is left out."""
+
+    reason: str = Field(min_length=1, max_length=1000, description="Stored with the delivery, and shown.")
+
+
+class Skipped(ResponseBody):
+    """Who left a delivery out, when and why."""
+
+    by: str | None
+    at: str
+    reason: str
+
+
+class Delivery(ResponseBody):
+    """One report of a source with `mode: append`."""
+
+    number: int
+    path: str | None
+    version: str | None
+    payload: Any
+    sequence: int
+    key: str | None
+    reported_at: str
+    event_id: str
+    skipped: Skipped | None = None
+
+
 class Expired(ResponseBody):
     """An expired asset."""
 

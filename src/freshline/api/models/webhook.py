@@ -61,7 +61,7 @@ class CreatedWebhook(Webhook):
     secret: str | None
 
 
-class Delivery(ResponseBody):
+class WebhookDelivery(ResponseBody):
     """An undelivered event."""
 
     event_id: str

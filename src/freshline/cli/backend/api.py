@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from freshline.api import MAX_PAGE
 from freshline.cli.backend.http import Connection
 from freshline.cli.render.format import parse_time
-from freshline.model.documents.asset import FoundAsset, FoundWorkflow, Graph, Snapshot
+from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import About, AuditEntry, Page, Process
@@ -87,6 +87,10 @@ class Reader:
     def logs(self, run_id: str, after: int = -1) -> list[LogLine]:
         """Return the log lines of a run after line `after`."""
         return self._pages(LogLine, None, str(after), "runs", run_id, "logs")
+
+    def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]:
+        """Return the deliveries of an append source, newest first."""
+        return self._pages(Delivery, limit, None, "assets", asset, "deliveries")
 
     def events(
         self,
@@ -185,6 +189,11 @@ class Operations:
     def expire(self, asset_id: str) -> Mapping[str, str | None]:
         """Expire an asset."""
         return self._change("assets", asset_id, "expire")
+
+    def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
+        """Leave a delivery out."""
+        found: Delivery = self._connection.post("assets", asset_id, "deliveries", str(number), "skip", reason=reason)
+        return found
 
     def request_run(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from freshline.model.documents.asset import FoundAsset, FoundWorkflow, Graph, Snapshot
+from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process
@@ -57,6 +57,8 @@ class ReadOnlyBackend(Protocol):
         subject: str | None = None,
     ) -> list[Event]: ...
 
+    def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]: ...
+
     def event(self, text: str, limit: int = 100) -> EventDetail: ...
 
     def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Event]: ...  # noqa: A002
@@ -90,6 +92,8 @@ class Operations(Protocol):
     ) -> Reported: ...
 
     def expire(self, asset_id: str) -> Mapping[str, str | None]: ...
+
+    def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery: ...
 
     def request_run(
         self,

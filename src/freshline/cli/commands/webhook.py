@@ -118,7 +118,7 @@ def list_(app: App, *, as_json: bool) -> None:
 def deliveries(app: App, *, name: str, limit: int, as_json: bool) -> None:
     """List failed deliveries of a webhook: those that will be retried, and dead letters."""
     with app.reader() as reader:
-        found = reader.deliveries(name, limit)
+        found = reader.webhook_deliveries(name, limit)
     if as_json:
         output.print_json(found)
     elif found:

@@ -23,6 +23,28 @@ class Schema(TypedDict):
     fields: list[Column]
 
 
+class Skipped(TypedDict):
+    """Who left a delivery out, when and why."""
+
+    by: str | None
+    at: str
+    reason: str
+
+
+class Delivery(TypedDict):
+    """One report of a source with `mode: append`. `sequence` is the version of the asset that includes it."""
+
+    number: int
+    path: str | None
+    version: str | None
+    payload: Any
+    sequence: int
+    key: str | None
+    reportedAt: str
+    eventId: str
+    skipped: NotRequired[Skipped]
+
+
 class Location(TypedDict):
     """Where the data of a snapshot is: `paths` in the warehouse, or the `path` of a source."""
 

@@ -96,7 +96,7 @@ class CreatedWebhook(Webhook):
     secret: str | None
 
 
-class Delivery(TypedDict):
+class WebhookDelivery(TypedDict):
     """An undelivered event of a webhook."""
 
     eventId: str

@@ -59,6 +59,12 @@ def changing(connection: Connection, what: str, subject: str, state: str, key: A
     _write(connection, actor, {"what": what, "subject": subject}, before=before, after=known)
 
 
+def actor_name() -> str | None:
+    """Return who makes the change; None if nobody is named."""
+    actor = _actor.get()
+    return actor.name if actor else None
+
+
 def note(connection: Connection, what: str, subject: str, **facts: Any) -> None:
     """Audit a change of many rows by its counts. Counts of zero are not audited."""
     actor = _actor.get()

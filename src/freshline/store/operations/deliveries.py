@@ -1,4 +1,6 @@
-"""Deliveries of append sources: each report adds one, and a snapshot includes all up to a number (docs/semantics.md#R3.4).
+"""Deliveries of append sources: each report adds one, and a snapshot includes all up to a number.
+
+See docs/semantics.md#R3.4.
 
 The number is the position that consumers pin and remember. It is part of the data version, so a position never depends
 on whether an old snapshot was forgotten.
@@ -6,31 +8,20 @@ on whether an old snapshot was forgotten.
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict, cast
+from typing import cast
 
 from psycopg.types.json import Jsonb
 
-from freshline.errors import UsageError
+from freshline.errors import NotFoundError, UsageError
+from freshline.model.documents.asset import Delivery
 from freshline.model.json import Json
 from freshline.store.db.database import Connection
+from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
+from freshline.store.operations import audit
 
 SQL = load("operations")
 VERSION = "delivery:{}"
-
-
-class Delivery(TypedDict):
-    """One delivery, as stored."""
-
-    number: int
-    path: str | None
-    version: str | None
-    payload: Json | None
-    sequence: int  # of its snapshot
-    key: str | None
-    reportedAt: str
-    eventId: str
-    skipped: NotRequired[Json]
 
 
 def is_append(declaration: Json) -> bool:
@@ -68,6 +59,29 @@ def add(connection: Connection, asset_id: str, partition_key: str, delivery: Del
             "keys": [] if delivery["key"] is None else [delivery["key"]],
         },
     )
+
+
+def skip(connection: Connection, asset_id: str, partition_key: str, number: int, reason: str) -> Delivery:
+    """Leave a delivery out for the consumers that have not read it, and let them try again at once."""
+    where = {"asset": asset_id, "partition": partition_key, "number": number}
+    row = connection.execute(SQL["lock_delivery"], where).fetchone()
+    if row is None:
+        raise NotFoundError(
+            f"source '{asset_id}' has no delivery {number}", hint=f"`freshline delivery list {asset_id}` lists them"
+        )
+    if "skipped" not in row["item"]:
+        who = {"by": audit.actor_name(), "reason": reason, "last": row["last_number"]}
+        with audit.changing(connection, "skip_delivery", asset_id, "delivery_state", asset_id) as facts:
+            connection.execute(SQL["skip_delivery"], {**where, **who})
+            facts |= {"number": number, "reason": reason}
+        for consumer in connection.execute(SQL["consumers"], {"asset": asset_id}).fetchall():
+            connection.execute(SQL["reset"], {"workflow": consumer["workflow_id"]})
+            connection.execute(
+                SQL["touch"], {"id": new_id(), "workflow": consumer["workflow_id"], "partition": partition_key}
+            )
+    row = connection.execute(SQL["lock_delivery"], where).fetchone()
+    assert row is not None  # noqa: S101 - it is locked
+    return cast("Delivery", row["item"])
 
 
 def require_path(asset_id: str, declaration: Json, payload: object) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from freshline.errors import ConflictError, NotFoundError
+from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
 from freshline.settings import Settings
@@ -15,7 +16,7 @@ from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.operations import audit, report, request
+from freshline.store.operations import audit, deliveries, report, request
 from freshline.store.operations.report import Report, Reported
 from freshline.store.operations.targets import find_asset, find_workflow, find_workflow_id, refuse_partition
 from freshline.store.runs.events import append_event
@@ -72,6 +73,16 @@ class Operations:
                 row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
         self._database.notify("timers")
         return {"assetId": asset_id, "partitionKey": partition_key, "expiresAt": iso(row["due_at"] if row else None)}
+
+    def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
+        """Leave a delivery of an append source out for all consumers that have not read it (docs/semantics.md#R3.4)."""
+        with self._database.transaction("skip_delivery") as connection:
+            asset = find_asset(connection, asset_id)
+            if not deliveries.is_append(asset["declaration"]):
+                raise ConflictError(f"asset '{asset_id}' has no deliveries: it is not a source with 'mode: append'")
+            skipped = deliveries.skip(connection, asset_id, "", number, reason)
+        self._database.notify("events")
+        return skipped
 
     def request_run(
         self,

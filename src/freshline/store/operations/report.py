@@ -13,12 +13,12 @@ from psycopg.types.json import Jsonb
 
 from freshline.errors import ConflictError, KeyReusedError, UsageError
 from freshline.model.allowed_paths import AllowedPaths
+from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, deliveries
-from freshline.store.operations.deliveries import Delivery
 from freshline.store.operations.targets import find_asset
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
@@ -165,9 +165,7 @@ def _delivery(report: Report, row: Json) -> Delivery:
     }
 
 
-def _snapshot_row(
-    connection: Connection, asset: Row, report: Report, head: Row | None, delivery: int | None
-) -> Json:
+def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row | None, delivery: int | None) -> Json:
     moment = connection.execute(DB["now"]).fetchone()
     assert moment is not None  # noqa: S101 - it is one value
     sequence = (head["last_sequence"] if head else 0) + 1

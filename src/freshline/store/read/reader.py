@@ -12,10 +12,19 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from freshline.errors import NotFoundError
-from freshline.model.documents.asset import Asset, Consumption, FoundAsset, FoundWorkflow, Graph, Snapshot, StoredAsset
+from freshline.model.documents.asset import (
+    Asset,
+    Consumption,
+    Delivery,
+    FoundAsset,
+    FoundWorkflow,
+    Graph,
+    Snapshot,
+    StoredAsset,
+)
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
-from freshline.model.documents.installation import AuditEntry, Delivery, Process, Token, ValidToken, Webhook
+from freshline.model.documents.installation import AuditEntry, Process, Token, ValidToken, Webhook, WebhookDelivery
 from freshline.model.documents.lineage import RunLineage
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Pool, Status, WorkflowStatus
@@ -244,6 +253,12 @@ class Reader:
         with self._session() as session:
             return _snapshots(session, resolve.asset(session, asset)["assetId"], limit=limit, before=before)
 
+    def deliveries(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Delivery]:
+        """List the deliveries of an append source, newest first. `before`: only numbers lower than this one."""
+        with self._session() as session:
+            resolve.asset(session, asset)
+            return [row["item"] for row in session.rows("deliveries", asset=asset, limit=limit, before=before)]
+
     def snapshot(self, asset: str, version: int | None = None) -> Snapshot:
         """Return a snapshot of an asset: the given version, or the current one."""
         with self._session() as session:
@@ -287,11 +302,11 @@ class Reader:
                 raise resolve.unknown_name("webhook", name, (row["name"] for row in session.rows("webhook_names")))
             return found
 
-    def deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[Delivery]:
+    def webhook_deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[WebhookDelivery]:
         """List undelivered events of a webhook by position: those waiting for a retry, and dead letters."""
         self.webhooks(webhook)
         with self._session() as session:
-            return session.documents(Delivery, "deliveries", webhook=webhook, limit=limit, after=after)
+            return session.documents(WebhookDelivery, "webhook_deliveries", webhook=webhook, limit=limit, after=after)
 
     def find(self, name: str) -> FoundAsset | FoundWorkflow:
         """Return the asset `{assetId, workflowSlug, ...}` with this name, else the workflow `{slug}`."""

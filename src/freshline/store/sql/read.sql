@@ -394,6 +394,13 @@ SELECT line, at, attempt, step_id AS "stepId", stream, text
 FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
 ORDER BY line LIMIT %(limit)s
 
+-- name: deliveries
+-- purpose: list the deliveries of an append source, newest first
+SELECT i.item FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
+ WHERE d.asset_id = %(asset)s AND d.partition_key = '' AND d.first_number < coalesce(%(before)s::bigint, 9223372036854775807)
+   AND (i.item ->> 'number')::bigint < coalesce(%(before)s::bigint, 9223372036854775807)
+ ORDER BY (i.item ->> 'number')::bigint DESC LIMIT %(limit)s
+
 -- name: snapshots
 -- purpose: read the history of an asset, newest first
 SELECT n.asset_id AS "assetId", n.partition_key AS "partitionKey", n.sequence AS version,
@@ -459,7 +466,7 @@ FROM webhooks w WHERE %(name)s::text IS NULL OR w.name = %(name)s ORDER BY w.nam
 -- purpose: list names of webhooks, for "did you mean"
 SELECT name FROM webhooks ORDER BY name
 
--- name: deliveries
+-- name: webhook_deliveries
 -- purpose: read the deliveries that a webhook did not accept, in the order of events
 SELECT d.event_id AS "eventId", d.position, CASE WHEN d.dead_at IS NULL THEN 'waiting' ELSE 'dead' END AS state,
        d.attempts, d.tried_at AS "triedAt", CASE WHEN d.dead_at IS NULL THEN d.eligible_at END AS "nextAttemptAt",
