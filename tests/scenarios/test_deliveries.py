@@ -155,3 +155,29 @@ def test_only_a_delivery_can_be_skipped(drop: Lab) -> None:
     drop.apply(workflow("load", "drop"), workflow("other", "plain"), sources=(DROP, "plain"))
     with pytest.raises(ConflictError, match="has no deliveries: it is not a source with 'mode: append'"):
         drop.store.operations.skip_delivery("plain", 1, "x")
+
+
+def test_every_delivery_is_included_in_a_run_and_none_is_superseded(drop: Lab) -> None:
+    """The outcome of each report names the run that reads it, also of those that were reported close together."""
+    deliver(drop, "0")
+    drop.work()
+    for name in ("1", "2", "3"):
+        deliver(drop, name)
+    drop.settle()
+    assert fates(drop)[1:] == ["included", "included", "triggered"]
+    run = drop.start()
+    deliver(drop, "4")
+    deliver(drop, "5")
+    assert fates(drop)[4:] == ["pending", "pending"]
+    drop.fail(run)
+    drop.settle()
+    assert fates(drop)[1:] == ["held"] * 5
+    drop.live(hours=1)
+    drop.finish(drop.start())
+    assert {*fates(drop)} <= {"included", "triggered"}
+
+
+def fates(lab: Lab) -> list[str]:
+    """Return what became of each delivery for its consumer, oldest first."""
+    found = lab.store.reader.deliveries("drop")[::-1]
+    return [lab.store.reader.event(one["eventId"])["fates"][0]["fate"] for one in found]

@@ -12,6 +12,7 @@ from uuid import UUID
 from freshline.model.documents.decision import Evidence, InputEvidence
 from freshline.model.documents.event import EventOutcomes, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
+from freshline.model.run import position_of
 from freshline.store.db.database import Connection, Row
 from freshline.store.read import affected
 from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Workflow
@@ -90,7 +91,11 @@ def _change_result(change: Change, consumer: Consumer) -> _Result:
     if not run and consumed and consumed.sequence >= change.sequence:
         return _Result(EventOutcome.IGNORED, EventReason.BASELINE)
     if consumer.newest > change.sequence:
-        return _superseded(consumer.newest_event, run)
+        # A delivery is read with the later ones, not replaced by them.
+        if not position_of(change.data_version):
+            return _superseded(consumer.newest_event, run)
+        if run:
+            return _in_run(EventOutcome.INCLUDED, run)
     if consumed and consumed.data_version == change.data_version:
         return _Result(EventOutcome.IGNORED, Reason.UP_TO_DATE)
     if (hold := _last_hold(consumer)) and _hold_knows_change(hold, change, consumer):
@@ -160,6 +165,8 @@ def _hold_knows_change(hold: Decision, change: Change, consumer: Consumer) -> bo
     if hold.last_at < change.at:
         return False
     seen = _evidence_of(hold.evidence, change.asset_id)
+    if seen and (number := position_of(change.data_version)):
+        return (position_of(seen["to"]) or 0) >= number
     return seen["to"] == change.data_version if seen else _is_settled(hold, change, consumer)
 
 
