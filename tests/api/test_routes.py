@@ -26,7 +26,7 @@ def names(api: Api) -> dict[str, str]:
     event = api.lab.events("asset.produced")[0]["id"]
     with suppress(ConflictError):
         api.lab.store.webhooks.add(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
-    return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook"}
+    return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook", "number": "1"}
 
 
 def test_about_answers_with_the_version_of_the_package(api: Api) -> None:
@@ -140,6 +140,17 @@ def test_runs_are_filtered(api: Api) -> None:
     assert api.get("/runs", until=now)["items"] == []
     assert api.get("/runs", since=api.lab.now.isoformat())["items"] == []
     assert api.get("/runs", workflow="b", asset="b", expect=422)["code"] == "invalid-request"
+
+
+def test_deliveries_are_listed_and_skipped(api: Api) -> None:
+    """Each report of an append source is one; the answer says its number, and the list who skipped it."""
+    api.lab.apply(*api.lab.applied.values(), sources=({"assetId": "files", "mode": "append"},))
+    assert [api.post("/assets/files/produced", {"dataVersion": one}, expect=202)["delivery"] for one in "xy"] == [1, 2]
+    skipped = api.post("/assets/files/deliveries/1/skip", {"reason": "damaged"}, expect=202)
+    assert (skipped["version"], skipped["skipped"]["reason"]) == ("x", "damaged")
+    page = api.get("/assets/files/deliveries?limit=1")
+    assert ([one["number"] for one in page["items"]], page["next"]) == ([2], "2")
+    assert [one["number"] for one in api.get("/assets/files/deliveries?after=2")["items"]] == [1]
 
 
 def test_the_outside_reports_a_source(api: Api) -> None:

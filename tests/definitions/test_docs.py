@@ -38,10 +38,11 @@ FENCES = re.findall(r"```(yaml|python)\n(.*?)```", TEXT, re.DOTALL)
 
 def test_the_examples_of_the_reference_are_a_valid_project(tmp_path: Path) -> None:
     """All examples together load strictly and without a warning."""
-    (workflow, source), (python,) = (
+    (workflow, *sources), (python,) = (
         [text for language, text in FENCES if language == wanted] for wanted in ("yaml", "python")
     )
-    files = {"workflows/delay.yaml": workflow, "sources/flights.yaml": source, "workflows/daily.py": python}
+    files = {f"sources/{number}.yaml": text for number, text in enumerate(sources)}
+    files |= {"workflows/delay.yaml": workflow, "workflows/daily.py": python}
     project = loaded(tmp_path, files, strict=True)
     assert [one.definition.slug for one in project.workflows] == [
         "flights-delay",
@@ -148,7 +149,7 @@ def _keyword(key: str, value: Any, schema: dict[str, Any], data: Any, root: dict
 
 def test_the_schemas_accept_the_examples() -> None:
     """Editors must not complain about what the loader takes."""
-    (workflow, source) = (text for language, text in FENCES if language == "yaml")
+    workflow, source, *_ = (text for language, text in FENCES if language == "yaml")
     for text in (workflow, EXAMPLE):
         data = document.parse(text, "x.yaml")[0].data
         assert accepts(workflow_schema(), data, workflow_schema())

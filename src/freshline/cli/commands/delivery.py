@@ -41,7 +41,7 @@ def list_(app: App, *, source: str, limit: int, as_json: bool) -> None:
         output.message(f"{source} has no deliveries yet; `freshline report {source} --payload JSON` adds one")
 
 
-@command("skip", examples=["freshline delivery skip landing.orders 7 --reason 'truncated, sent again as 8'"])
+@command("skip", examples=["freshline delivery skip landing.orders 7 --reason truncated"])
 @click.argument("source")
 @click.argument("number", type=click.IntRange(1))
 @click.option("--reason", metavar="TEXT", required=True, help="Why it is left out; stored and shown.")
