@@ -166,7 +166,7 @@ def _hold_knows_change(hold: Decision, change: Change, consumer: Consumer) -> bo
         return False
     seen = _evidence_of(hold.evidence, change.asset_id)
     if seen and (number := position_of(change.data_version)):
-        return (position_of(seen["to"]) or 0) >= number
+        return (position_of(seen["to"] or "") or 0) >= number
     return seen["to"] == change.data_version if seen else _is_settled(hold, change, consumer)
 
 
