@@ -88,6 +88,8 @@ def _payload(text: str | None) -> Any:
 
 def _result_text(asset: str, found: Reported) -> str:
     what = f"{asset} version {found['sequence']} ({found['dataVersion']})"
+    if found["delivery"] is not None:
+        what = f"delivery {found['delivery']} of {asset}"
     if found["duplicate"]:
         return f"{what} was reported before with this key; nothing was done"
     if not found["movedHead"]:
