@@ -31,8 +31,10 @@ class Graph:
         producers: Mapping[str, int],
         edges: Iterable[tuple[str, int]],
         not_automatic: Iterable[int] = (),
+        not_triggering: Iterable[tuple[str, int]] = (),
     ) -> None:
         self.epoch = epoch
+        self._not_triggering = frozenset(not_triggering)  # edges whose changes cause no run
         self.not_automatic = frozenset(not_automatic)  # only users start these
         self.slugs = dict(slugs)
         self._producers = dict(producers)
@@ -50,6 +52,7 @@ class Graph:
         self._levels: dict[int, int] = {}
         self._numbers: dict[Root, int] = {}
         self._roots: dict[str, int] = {}
+        self._heard: dict[str, int] = {}
         self._not_automatic_above: dict[int, frozenset[int]] = {}
 
     @cached_property
@@ -130,6 +133,24 @@ class Graph:
         of sources.
         """
         return fold(asset_id, self._roots, self._read_for, self._own_roots)
+
+    def heard_roots(self, asset_id: str) -> int:
+        """Return the roots whose changes can reach the asset by runs that they cause."""
+        return (
+            fold(asset_id, self._heard, self._heard_for, self._own_heard)
+            if self._not_triggering
+            else self.roots(asset_id)
+        )
+
+    def _heard_for(self, asset_id: str) -> tuple[str, ...]:
+        producer = self._producers.get(asset_id)
+        return tuple(one for one in self._read_for(asset_id) if (one, producer) not in self._not_triggering)
+
+    def _own_heard(self, asset_id: str) -> int:
+        above = self._heard_for(asset_id)
+        if above or self._read_for(asset_id):
+            return reduce(or_, (self._heard[upper] for upper in above), 0)
+        return self.roots(asset_id)
 
     def _read_for(self, asset_id: str) -> tuple[str, ...]:
         producer = self._producers.get(asset_id)

@@ -43,7 +43,7 @@ class Flow:
     outputs: tuple[str, ...]
 
 
-def graph_of(flows: Iterable[Flow]) -> Graph:
+def graph_of(flows: Iterable[Flow], not_triggering: Iterable[tuple[str, int]] = ()) -> Graph:
     """Return the graph of these workflows."""
     known = list(flows)
     return Graph(
@@ -51,6 +51,7 @@ def graph_of(flows: Iterable[Flow]) -> Graph:
         slugs={flow.id: f"w{flow.id}" for flow in known},
         producers={output: flow.id for flow in known for output in flow.outputs},
         edges=[(asset_id, flow.id) for flow in known for asset_id in flow.inputs],
+        not_triggering=not_triggering,
     )
 
 

@@ -179,6 +179,9 @@ def test_an_asset_came_out_unchanged_when_all_above_rests() -> None:
     assert not rest.came_out_unchanged("s", ["s"]), "a source is complete when it is reported"
     assert not rest.came_out_unchanged("b", ["t"]), "b does not descend from t"
     assert not Walk(graph, {1: RUNNING}).came_out_unchanged("c", ["s"])
+    deaf = graph_of([Flow(1, ("s",), ("b",)), Flow(2, ("b", "t"), ("c",))], [("b", 2)])
+    assert not Walk(deaf, {}).came_out_unchanged("c", ["s"]), "changes of b cause no run of 2"
+    assert Walk(deaf, {}).came_out_unchanged("c", ["t"])
     assert not Walk(graph, {2: Moving("stale", cannot_run=True)}).came_out_unchanged("c", ["s"])
 
 

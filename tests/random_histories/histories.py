@@ -78,6 +78,13 @@ class Shape:
         kept = (slug for slug in self.definitions if slug not in self.retired)
         return next((slug for slug in kept if asset_id in outputs(self.definitions[slug])), None)
 
+    def heard(self, asset_id: str) -> set[str]:
+        """Return the assets above this one that have no inputs, and whose changes can cause runs down to it."""
+        owner = self.owner(asset_id)
+        above = reads(self.definitions[owner]) if owner else {}
+        found = {root for one, triggers in above.items() if triggers for root in self.heard(one)}
+        return found if above else {asset_id}
+
     def orphans(self) -> list[str]:
         """Return the assets that only outsiders can report now."""
         every = {asset_id for one in self.definitions.values() for asset_id in outputs(one)}

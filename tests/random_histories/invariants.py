@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.random_histories.heads import Heads
@@ -76,11 +76,11 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
                 WHERE e.workflow_id = w.id AND e.triggers AND (r.pins -> e.asset_id ->> 'dataVersion')
                       IS DISTINCT FROM (s.inputs -> e.asset_id ->> 'dataVersion'))
            ELSE true END AS needed,
-       w.policy ->> 'when' = 'all' AND r.trigger ->> 'reason' = 'upstream-update' AND EXISTS (
-           SELECT FROM edges e WHERE e.workflow_id = w.id AND e.triggers
+       CASE WHEN w.policy ->> 'when' = 'all' AND r.trigger ->> 'reason' = 'upstream-update' THEN (
+           SELECT array_agg(e.asset_id) FROM edges e WHERE e.workflow_id = w.id AND e.triggers
               AND (r.pins -> e.asset_id ->> 'sequence')::bigint
                   <= (p.consumed_versions -> e.asset_id ->> 'sequence')::bigint
-           ) AS incomplete
+           ) END AS awaited
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
@@ -195,13 +195,19 @@ class Invariants:
         name = f"{run['slug']} ({run['reason']}, {run['id']})"
         assert run["pins"] == (run["heads"] or {}), f"{name} is not pinned to the heads (docs/semantics.md#R6.2)"
         assert run["needed"], f"{name} has no cause (minimal)"
-        assert not run["incomplete"], f"{name} is ahead of its round (docs/semantics.md#R1.4)"
+        awaited = [one for one in run["awaited"] or () if not self._came_out_unchanged(one, run["started_at"])]
+        assert not awaited, f"{name} is ahead of its round: {awaited} (docs/semantics.md#R1.4)"
         if new:
             self._check_holds(run, name)
         if not policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
             self.lineage.unbound.add(run["id"])
         elif not run["mixed"]:
             assert not self.lineage.is_mix(run["pins"]), f"{name} would read a mix without saying so (glitch-free)"
+
+    def _came_out_unchanged(self, asset_id: str, since: datetime) -> bool:
+        """Return whether a source whose changes reach the asset has moved since the last success was decided."""
+        moved = "SELECT 1 FROM snapshots WHERE asset_id = ANY (%s) AND changed AND produced_at >= %s"
+        return bool(self.lab.rows(moved, sorted(self.shape.heard(asset_id)), since))
 
     def _check_start(self, run: Mapping[str, Any]) -> None:
         """Check a run that a worker has just started."""

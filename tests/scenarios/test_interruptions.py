@@ -333,3 +333,17 @@ def test_all_inputs_are_complete_when_one_came_out_unchanged(lab: Lab) -> None:
     lab.report("t", "3")
     assert lab.work(cut="same") == ["other"]
     assert lab.reason("join") == "waiting-for-all", "s did not move in this round"
+
+
+def test_a_source_that_causes_no_run_completes_no_input(lab: Lab) -> None:
+    """`slow` reads s when its time has come, not when s changes: until then it has not come out unchanged."""
+    quiet = {"assetId": "s", "autoMaterialize": {"onUpstreamUpdate": False}}
+    join = workflow("join", "s slow", auto={**ON_UPDATE, "when": "all"})
+    lab.apply(workflow("slow", [quiet], freshness={"ttlMs": 3_600_000}), join)
+    lab.report("s", "1")
+    assert lab.work() == ["slow", "join"]
+    lab.report("s", "2")
+    assert lab.work() == []
+    assert lab.reason("join") == "waiting-for-all"
+    lab.live(hours=2)
+    assert lab.work() == ["slow", "join"]

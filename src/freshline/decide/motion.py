@@ -70,12 +70,13 @@ class Walk:
     def came_out_unchanged(self, asset_id: str, moved_sources: Collection[str]) -> bool:
         """Return whether a source of the asset moved, and everything between them is at rest (docs/semantics.md#R1.4).
 
-        The asset itself did not move, so a workflow in between has stopped the change.
+        The asset itself did not move, so a workflow in between has stopped the change. A source whose changes cause no
+        run in between does not count.
         """
         producer = self._graph.producer(asset_id)
         if producer is None or any(x in self._motion for x in (producer, *self._moving_above(producer))):
             return False
-        roots = self._graph.roots(asset_id)
+        roots = self._graph.heard_roots(asset_id)
         return any(roots & self._graph.roots(source) for source in moved_sources)
 
     def _order(self, workflow_id: int) -> tuple[bool, bool, datetime, int]:

@@ -108,4 +108,10 @@ def _graph(members: Iterable[Member]) -> Graph:
         slugs={member.id: member.slug for member in known},
         producers={asset_id: member.id for member in known for asset_id in member.outputs},
         edges=[(asset_id, member.id) for member in known for asset_id in member.inputs],
+        not_triggering=[
+            (asset_id, member.id)
+            for member in known
+            for asset_id in member.inputs
+            if asset_id not in member.policy.triggering
+        ],
     )

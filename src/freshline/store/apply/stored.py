@@ -25,6 +25,7 @@ def read_graph(connection: Connection) -> Graph:
         producers=dict(zip(row["made"] or (), row["makers"] or (), strict=True)),
         edges=zip(row["read"] or (), row["readers"] or (), strict=True),
         not_automatic=row["not_automatic"] or (),
+        not_triggering=[(asset_id, workflow_id) for asset_id, workflow_id in row["not_triggering"] or ()],
     )
 
 

@@ -8,11 +8,13 @@ UPDATE installation SET epoch = epoch + 1, epoch_at = freshline_now()
 
 -- name: graph
 -- purpose: read the topology of all workflows that are not retired; as arrays, because rows take twice as long
-SELECT (SELECT epoch FROM installation) AS epoch, w.workflows, w.slugs, w.not_automatic, a.made, a.makers, e.read, e.readers
+SELECT (SELECT epoch FROM installation) AS epoch, w.workflows, w.slugs, w.not_automatic, a.made, a.makers, e.read, e.readers,
+       e.not_triggering
   FROM (SELECT json_agg(id) AS workflows, json_agg(slug) AS slugs, json_agg(id) FILTER (WHERE NOT automatic) AS not_automatic
           FROM workflows WHERE retired_at IS NULL) w,
        (SELECT json_agg(id) AS made, json_agg(producer_id) AS makers FROM assets WHERE producer_id IS NOT NULL) a,
-       (SELECT json_agg(asset_id) AS read, json_agg(workflow_id) AS readers FROM edges) e
+       (SELECT json_agg(asset_id) AS read, json_agg(workflow_id) AS readers,
+               json_agg(json_build_array(asset_id, workflow_id)) FILTER (WHERE NOT triggers) AS not_triggering FROM edges) e
 
 -- name: stored_workflows
 -- purpose: read every workflow with its current version, for the comparison with a project
