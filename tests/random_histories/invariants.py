@@ -85,16 +85,16 @@ SELECT r.id::text, w.slug, r.pins, r.mixed, r.trigger ->> 'reason' AS reason, r.
   LEFT JOIN workflow_partitions p ON p.workflow_id = w.id
  WHERE r.trigger_type = 'auto-materialize' AND r.status = 'queued' AND r.attempt = 0
 """
-# Runs that a worker has started, with whether they read data of a mix that nothing has healed since.
+# Runs that a user requested or a worker has started, with whether they read a mix that nothing has healed since.
 STARTED = """
-SELECT r.id::text, r.attempt, w.slug, r.pins, r.mixed, r.trigger_type = 'auto-materialize' AS automatic,
+SELECT r.id::text, r.attempt, w.slug, r.pins, r.mixed, r.trigger_type = 'auto-materialize' AS automatic, r.status,
        NOT (r.mixed OR r.mixed_upstream) AND EXISTS (
            SELECT FROM jsonb_each(r.pins) pin
              JOIN heads h ON h.asset_id = pin.key AND h.sequence = (pin.value ->> 'sequence')::bigint
              JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
             WHERE s.mixed) AS unlabelled
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
- WHERE r.status = 'running'
+ WHERE r.status = 'running' OR (r.status = 'queued' AND r.trigger_type <> 'auto-materialize' AND r.attempt = 0)
 """
 # No lost update: a workflow is healthy if it is automatic and its inputs exist and are not too old.
 HEALTHY = """
@@ -167,7 +167,7 @@ class Invariants:
         for run in self.lab.rows(STARTED):
             if (key := (run["id"], run["attempt"])) not in self._started:
                 self._started.add(key)
-                self._check_start(run)
+                self._check_start(run) if run["status"] == "running" else self._check_request(run)
 
     def at_the_end(self) -> None:
         """Check the invariants of the whole history."""
@@ -216,7 +216,11 @@ class Invariants:
         assert not run["unlabelled"], f"{name} reads a mix and does not say mixedUpstream"
         if run["automatic"]:
             self._check_quiet(definition, name)
-        elif not run["mixed"] and policy(definition).get("waitForUpstream", True):
+
+    def _check_request(self, run: Mapping[str, Any]) -> None:
+        """Check a run that a user has just requested. It is pinned, and judged by the definitions of this moment."""
+        if not run["mixed"] and policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
+            name = f"{run['slug']} ({run['id']}, requested)"
             assert not self.lineage.is_mix(run["pins"]), f"{name} reads a mix without saying so (glitch-free)"
 
     def _check_quiet(self, definition: Mapping[str, Any], name: str) -> None:
