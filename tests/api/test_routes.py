@@ -148,9 +148,9 @@ def test_deliveries_are_listed_and_skipped(api: Api) -> None:
     assert [api.post("/assets/files/produced", {"dataVersion": one}, expect=202)["delivery"] for one in "xy"] == [1, 2]
     skipped = api.post("/assets/files/deliveries/1/skip", {"reason": "damaged"}, expect=202)
     assert (skipped["version"], skipped["skipped"]["reason"]) == ("x", "damaged")
-    page = api.get("/assets/files/deliveries?limit=1")
+    page = api.get("/assets/files/deliveries", limit=1)
     assert ([one["number"] for one in page["items"]], page["next"]) == ([2], "2")
-    assert [one["number"] for one in api.get("/assets/files/deliveries?after=2")["items"]] == [1]
+    assert [one["number"] for one in api.get("/assets/files/deliveries", after=2)["items"]] == [1]
 
 
 def test_the_outside_reports_a_source(api: Api) -> None:
