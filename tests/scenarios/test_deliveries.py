@@ -147,6 +147,18 @@ def test_a_skipped_delivery_is_left_out_and_its_consumers_try_again(drop: Lab) -
     assert [one["number"] for one in drop.store.reader.deliveries("drop")] == [3, 2, 1]
 
 
+def test_a_skip_that_closes_a_breaker_says_so(lab: Lab) -> None:
+    """Otherwise the next breaker would be reported twice in a row."""
+    lab.apply(workflow("load", "drop", backoff={"budget": 1, "baseMs": 1_000}), sources=(DROP,))
+    deliver(lab, "broken")
+    lab.settle()
+    lab.fail(lab.start())
+    lab.settle()
+    assert len(lab.events("materializer.breaker.opened")) == 1
+    lab.store.operations.skip_delivery("drop", 1, "truncated")
+    assert [one["subject"] for one in lab.events("materializer.breaker.closed")] == ["load"]
+
+
 def test_only_a_delivery_can_be_skipped(drop: Lab) -> None:
     """A number that does not exist, and a source that has none."""
     deliver(drop, "1")

@@ -16,7 +16,6 @@ from freshline.errors import NotFoundError, UsageError
 from freshline.model.documents.asset import Delivery
 from freshline.model.json import Json
 from freshline.store.db.database import Connection
-from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
 
@@ -61,27 +60,23 @@ def add(connection: Connection, asset_id: str, partition_key: str, delivery: Del
     )
 
 
-def skip(connection: Connection, asset_id: str, partition_key: str, number: int, reason: str) -> Delivery:
-    """Leave a delivery out for the consumers that have not read it, and let them try again at once."""
+def locked(connection: Connection, asset_id: str, partition_key: str, number: int) -> Delivery:
+    """Return a delivery, locked."""
     where = {"asset": asset_id, "partition": partition_key, "number": number}
     row = connection.execute(SQL["lock_delivery"], where).fetchone()
     if row is None:
         raise NotFoundError(
             f"source '{asset_id}' has no delivery {number}", hint=f"`freshline delivery list {asset_id}` lists them"
         )
-    if "skipped" not in row["item"]:
-        who = {"by": audit.actor_name(), "reason": reason, "last": row["last_number"]}
-        with audit.changing(connection, "skip_delivery", asset_id, "delivery_state", asset_id) as facts:
-            connection.execute(SQL["skip_delivery"], {**where, **who})
-            facts |= {"number": number, "reason": reason}
-        for consumer in connection.execute(SQL["consumers"], {"asset": asset_id}).fetchall():
-            connection.execute(SQL["reset"], {"workflow": consumer["workflow_id"]})
-            connection.execute(
-                SQL["touch"], {"id": new_id(), "workflow": consumer["workflow_id"], "partition": partition_key}
-            )
-    row = connection.execute(SQL["lock_delivery"], where).fetchone()
-    assert row is not None  # noqa: S101 - it is locked
     return cast("Delivery", row["item"])
+
+
+def skip(connection: Connection, asset_id: str, partition_key: str, number: int, reason: str) -> None:
+    """Leave a locked delivery out for the consumers that have not read it."""
+    where = {"asset": asset_id, "partition": partition_key, "number": number}
+    with audit.changing(connection, "skip_delivery", asset_id, "delivery_state", asset_id) as facts:
+        connection.execute(SQL["skip_delivery"], {**where, "by": audit.actor_name(), "reason": reason})
+        facts |= {"number": number, "reason": reason}
 
 
 def require_path(asset_id: str, declaration: Json, payload: object) -> None:

@@ -80,7 +80,11 @@ class Operations:
             asset = find_asset(connection, asset_id)
             if not deliveries.is_append(asset["declaration"]):
                 raise ConflictError(f"asset '{asset_id}' has no deliveries: it is not a source with 'mode: append'")
-            skipped = deliveries.skip(connection, asset_id, "", number, reason)
+            if "skipped" not in deliveries.locked(connection, asset_id, "", number):
+                deliveries.skip(connection, asset_id, "", number, reason)
+                for consumer in connection.execute(SQL["consumers"], {"asset": asset_id}).fetchall():
+                    _clear_failures(connection, consumer["id"], consumer["slug"])
+            skipped = deliveries.locked(connection, asset_id, "", number)
         self._database.notify("events")
         return skipped
 
@@ -153,12 +157,17 @@ class Operations:
         with self._database.transaction("reset") as connection:
             workflow = find_workflow(connection, slug)
             with audit.changing(connection, "reset", slug, "workflow_state", workflow["id"]):
-                row = connection.execute(SQL["reset"], {"workflow": workflow["id"]}).fetchone()
-            if row and row["closed"]:
-                data = {"workflowSlug": slug, "workflowId": workflow["id"], "partitionKey": "", "by": "reset"}
-                append_event(connection, EventType.BREAKER_CLOSED, slug, data)
-            _request_evaluation(connection, workflow["id"])
+                _clear_failures(connection, workflow["id"], slug)
         self._database.notify("events")
+
+
+def _clear_failures(connection: Connection, workflow_id: int, slug: str) -> None:
+    """End the cooldown, close the breaker and say so, and let the workflow be evaluated."""
+    row = connection.execute(SQL["reset"], {"workflow": workflow_id}).fetchone()
+    if row and row["closed"]:
+        data = {"workflowSlug": slug, "workflowId": workflow_id, "partitionKey": "", "by": "reset"}
+        append_event(connection, EventType.BREAKER_CLOSED, slug, data)
+    _request_evaluation(connection, workflow_id)
 
 
 def _request_evaluation(connection: Connection, workflow_id: int) -> None:

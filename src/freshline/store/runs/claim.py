@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from freshline.model.allowed_paths import AllowedPaths
@@ -88,11 +88,9 @@ def _inputs(connection: Connection, row: Row) -> _Inputs:
 
 
 def pinned_input(row: Row) -> PinnedInput:
-    """Return a snapshot to read, with all directories of its table."""
-    if row["deliveries"] is not None:
-        return _delivered(row)
+    """Return a snapshot to read, with all directories of its table or all deliveries of its source."""
     parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
-    return PinnedInput(
+    pinned = PinnedInput(
         row["asset_id"],
         row["sequence"],
         row["data_version"],
@@ -106,26 +104,15 @@ def pinned_input(row: Row) -> PinnedInput:
         bytes=row["bytes"],
         allowed=_allowed(row["path_declaration"]),
     )
-
-
-def _delivered(row: Row) -> PinnedInput:
-    """Return an append source to read: each delivery is a part, and its number is the version that added it."""
+    if row["deliveries"] is None:
+        return pinned
     deliveries = tuple(
         Delivery(one["number"], one["path"], one["version"], one["payload"], one["reportedAt"])
         for one in row["deliveries"]
     )
-    return PinnedInput(
-        row["asset_id"],
-        row["sequence"],
-        row["data_version"],
-        row["location"],
-        row["payload"],
-        position_of(row["data_version"]),
-        row["schema"],
-        base_version=0,
-        deliveries=deliveries,
-        allowed=_allowed(row["path_declaration"]),
-    )
+    # The number of a delivery is the version that added it.
+    number = position_of(row["data_version"])
+    return replace(pinned, table_version=number, base_version=0, deliveries=deliveries)
 
 
 def _position(data: Json) -> Position:

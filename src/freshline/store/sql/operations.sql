@@ -73,7 +73,7 @@ VALUES (%(asset)s, %(partition)s, %(number)s, %(number)s, %(items)s, %(keys)s)
 
 -- name: lock_delivery
 -- purpose: lock the row of a delivery, and read it
-SELECT d.first_number, d.last_number, d.items -> (%(number)s - d.first_number)::int AS item FROM deliveries d
+SELECT d.items -> (%(number)s - d.first_number)::int AS item FROM deliveries d
  WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.last_number >= %(number)s
    AND d.first_number <= %(number)s
  ORDER BY d.last_number LIMIT 1 FOR UPDATE
@@ -82,12 +82,12 @@ SELECT d.first_number, d.last_number, d.items -> (%(number)s - d.first_number)::
 -- purpose: leave a delivery out for all consumers that have not read it; record who did it, when and why
 UPDATE deliveries SET items = jsonb_set(items, ARRAY[(%(number)s - first_number)::text, 'skipped'],
            jsonb_build_object('by', %(by)s::text, 'reason', %(reason)s::text, 'at', freshline_now()))
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND last_number = %(last)s
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND %(number)s BETWEEN first_number AND last_number
 
 -- name: consumers
 -- purpose: find the workflows that consume an asset
-SELECT e.workflow_id FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
- WHERE e.asset_id = %(asset)s ORDER BY e.workflow_id
+SELECT w.id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+ WHERE e.asset_id = %(asset)s ORDER BY w.id
 
 -- name: delivery_state
 -- purpose: read the audited state of the deliveries of a source
