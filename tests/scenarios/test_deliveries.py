@@ -189,6 +189,16 @@ def test_every_delivery_is_included_in_a_run_and_none_is_superseded(drop: Lab) -
     assert {*fates(drop)} <= {"included", "triggered"}
 
 
+def test_a_version_that_looks_like_a_delivery_is_none(lab: Lab) -> None:
+    """Versions are texts of the reporter. What a source is, its declaration says."""
+    lab.apply(workflow("load", "plain"), sources=("plain",))
+    first = lab.report("plain", "delivery:7")
+    lab.report("plain", "delivery:8")
+    lab.work()
+    assert lab.store.reader.event(first["eventId"])["fates"][0]["fate"] == "superseded"
+    assert lab.store.reader.deliveries("plain") == []
+
+
 def fates(lab: Lab) -> list[str]:
     """Return what became of each delivery for its consumer, oldest first."""
     found = lab.store.reader.deliveries("drop")[::-1]

@@ -23,6 +23,7 @@ class Change:
     partition_key: str
     sequence: int
     data_version: str
+    delivery: int | None  # its number, if the source is appended to
     changed: bool
     current_version: str | None
     at: datetime
@@ -155,6 +156,7 @@ def read_change(connection: Connection, event_id: UUID) -> Change | None:
         partition_key=row["partition_key"],
         sequence=row["sequence"],
         data_version=row["data_version"],
+        delivery=row["delivery"],
         changed=row["changed"],
         current_version=row["current"],
         at=row["at"],

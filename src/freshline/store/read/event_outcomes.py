@@ -92,7 +92,7 @@ def _change_result(change: Change, consumer: Consumer) -> _Result:
         return _Result(EventOutcome.IGNORED, EventReason.BASELINE)
     if consumer.newest > change.sequence:
         # A delivery is read with the later ones, not replaced by them.
-        if not position_of(change.data_version):
+        if change.delivery is None:
             return _superseded(consumer.newest_event, run)
         if run:
             return _in_run(EventOutcome.INCLUDED, run)
@@ -165,8 +165,8 @@ def _hold_knows_change(hold: Decision, change: Change, consumer: Consumer) -> bo
     if hold.last_at < change.at:
         return False
     seen = _evidence_of(hold.evidence, change.asset_id)
-    if seen and (number := position_of(change.data_version)):
-        return (position_of(seen["to"] or "") or 0) >= number
+    if seen and change.delivery is not None:
+        return (position_of(seen["to"] or "") or 0) >= change.delivery
     return seen["to"] == change.data_version if seen else _is_settled(hold, change, consumer)
 
 

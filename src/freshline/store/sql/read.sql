@@ -490,7 +490,7 @@ SELECT p.project, p.name, p.slots,
 
 -- name: event_change
 -- purpose: find the snapshot of an event, and the data version that was current after it
-SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.changed, s.produced_at AS at, c.data_version AS current,
+SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.delivery, s.changed, s.produced_at AS at, c.data_version AS current,
        EXISTS (SELECT FROM inbox WHERE event_id = %(event)s) AS unabsorbed
   FROM snapshots s
   LEFT JOIN LATERAL (
