@@ -57,3 +57,18 @@ def test_a_source_that_comes_back_to_an_old_version_has_moved(lab: Lab) -> None:
     assert lab.reason("d") == "waiting-for-upstream"
     assert lab.work() == ["a"], "a is back at what d has read"
     assert not any(run["mixed"] for run in lab.runs())
+
+
+def test_a_new_input_can_be_older_than_the_others(lab: Lab) -> None:
+    """`d` gets the input `b`, which is of generation 1, beside `a` of generation 2, which it has read already."""
+    lab.apply(workflow("a", "s"), workflow("b", "s"), workflow("d", "a"))
+    lab.report("s", "1")
+    assert sorted(lab.work()) == ["a", "b", "d"]
+    lab.store.operations.pause("b")
+    lab.report("s", "2")
+    assert lab.work() == ["a", "d"]
+    lab.apply(workflow("a", "s"), workflow("b", "s"), workflow("d", "a b"))
+    assert lab.work() == ["d"]
+    lab.store.operations.resume("b")
+    assert lab.work() == ["b", "d"]
+    assert [run["mixed"] for run in lab.runs("d")] == [False, False, True, False]

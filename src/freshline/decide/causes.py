@@ -131,10 +131,12 @@ def _blockers(policy: Policy, state: State, base: Reason, walk: Walk) -> tuple[B
 def moved_inputs(state: State) -> list[str]:
     """Return the inputs of which a run now reads another generation than the last success.
 
-    Generations count here, not data: an input can return to an earlier data version. And if the consumed versions are
-    a mix themselves, any input can be of another generation (docs/adr/0004).
+    Generations count here, not data: an input can return to an earlier data version. Any input can be of another
+    generation if the consumed versions are a mix themselves (docs/adr/0004), or if the last success did not read one
+    of the inputs: a new input can be older than the others.
     """
-    return [i.asset_id for i in state.inputs if i.newer or state.mixed]
+    unknown = state.mixed or any(i.consumed is None for i in state.inputs)
+    return [i.asset_id for i in state.inputs if unknown or i.newer]
 
 
 def _target(state: State) -> str:
