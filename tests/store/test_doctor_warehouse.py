@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.services.vacuum import Vacuum
 from freshline.storage import layout
 from freshline.storage.base import Storage
 from freshline.store.db.ids import new_id
@@ -242,6 +243,13 @@ def test_many_leftovers_are_counted_in_batches(lab: Lab, monkeypatch: pytest.Mon
     left = found(lab, limit=3)["staging-leftover"]
     assert (left.count, len(left.sentences)) == (5, 3)
     assert Warehouse(lab.store).remove_leftovers() == 5
+
+
+def test_leftovers_go_when_a_materializer_starts(lab: Lab) -> None:
+    """A materializer that never lives for an hour removes them too."""
+    directory, _ = stage(lab, forgotten_run())
+    Vacuum(lab.store).run_once()
+    assert not directory.exists()
 
 
 def test_the_id_is_read_and_never_written(lab: Lab) -> None:

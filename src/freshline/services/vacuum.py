@@ -33,10 +33,10 @@ class Vacuum(Service):
         self._restore_check = RestoreCheck(store.database, self._storage)
         self._after = ""
         self.trouble: str | None = None  # why nothing is deleted
-        self._next_cleanup = time.monotonic() + HOUR_S
+        self._next_cleanup = time.monotonic()  # at once: a process that often starts again may not live for an hour
 
     def run_once(self) -> bool:
-        """Mark one page of tables, delete one batch of marked versions, and hourly the leftovers of ended runs."""
+        """Mark one page of tables, delete one batch of marked versions, and at the start and hourly the leftovers."""
         page = self.store.tables.mark_versions(self._after, BATCH)
         self._after = page.last if page.last is not None and page.tables == BATCH else ""
         reachable = is_ours(self._storage, self.store.warehouse_id) and self._is_continuous()
