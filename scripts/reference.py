@@ -48,9 +48,9 @@ def api_page(document: Json) -> str:
 
 def definition_page(workflow: Json, source: Json) -> str:
     """Return the page of every field of workflows and sources."""
-    definitions = workflow["$defs"]
+    definitions = {**workflow["$defs"], **{name: one for name, one in source["$defs"].items() if name != "Source"}}
     parts = [DEFINITION_INTRODUCTION, _object("Workflow", workflow, 2), _object("Source", source["$defs"]["Source"], 2)]
-    parts.append("\n## Parts of a workflow\n")
+    parts.append("\n## Parts of workflows and sources\n")
     parts += [_object(name, part, 3) for name, part in definitions.items() if "properties" in part]
     return "".join(parts)
 

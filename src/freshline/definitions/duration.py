@@ -26,6 +26,12 @@ def milliseconds(value: object) -> int:
     return int(total)
 
 
+def as_text(ms: int) -> str:
+    """Return milliseconds as users write them, in the largest unit that leaves no rest: 90s, 1h."""
+    unit = next((unit for unit, size in reversed(UNITS.items()) if ms and ms % size == 0), "ms")
+    return f"{ms // UNITS[unit]}{unit}"
+
+
 def in_words(seconds: float) -> str:
     """Format a duration with two significant digits."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):

@@ -10,6 +10,7 @@ from freshline.definitions import names
 from freshline.definitions.schema.base import AsTuple, FieldError, Millis, Model
 from freshline.definitions.schema.checks import Check, Column, Columns
 from freshline.definitions.schema.timing import AutoMaterialize, Freshness, InputFreshness
+from freshline.definitions.schema.watch import AnyWatch
 
 AssetId = Annotated[str, AfterValidator(names.asset_id)]
 AllowedPrefix = Annotated[str, Field(min_length=1, max_length=4_096), AfterValidator(names.allowed_prefix)]
@@ -137,6 +138,9 @@ class Source(Model):
         default=None,
         description="Where `payload.path` of a report may lead besides `path`: directories, files and URLs. "
         "Default: only `path`; without one the project's directory.",
+    )
+    watch: AnyWatch | None = Field(
+        default=None, description="What Freshline looks at to notice new data; without it others report the source."
     )
     schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema", description="Stored and shown.")
     options: dict[str, str] = Field(default={}, description="Options of the Spark reader, as in header: 'true'.")

@@ -9,7 +9,9 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from freshline.definitions import duration
 from freshline.definitions.schema.base import BadDuration, FieldError, Model, known_fields
+from freshline.definitions.schema.watch import Watch
 from freshline.errors import Place
 from freshline.suggest import suggestion
 
@@ -114,9 +116,20 @@ def _explained(model: type[Model], details: Mapping[str, Any], data: object) -> 
         return loc, f"field '{details['loc'][-1]}' is missing", ""
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         return (*loc, "kind"), _no_such_kind(details, context), ""
+    if (text := _duration_text(details["loc"], data)) is not None:
+        loc, value = (*loc, text), _at(data, (*loc, text))
+        context = {name: duration.as_text(limit) for name, limit in context.items() if isinstance(limit, int)}
     allowed = _ALLOWED.get(kind) or _ALLOWED_WITH.get(kind, "").format(**context)
     unfamiliar = "" if allowed else f"; {details['msg']}"
     return loc, f"'{_field_name(loc)}' is {show(value)}{unfamiliar}", allowed
+
+
+def _duration_text(loc: Sequence[str | int], data: object) -> str | None:
+    """Return the field in which the user wrote a duration as text, if pydantic names the one in milliseconds."""
+    name = str(loc[-1]) if loc else ""
+    text = name.removesuffix("Ms")
+    block = _at(data, _document_loc(loc[:-1], data))
+    return text if text != name and isinstance(block, Mapping) and text in block and name not in block else None
 
 
 def _no_such_kind(details: Mapping[str, Any], context: Mapping[str, Any]) -> str:
@@ -145,11 +158,18 @@ def _blocks_at(model: type[Model], loc: Sequence[str | int]) -> list[type[Model]
     for part in loc:
         if isinstance(part, int):
             continue
-        tagged = [b for b in blocks if "kind" in b.model_fields and part in get_args(b.model_fields["kind"].annotation)]
+        tagged = [b for b in blocks if part in _tags(b)]
         fields = [f for b in blocks for n, f in b.model_fields.items() if part in (n, f.alias)]
         # Keys of a mapping and tags of a union are not fields. They lead to the same models.
         blocks = tagged or [b for field in fields for b in _models_in(field.annotation)] or blocks
     return blocks
+
+
+def _tags(block: type[Model]) -> tuple[object, ...]:
+    """Return the tags that select this member of a union."""
+    if issubclass(block, Watch):
+        return (block.tag,)
+    return get_args(block.model_fields["kind"].annotation) if "kind" in block.model_fields else ()
 
 
 def _models_in(annotation: Any) -> list[type[Model]]:

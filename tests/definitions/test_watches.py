@@ -1,0 +1,79 @@
+"""The `watch` block of a source: one kind, strict fields, and errors with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from freshline.definitions.schema.watch import EXAMPLE, KINDS, FilesWatch, watch_json, watch_of
+from tests.definitions.projects import loaded, mistakes
+
+SOURCE = "assetId: landing.orders\nmode: append\nwatch:\n  "
+VALID = {
+    "files": "{files: 'drop/*.csv', every: 30s, settle: 5s, marker: _SUCCESS, existing: ignore}",
+    "delta": "{delta: s3a://bucket/table, every: 1m}",
+    "iceberg": "{iceberg: sales.orders, catalog: {env: CATALOG}}",
+    "sql": "{sql: SELECT max(updated_at) FROM orders, url: {env: SHOP_DATABASE}}",
+    "http": "{http: 'https://example.com/data.json', pointer: /version}",
+    "kafka": "{kafka: orders, servers: 'host:9092', properties: {a: b}, secrets: {sasl.password: {env: PASSWORD}}}",
+    "python": "{python: 'jobs.landing:latest', timeout: 10m}",
+}
+WRONG = {
+    "{files: a, delta: b}": (3, "'watch' has 2 kinds: files, delta; keep one of them"),
+    "{file: a}": (
+        3,
+        (
+            f"'watch' does not say what to look at; allowed is one of {', '.join(KINDS)}, as in {EXAMPLE}; "
+            "did you mean 'files'?"
+        ),
+    ),
+    "drop/*.csv": (3, "'watch' is \"drop/*.csv\"; allowed are blocks of fields"),
+    "{files: a, evry: 5s}": (4, "unknown field 'evry'; did you mean 'every'?"),
+    "{delta: a, pointer: /x}": (
+        4,
+        "unknown field 'pointer'; known are everyMs, timeoutMs, delta, every, timeout",
+    ),
+    "{files: a, every: 10ms}": (4, "'every' is \"10ms\"; allowed are 1s or more"),
+    "{files: a, everyMs: 10}": (4, "'everyMs' is 10; allowed are 1000 or more"),
+    "{files: a, timeout: 1h}": (4, "'timeout' is \"1h\"; allowed are 10m or less"),
+    "{files: a, existing: skip}": (4, "'existing' is \"skip\"; allowed are 'deliver' or 'ignore'"),
+    "{files: a, marker: b/c}": (
+        4,
+        "'b/c' is not a file name; allowed is a name without '/' and patterns, as in _SUCCESS",
+    ),
+    "{sql: SELECT 1}": (3, "field 'url' is missing"),
+    "{sql: SELECT 1, url: 'postgresql://u:canary@h/d'}": (
+        4,
+        "takes the name of an environment variable, as in {env: NAME}, and not its value",
+    ),
+    "{python: jobs}": (
+        4,
+        "'jobs' is not an entry point; allowed are package.module:function, as in jobs.clean:run",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_read_and_stored_without_loss(tmp_path: Path, kind: str) -> None:
+    """A block of each kind loads, has its kind, and is the same after it was stored as JSON."""
+    source = loaded(tmp_path, {"sources/a.yaml": SOURCE + VALID[kind]}).sources[0].definition
+    assert source.watch is not None
+    assert source.watch.kind == kind
+    assert watch_of(watch_json(source.watch)) == source.watch
+
+
+def test_durations_have_defaults(tmp_path: Path) -> None:
+    """A look is made every 30 seconds and has 30 seconds, unless the block says otherwise."""
+    watch = loaded(tmp_path, {"sources/a.yaml": SOURCE + "{files: a}"}).sources[0].definition.watch
+    assert isinstance(watch, FilesWatch)
+    assert (watch.every_ms, watch.timeout_ms, watch.settle_ms, watch.existing) == (30_000, 30_000, None, "deliver")
+
+
+@pytest.mark.parametrize("block", WRONG)
+def test_a_mistake_has_its_line_and_what_is_allowed(tmp_path: Path, block: str) -> None:
+    """Each mistake is one sentence with the line. A value in the place of a variable is not repeated."""
+    line, sentence = WRONG[block]
+    assert mistakes(tmp_path, {"sources/a.yaml": SOURCE + block}) == [
+        f"sources/a.yaml:{line}: asset 'landing.orders': {sentence}"
+    ]
