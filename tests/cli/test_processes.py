@@ -14,10 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from freshline.cli.commands.dev import Watched, stamps
+from freshline.cli.commands.dev import Watched, stamps, unreported_sources
 from freshline.cli.signals import KILLED, stop_signals
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
+from tests.store_harness import Lab, laboratory, project, workflow
 from tests.waiting import wait_until
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -40,6 +41,13 @@ def start(freshline: Freshline, tmp_path: Path) -> Iterator[Start]:
     for process in running:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def lab(database_url: str) -> Iterator[Lab]:
+    """Yield a fresh installation."""
+    with laboratory(database_url) as lab:
+        yield lab
 
 
 def output(tmp_path: Path, number: int = 0) -> str:
@@ -125,6 +133,8 @@ def test_dev_applies_works_watches_and_stops(
     """One command: applied, refreshed, applied again on a change, kept on a mistake, gone on Ctrl-C."""
     monkeypatch.setenv("FRESHLINE_API_PORT", str(free_port()))
     process = start("dev")
+    report = "make-clean cannot run: shop.raw was never reported; report it with `freshline report shop.raw`"
+    wait_until(lambda: report in output(tmp_path), 60)
     wait_until(lambda: {one["kind"] for one in freshline.json("workers")} == {"materializer", "worker", "api"}, 60)
     freshline("report", "shop.raw", "--version", "v1")
     wait_until(lambda: states(freshline).get("shop.daily") == "fresh", 60)
@@ -148,6 +158,37 @@ def test_dev_refuses_a_broken_project(freshline: Freshline, start: Start, tmp_pa
     (freshline.project / "workflows" / "w0.yaml").write_text("slug: [")
     assert start("dev").wait(60) == 1
     assert "workflows/w0.yaml" in output(tmp_path)
+
+
+class TestUnreportedSources:
+    """What `dev` says when workflows wait for sources that were never reported."""
+
+    def test_says_what_to_report_and_how(self, lab: Lab) -> None:
+        """A path that has no data yet, an append source, and only those that a workflow reads."""
+        path = {"format": "csv", "path": "in/a.csv"}
+        sources = [
+            {"assetId": "a", **path},
+            {"assetId": "b", "mode": "append", **path},
+            {"assetId": "c", "mode": "append"},
+            {"assetId": "d"},
+            {"assetId": "e"},
+        ]
+        wanted = project(workflow("x", "a b c d f"), workflow("y", "a"), sources=tuple(sources))
+        lab.store.apply.commit(wanted)
+        lab.report("d")
+        assert unreported_sources(wanted, lab.store.reader.status()) == [
+            "x and 1 more cannot run: a was never reported; put its data at in/a.csv, then `freshline report a`",
+            'x cannot run: b was never reported; report it with `freshline report b --payload \'{"path": "..."}\'`',
+            "x cannot run: c was never reported; report it with `freshline report c`",
+            "x cannot run: f was never reported; report it with `freshline report f`",
+        ]
+
+    def test_does_not_fill_the_screen(self, lab: Lab) -> None:
+        """Five, and how many more."""
+        wanted = project(workflow("x", "a b c d e f g"))
+        lab.store.apply.commit(wanted)
+        lines = unreported_sources(wanted, lab.store.reader.status())
+        assert (len(lines), lines[-1]) == (6, "2 more sources were never reported")
 
 
 class TestSignals:

@@ -39,6 +39,16 @@ class TestInit:
         assert freshline.json("validate", str(target))["valid"]
         assert "exists" in freshline("init", str(target), code=1).stderr
 
+    def test_what_it_makes_runs_without_a_report(self, freshline: Freshline, store: Store, tmp_path: Path) -> None:
+        """Its data is there, so the first apply reports it, and says so."""
+        target = str(tmp_path / "lake")
+        freshline("init", target)
+        told = freshline("apply", target, "--yes").stdout
+        assert "reported once, because the data is there: orders.raw" in told
+        assert "orders-best" in told.partition("because of it:")[2]
+        settle(store)
+        assert [one["workflowSlug"] for one in store.reader.runs()] == ["orders-daily"]
+
 
 class TestValidate:
     """`freshline validate`."""

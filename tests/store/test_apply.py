@@ -52,6 +52,7 @@ def test_a_plan_says_what_apply_does(lab: Lab) -> None:
             "c": ["steps[0].produces[0].autoMaterialize.priority"],
         },
         "pools": [],
+        "reported": [],
         "warnings": [],
     }
     assert lab.store.apply.commit(wanted) == plan

@@ -19,13 +19,19 @@ from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.render import listing, output
 from freshline.cli.render.progress import HANG
 from freshline.cli.signals import stop_signals
+from freshline.definitions.fingerprint import needs_spark
+from freshline.definitions.steps import external_inputs
 from freshline.errors import DatabaseError, FreshlineError, UsageError
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
+    from freshline.definitions.loading.project import Project
+    from freshline.definitions.schema.assets import Source
+    from freshline.model.documents.status import Status
     from freshline.store.store import Store
 
 POLL_S = 0.5
+MOST_UNREPORTED = 5
 WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 
 
@@ -48,6 +54,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
     settings = _quieter(app.at(directory))
     with stop_signals() as asked, app.store(settings) as store:
         warn_about_root()
+        activity = Activity(store, quiet=quiet)  # from before the apply, so that what it causes is shown
         watched = Watched(store, settings.project)
         watched.apply()
         services = Materializer(store, settings)
@@ -56,8 +63,10 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         worker.start()
         served = serve(store, settings)
         output.message("freshline is running; Ctrl-C stops it")
+        if watched.needs_spark:
+            output.message("the first run starts Spark, which takes some seconds")
+        watched.show_unreported()
         try:
-            activity = Activity(store, quiet=quiet)
             while not asked.wait(POLL_S):
                 tolerate_outage(watched.poll)
                 tolerate_outage(activity.show)
@@ -93,6 +102,7 @@ class Watched:
         self._store = store
         self._root = root
         self._seen = stamps(root)
+        self._project: Project | None = None
 
     def apply(self) -> None:
         """Apply the definitions as they are now, and raise their errors."""
@@ -101,6 +111,18 @@ class Watched:
         project = load_project(self._root)
         show_plan(self._store.apply.diff(project))
         self._store.apply.commit(project)
+        self._project = project
+
+    @property
+    def needs_spark(self) -> bool:
+        """Return whether a workflow of the applied project needs Spark."""
+        return self._project is not None and any(needs_spark(one.definition) for one in self._project.workflows)
+
+    def show_unreported(self) -> None:
+        """Print which sources must be reported before the workflows that read them can run, and how."""
+        if self._project is not None:
+            for line in unreported_sources(self._project, self._store.reader.status()):
+                output.message(line)
 
     def poll(self) -> bool:
         """Apply the files if one changed since the last call, and return whether one did."""
@@ -115,6 +137,8 @@ class Watched:
             output.message(
                 f"Error: {error} [{error.code}]\nthe last good definitions stay; fix the files to apply them"
             )
+        else:
+            self.show_unreported()
         self._seen = now
         return True
 
@@ -138,6 +162,29 @@ class Activity:
             for one in follower.poll():
                 if one.get("outcome") != "skip":
                     output.show(kind.line(one), hang=HANG)
+
+
+def unreported_sources(project: Project, status: Status) -> list[str]:
+    """Return a sentence for each consumed source that was never reported: what cannot run, and what to do."""
+    unknown = {one["assetId"] for one in status["assets"] if one["workflowSlug"] is None and one["version"] is None}
+    watched = {one.definition.asset_id for one in project.sources if one.definition.watch is not None}
+    readers: dict[str, list[str]] = {}
+    for loaded in project.workflows:
+        for item in external_inputs(loaded.definition):
+            if item.asset_id in unknown - watched:
+                readers.setdefault(item.asset_id, []).append(loaded.definition.slug)
+    declared = {one.definition.asset_id: one.definition for one in project.sources}
+    lines = [_unreported(one, slugs, declared.get(one)) for one, slugs in sorted(readers.items())]
+    rest = len(lines) - MOST_UNREPORTED
+    return lines if rest <= 0 else [*lines[:MOST_UNREPORTED], f"{rest} more sources were never reported"]
+
+
+def _unreported(asset_id: str, slugs: list[str], source: Source | None) -> str:
+    more = f" and {len(slugs) - 1} more" if len(slugs) > 1 else ""
+    path = source.path if source else None
+    payload = ' --payload \'{"path": "..."}\'' if path and source and source.mode == "append" else ""
+    first = f"put its data at {path}, then" if path and not payload else "report it with"
+    return f"{slugs[0]}{more} cannot run: {asset_id} was never reported; {first} `freshline report {asset_id}{payload}`"
 
 
 def tolerate_outage(poll: Callable[[], object]) -> None:

@@ -103,7 +103,7 @@ def apply(
     """Validate a project, show what would change and what would run because of it, and store the definitions.
 
     What would run is shown as in `freshline plan`: the whole wave in order, what would be held, and where it stops.
-    With --baseline now only what is missing runs.
+    With --baseline now only what is missing runs. A new source whose files are there is reported once.
 
     One transaction: all or nothing. Workflows whose files are gone are retired; their history stays. Only workflows of
     this project are touched. Without a terminal, --yes is needed. DIR defaults to the project.
@@ -168,12 +168,17 @@ def show_plan(plan: ApplyPlan) -> None:
         output.message(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
         return
     rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
-    output.show(Table.of(["", "WORKFLOW", Column("WHAT", wraps=30)], rows, title=f"project {plan.project}"))
+    if rows:
+        output.show(Table.of(["", "WORKFLOW", Column("WHAT", wraps=30)], rows, title=f"project {plan.project}"))
+    else:
+        output.show(Text((f"project {plan.project}", "bold")))
     for name, (before, after) in plan.pools.items():
         output.show(f"pool {name}: {_limit(before)} -> {_limit(after)}")
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
         if assets:
             output.show(f"{verb}: {', '.join(assets)}")
+    if plan.reported:
+        output.show(f"reported once, because the data is there: {', '.join(plan.reported)}")
 
 
 def _limit(slots: int | None) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from freshline.definitions.loading.existing_data import sources_with_data
 from freshline.definitions.loading.project import Project
 from freshline.model.moment import iso
 from freshline.settings import Settings
@@ -38,20 +40,22 @@ class Apply:
 
     def diff(self, project: Project) -> ApplyPlan:
         """Return what `commit` would change, with warnings about ancestors that run longer than `maxWaitMs`."""
+        with_data = sources_with_data(project)
         with self._database.reading(unhurried=True) as connection:
             stored = read_stored(connection, project.name)
-            plan = make_plan(project, stored)
+            plan = make_plan(project, stored, with_data)
             waits = WaitWarnings(project, proposed_graph(project, stored))
             plan.warnings.extend(waits.warnings(read_durations(connection, waits)))
         return plan
 
     def commit(self, project: Project, *, baseline: bool = False) -> ApplyPlan:
         """Store the project's definitions and retire missing ones, in one transaction (docs/semantics.md#R10.2)."""
+        with_data = sources_with_data(project)  # looks at files, so before the transaction
         with (
             self._database.transaction("apply", whole=True) as connection,
             audit.changing(connection, "apply", project.name, "project_state", project.name) as noted,
         ):
-            plan, _ = _apply(connection, project, baseline=baseline)
+            plan, _ = _apply(connection, project, with_data, baseline=baseline)
             noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
         self._database.notify("events", "considerations", "timers", "runs")
         return plan
@@ -80,20 +84,24 @@ class Apply:
         """
         from freshline.store.apply import preview  # noqa: PLC0415 - only previews need the simulation
 
+        with_data = sources_with_data(project)
         with self._database.rehearsing() as connection:
-            plan, edited = _apply(connection, project, baseline=baseline)
+            plan, edited = _apply(connection, project, with_data, baseline=baseline)
             touched = {*plan.added, *plan.changed}
-            found = preview.around(connection, touched, plan.assets_removed)
-        planned = preview.triggered(found, self._settings, touched, plan.assets_removed)
+            moved = [*plan.assets_removed, *plan.reported]
+            found = preview.around(connection, touched, moved)
+        planned = preview.triggered(found, self._settings, touched, moved)
         due = {one["asset_id"]: one["due_at"] for one in edited}
         return replace(planned, expiries={one: at and iso(datetime.fromisoformat(at)) for one, at in due.items()})
 
 
-def _apply(connection: Connection, project: Project, *, baseline: bool) -> tuple[ApplyPlan, list[DueTimer]]:
+def _apply(
+    connection: Connection, project: Project, with_data: AbstractSet[str], *, baseline: bool
+) -> tuple[ApplyPlan, list[DueTimer]]:
     """Write the project. Return the plan, and the expiries whose freshness it changed."""
     connection.execute("SET LOCAL lock_timeout = '30s'")
     connection.execute(LONG_IDLE_TIMEOUT)
     connection.execute(DB["lock"], {"key": locks.APPLY})
     stored = read_stored(connection, project.name)
-    plan = make_plan(project, stored)
+    plan = make_plan(project, stored, with_data)
     return plan, write.write(connection, project, plan, stored, baseline=baseline)

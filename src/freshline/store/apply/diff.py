@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -37,6 +38,7 @@ class StoredAsset(TypedDict):
     producer: str | None
     project: str | None
     source_project: str | None
+    produced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,13 @@ class ApplyPlan:
     assets_removed: list[str] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
     pools: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # limits before and after
+    reported: list[str] = field(default_factory=list)  # new sources whose data exists
     warnings: list[str] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
         """Return whether nothing would change."""
-        return not (self.added or self.changed or self.retired or self.pools)
+        return not (self.added or self.changed or self.retired or self.pools or self.reported)
 
     def as_json(self) -> Json:
         """Return the plan as `freshline apply --json` shows it."""
@@ -81,12 +84,16 @@ class ApplyPlan:
             "assetsRemoved": self.assets_removed,
             "changes": self.changes,
             "pools": [{"name": name, "before": old, "after": new} for name, (old, new) in self.pools.items()],
+            "reported": self.reported,
             "warnings": self.warnings,
         }
 
 
-def make_plan(project: Project, stored: Stored) -> ApplyPlan:
-    """Compare. Raise one error with all clashes with other projects (docs/semantics.md#R10.1)."""
+def make_plan(project: Project, stored: Stored, with_data: AbstractSet[str] = frozenset()) -> ApplyPlan:
+    """Compare. Raise one error with all clashes with other projects (docs/semantics.md#R10.1).
+
+    `with_data`: the sources whose data exists.
+    """
     _refuse_clashes(project, stored)
     plan = ApplyPlan(project.name, warnings=list(project.warnings))
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
@@ -101,7 +108,13 @@ def make_plan(project: Project, stored: Stored) -> ApplyPlan:
     after = {asset_id for loaded in project.workflows for asset_id in produced(loaded.definition)}
     plan.assets_added.extend(sorted(after - before))
     plan.assets_removed.extend(sorted(before - after))
+    plan.reported.extend(sorted(one for one in with_data if _is_new_source(stored.assets.get(one))))
     return plan
+
+
+def _is_new_source(row: StoredAsset | None) -> bool:
+    """Return whether the asset was not declared as a source before, and has no data yet (docs/semantics.md#R3.5)."""
+    return row is None or (row["source_project"] is None and not row["produced"])
 
 
 def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored) -> None:

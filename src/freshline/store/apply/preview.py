@@ -55,9 +55,9 @@ def around(connection: Connection, slugs: Collection[str], assets: Iterable[str]
     return _fetch(connection, graph, own.union(graph.descendants(*made, *assets)))
 
 
-def triggered(found: Fetched, settings: Settings, touched: Collection[str], freed: Iterable[str]) -> plan.Plan:
-    """Return what an apply that changes these workflows and releases these assets would run."""
-    return plan.plan_apply(restore(found.facts(), settings), touched, freed)
+def triggered(found: Fetched, settings: Settings, touched: Collection[str], moved: Iterable[str]) -> plan.Plan:
+    """Return what an apply that changes these workflows, and releases or reports these assets, would run."""
+    return plan.plan_apply(restore(found.facts(), settings), touched, moved)
 
 
 def _fetch(connection: Connection, graph: Graph, workflows: Iterable[int]) -> Fetched:

@@ -18,6 +18,7 @@ from freshline.store.apply.timers import DueTimer, declared_freshness, set_timer
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
+from freshline.store.operations import report
 from freshline.store.runs.events import EventRow, append_events, breaker_event
 
 SQL = load("apply")
@@ -43,6 +44,8 @@ def write(
     loaded = [one for one in project.workflows if one.definition.slug in wanted]
     ids = _save_workflows(connection, project, loaded, stored)
     _save_assets(connection, project, loaded, touched + retired)
+    # Before the baseline: data that exists at the first apply is the state to begin with, and not a change of it.
+    _report_existing(connection, plan.reported)
     healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()
     connection.execute(SQL["retire_workflows"], {"workflows": retired})
     connection.execute(SQL["distrust_gained"], {"assets": _gained(loaded, stored)})
@@ -133,6 +136,12 @@ def _source(project: Project, source: Source) -> Json:
     declared["location"] = project.source_location(source)
     declared[allowed_paths.KEY] = project.allowed_paths(source).as_json()
     return {"id": source.asset_id, "declaration": declared, "source_project": project.name}
+
+
+def _report_existing(connection: Connection, sources: Sequence[str]) -> None:
+    """Report new sources whose data exists (docs/semantics.md#R3.5)."""
+    for asset_id in sources:
+        report.record(connection, report.first_report(asset_id), again=False)
 
 
 def _gained(loaded: Sequence[LoadedWorkflow], stored: Stored) -> list[str]:

@@ -17,6 +17,7 @@ from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.db.database import Connection, Row
+from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, deliveries
 from freshline.store.operations.targets import find_asset
@@ -42,6 +43,11 @@ class Report:
     payload: Any
     event_id: str
     root: str | None = None  # the directory of this process's project, for declarations of 0.1
+
+
+def first_report(asset_id: str) -> Report:
+    """Return a report that names nothing but the source."""
+    return Report(asset_id, "", version=None, key=None, sequence=None, payload=None, event_id=new_id())
 
 
 class Reported(TypedDict):
