@@ -258,7 +258,8 @@ def test_what_ctx_refuses_is_told_with_the_users_own_lines(shared: Bench, functi
     assert (caught.value.code, caught.value.message) == ("job", message)
     assert str(caught.value).startswith(f"jobs.py:{line}: ")
     first, *frames, last = caught.value.traceback.splitlines()
-    assert (first, last) == ("Traceback (most recent call last):", f"freshline.errors.JobError: {message}")
+    hint = f" ({caught.value.hint})" if caught.value.hint else ""
+    assert (first, last) == ("Traceback (most recent call last):", f"freshline.errors.JobError: {message}{hint}")
     files = [frame for frame in frames if frame.startswith("  File")]
     assert [one.rpartition(" ")[2] for one in files] == list(dict.fromkeys([function, where]))
     assert all(f"{shared.project}/jobs.py" in one for one in files)

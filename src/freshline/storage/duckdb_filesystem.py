@@ -1,4 +1,4 @@
-"""A read-only fsspec file system through which DuckDB reads a remote storage, range by range.
+"""A read-only fsspec file system through which DuckDB reads remote storages, range by range.
 
 DuckDB's own clients are extensions that it downloads, which `show` does not allow. obstore has an fsspec file system,
 but it needs three to five times the requests and does not know HDFS (ADR 0017).
@@ -34,33 +34,41 @@ class Source(Protocol):
 
 
 class DuckDBFilesystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """The files below one address."""
+    """The files below one address, and below others of the same protocol that are added."""
 
     cachable = False  # fsspec would share an instance between connections
 
     def __init__(self, address: str, source: Source) -> None:
         super().__init__()
-        self.protocol, _, place = address.partition("://")
-        self._place = f"{place}/"
-        self._source = source
+        self.protocol = address.partition("://")[0]
+        self._sources: dict[str, Source] = {}
         self._known: dict[str, Json] = {}  # never stale: files of a warehouse do not change
+        self.add(address, source)
+
+    def add(self, address: str, source: Source) -> None:
+        """Read what is below this address from this source. The longest address of a file decides."""
+        self._sources[f"{self._strip_protocol(address)}/"] = source
 
     def _strip_protocol(self, path: str) -> str:
         return path.removeprefix(f"{self.protocol}://").rstrip("/")
 
-    def _name(self, path: str) -> str:
-        return self._strip_protocol(path).removeprefix(self._place)
+    def _place(self, path: str) -> str:
+        """Return the address that a path is below, without the protocol and with a slash."""
+        found = [place for place in self._sources if f"{self._strip_protocol(path)}/".startswith(place)]
+        if not found:
+            raise FileNotFoundError(path)
+        return max(found, key=len)
 
-    def _remember(self, file: FileInfo) -> Json:
-        info = {"name": f"{self._place}{file.name}", "size": file.size, "type": "file", "created": file.modified}
-        return self._known.setdefault(file.name, info)
+    def _remember(self, place: str, file: FileInfo) -> Json:
+        path = f"{place}{file.name}"
+        info = {"name": path, "size": file.size, "type": "file", "created": file.modified}
+        return self._known.setdefault(path, info)
 
     def info(self, path: str, **_: Any) -> Json:
         """Return the size and time of one file. A file that is not known yet is found by listing its directory."""
-        name = self._name(path)
+        name = self._strip_protocol(path)
         if name not in self._known:
-            directory = name.rpartition("/")[0]
-            self.find(f"{self._place}{directory}")
+            self.find(name.rpartition("/")[0])
         if name not in self._known:
             raise FileNotFoundError(path)
         return self._known[name]
@@ -72,7 +80,9 @@ class DuckDBFilesystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
     def find(self, path: str, **wanted: Any) -> Any:
         """Return all files below a path; fsspec matches them against a pattern."""
-        found = {info["name"]: info for info in map(self._remember, self._source.files(self._name(path)))}
+        place = self._place(path)
+        files = self._sources[place].files(f"{self._strip_protocol(path)}/".removeprefix(place).rstrip("/"))
+        found = {info["name"]: info for info in (self._remember(place, file) for file in files)}
         return found if wanted.get("detail") else sorted(found)
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> _RangeFile:
@@ -80,7 +90,8 @@ class DuckDBFilesystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """Return some bytes of a file."""
-        return self._source.read_range(self._name(path), start, end)
+        place = self._place(path)
+        return self._sources[place].read_range(self._strip_protocol(path).removeprefix(place), start, end)
 
 
 class _RangeFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from freshline.errors import JobError
 from freshline.model.run import Delivery, PinnedInput
 from freshline.worker.log_capture import MAX_LOGGED
 from freshline.worker.progress_reporter import ProgressReporter
+
+if TYPE_CHECKING:
+    from freshline.worker.table_reader import TableReader
 
 
 class Tables(Protocol):
@@ -31,6 +34,9 @@ class Input:
     `version` is the number of the snapshot; `data_version` changes if and only if the content does. `deliveries`: of a
     source with `mode: append`, all deliveries in order, each with `number`, `path`, `version`, `payload` and
     `reported_at`.
+
+    `arrow`, `polars`, `duckdb`, `path` and `paths` need no Spark. With `new=True` they hold only the rows that were
+    appended since the last run of this step succeeded.
     """
 
     asset_id: str
@@ -39,6 +45,8 @@ class Input:
     payload: Any
     deliveries: Sequence[Delivery]
     _read: Callable[[int | None], Any] = field(repr=False)
+    _files: Callable[[], TableReader] = field(repr=False)
+    _pinned: PinnedInput = field(repr=False)
 
     def df(self) -> Any:
         """Return the rows as a Spark DataFrame."""
@@ -47,6 +55,34 @@ class Input:
     def at(self, version: int) -> Any:
         """Return the rows of another version that is still kept, as a Spark DataFrame."""
         return self._read(version)
+
+    def arrow(self, *, new: bool = False) -> Any:
+        """Return the rows as a `pyarrow.Table`, in memory."""
+        return self._files().arrow(self._pinned, new=new)
+
+    def polars(self, *, new: bool = False) -> Any:
+        """Return the rows as a `polars.DataFrame`, in memory."""
+        return self._files().polars(self._pinned, new=new)
+
+    def duckdb(self, *, new: bool = False) -> Any:
+        """Return the rows as a lazy DuckDB relation. All inputs are on one connection, so they can be joined.
+
+        Only what a query needs is read, when its result is fetched. The relation ends with the step.
+        """
+        return self._files().relation(self._pinned, new=new)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the data is: every directory of a table, every path of an append source, or the path of a source."""
+        return self._files().paths(self._pinned)
+
+    @property
+    def path(self) -> str | None:
+        """The one path or address of the data; None if there is only a payload. Raise an error if there are several."""
+        found = self.paths
+        if len(found) > 1:
+            raise JobError(f"asset {self.asset_id!r} has {len(found)} paths; use ctx.inputs[{self.asset_id!r}].paths")
+        return found[0] if found else None
 
 
 class Context:
@@ -62,6 +98,7 @@ class Context:
         inputs: Mapping[str, PinnedInput],
         full_refresh: bool,
         tables: Tables | None,
+        warehouse: str,
         reporter: ProgressReporter,
         find_version: Callable[[str, int], PinnedInput],
     ) -> None:
@@ -74,6 +111,8 @@ class Context:
         self.inputs = Inputs({asset: self._input(pinned) for asset, pinned in inputs.items()})
         self._pinned = dict(inputs)
         self._tables = tables
+        self._warehouse = warehouse
+        self._files: TableReader | None = None
         self._reporter = reporter
         self._find_version = find_version
 
@@ -83,7 +122,24 @@ class Context:
             return tables.read(pinned if version is None else self._find_version(pinned.asset_id, version))
 
         deliveries = tuple(pinned.deliveries or ())
-        return Input(pinned.asset_id, pinned.sequence, pinned.data_version, pinned.payload, deliveries, read)
+        return Input(
+            pinned.asset_id,
+            *(pinned.sequence, pinned.data_version, pinned.payload, deliveries),
+            *(read, self._table_reader, pinned),
+        )
+
+    def _table_reader(self) -> TableReader:
+        """Return the reader without Spark. It is imported by the first job that uses it."""
+        if self._files is None:
+            from freshline.worker.table_reader import TableReader  # noqa: PLC0415 - DuckDB takes 50 ms to import
+
+            self._files = TableReader(self._warehouse)
+        return self._files
+
+    def close(self) -> None:
+        """End what the inputs have opened. Freshline calls it when the function has returned."""
+        if self._files is not None:
+            self._files.close()
 
     @property
     def spark(self) -> Any:
@@ -114,7 +170,10 @@ class Context:
 
     def _need_spark(self, what: str) -> Tables:
         if self._tables is None:
-            raise JobError(f"{what} needs Spark, and a 'python' job has none; use the job kind 'spark.python'")
+            raise JobError(
+                f"{what} needs Spark, and a 'python' job has none; use the job kind 'spark.python'",
+                hint="without Spark, .arrow(), .polars() and .duckdb() of an input give its rows",
+            )
         return self._tables
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
-from freshline.errors import FreshlineError, JobError
+from freshline.errors import CheckError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
 from freshline.storage.real_paths import confined
@@ -59,29 +61,29 @@ def execute(task: StepTask) -> StepResult:
     try:
         result = _execute(_confined(task))
     except JobError as error:
-        raise _naming_delivery(error, task) from error
+        _name_delivery(error, task)
+        raise
     duration = round((time.monotonic() - began) * 1000)
     last = task.reporter.last_job_progress
     progress = {"progress": last} if last else {}
     return replace(result, metrics={"durationMs": duration, **result.metrics, **progress})
 
 
-def _naming_delivery(error: JobError, task: StepTask) -> JobError:
-    """Return the error with the delivery whose file it names, and how to go on without it."""
+def _name_delivery(error: JobError, task: StepTask) -> None:
+    """Add to the error the delivery whose file it names, and how to go on without it."""
     named = [
         (len(one.path), asset_id, one.number)
         for asset_id, pinned in task.request.inputs.items()
         for one in pinned.deliveries or ()
         if one.path is not None and one.path in error.message
     ]
-    if not named or error.hint or type(error) is not JobError:
-        return error
+    if not named or error.hint or isinstance(error, CheckError):
+        return
     _, asset_id, number = max(named)
-    hint = (
+    error.hint = (
         f"this is delivery {number} of '{asset_id}'; repair the file, or leave it out for all consumers with "
         f"`freshline delivery skip {asset_id} {number} --reason TEXT`"
     )
-    return JobError(error.message, hint=hint)
 
 
 def _confined(task: StepTask) -> StepTask:
@@ -154,19 +156,30 @@ def _call(task: StepTask, entrypoint: str) -> Any:
     try:
         with task.interruptible():
             function = _function(entrypoint)
-            arguments, named = _arguments(task, function)
-            return function(*arguments, **named)
+            context = _context(task)
+            with contextlib.closing(context):
+                arguments, named = _arguments(task, function, context)
+                return function(*arguments, **named)
     except JobError as error:
         raise _located(error) from None
     except FreshlineError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
         engine = task.engine
-        sentence, conceal = (engine.explain(error), engine.unreadable) if engine else (None, None)
+        sentence, conceal = (engine.explain(error), engine.unreadable) if engine else (None, _unreadable)
         raise user_error(error, sentence, conceal) from None
     finally:
         if task.engine:
             task.reporter.job_returned()
+
+
+def _unreadable(error: BaseException) -> str | None:
+    """Return what replaces the text of an error of DuckDB, which quotes the file that it could not read."""
+    if "duckdb" not in sys.modules:
+        return None
+    from freshline.worker.table_reader import concealed  # noqa: PLC0415 - it imports DuckDB
+
+    return concealed(error)
 
 
 def _located(error: JobError) -> JobError:
@@ -201,8 +214,8 @@ def _function(entrypoint: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]  # callable() narrows to Callable[..., object]
 
 
-def _arguments(task: StepTask, function: Callable[..., Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    context = Context(
+def _context(task: StepTask) -> Context:
+    return Context(
         run_id=task.request.run_id,
         attempt=task.request.attempt,
         partition_key=task.request.partition_key,
@@ -210,9 +223,15 @@ def _arguments(task: StepTask, function: Callable[..., Any]) -> tuple[tuple[Any,
         inputs={asset: pinned for asset, pinned in task.inputs() if pinned},
         full_refresh=task.request.full_refresh,
         tables=task.engine,
+        warehouse=task.request.warehouse,
         reporter=task.reporter,
         find_version=task.find_version,
     )
+
+
+def _arguments(
+    task: StepTask, function: Callable[..., Any], context: Context
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     declared = getattr(function, "__freshline__", None)
     if not isinstance(declared, AssetFunction):
         return (context,), {}

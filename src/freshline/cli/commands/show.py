@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,31 +27,14 @@ from freshline.errors import NotFoundError, UsageError, WarehouseError
 from freshline.model.documents.asset import Column, Location, Snapshot
 from freshline.model.documents.run import Check
 from freshline.model.json import Json
+from freshline.storage.duckdb_tables import READERS, TableFiles, is_file, store_error, table_query, text_list
 
 if TYPE_CHECKING:
     import duckdb
 
     from freshline.storage.base import Storage
 
-
 NARROW_CELL = 16  # values may be wrapped at spaces, down to this width
-READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json"}
-
-NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"  # how Spark names the directory of rows whose value is null
-
-TYPES = {
-    "boolean": "BOOLEAN",
-    "byte": "TINYINT",
-    "short": "SMALLINT",
-    "integer": "INTEGER",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP WITH TIME ZONE",
-    "timestamp_ntz": "TIMESTAMP",
-    "binary": "BLOB",
-}
 
 
 class Answer(NamedTuple):
@@ -145,110 +127,22 @@ def _connect(storage: Storage, snapshot: Snapshot, location: Location, view: str
     if location["format"] not in READERS:
         raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
     paths = _paths(storage, location)
+    table = TableFiles.of(location, _columns(snapshot), snapshot["rows"])
     connection = duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
     storage.attach(connection)
-    files = [path for path in paths if _is_file(path)]
-    connection.execute(f"SET allowed_directories = {_list(f'{path}/' for path in paths if path not in files)}")
-    connection.execute(f"SET allowed_paths = {_list(files)}")
+    files = [path for path in paths if is_file(path)]
+    connection.execute(f"SET allowed_directories = {text_list(f'{path}/' for path in paths if path not in files)}")
+    connection.execute(f"SET allowed_paths = {text_list(files)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     try:
-        connection.execute(f'CREATE VIEW "{view}" AS {_rows(connection, storage, snapshot, location, paths)}')
+        connection.execute(f'CREATE VIEW "{view}" AS {table_query(connection, storage, table, paths)}')
     except (duckdb.Error, WarehouseError) as error:
         connection.close()
-        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {_store_error(error) or error}") from None
+        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {store_error(error) or error}") from None
     return connection
-
-
-def _is_file(path: str) -> bool:
-    return "://" not in path and Path(path).is_file()
-
-
-def _store_error(error: Exception) -> str | None:
-    """Return the error of a store that DuckDB read from, without the traceback that DuckDB adds."""
-    if "Traceback (most recent call last)" not in str(error):
-        return None
-    lines = re.findall(r"^\w*Error: (.*)$", str(error), re.MULTILINE)
-    return lines[-1] if lines else None
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, storage: Storage, snapshot: Snapshot, location: Location, paths: list[str]
-) -> str:
-    """Return the query of the view."""
-    kind = location["format"]
-    split = {name.lower() for name in location.get("partitionBy", ())}
-    if not split:
-        return f"FROM {_files(kind, paths)}"
-    fields = _columns(snapshot)  # Freshline wrote it, so there is one
-    names = location["paths"]
-    has_files = [any(name.endswith(f".{kind}") for name in storage.sizes(path)) for path in names]
-    filled = _filled(connection, kind, dict(zip(paths, has_files, strict=True)), snapshot["rows"])
-    if not filled:
-        return f"SELECT {', '.join(map(_nothing, fields))} WHERE false"
-    found = _files(kind, filled, "hive_partitioning = true", "hive_types_autocast = false")
-    there = {column[0].lower() for column in connection.execute(f"FROM {found} LIMIT 0").description or ()}
-    columns = ", ".join(_column(field, split, there) for field in fields)
-    return f"SELECT {columns} FROM {found}"  # noqa: S608 - names and paths are quoted
-
-
-def _filled(connection: duckdb.DuckDBPyConnection, kind: str, paths: dict[str, bool], rows: int | None) -> list[str]:
-    """Return the directories with files: Spark writes none for an empty partitioned table, and DuckDB needs one.
-
-    If rows are missing then, files are lost, and DuckDB has to report that.
-    """
-    filled = [path for path, has_files in paths.items() if has_files]
-    query = f"SELECT count(*) FROM {_files(kind, filled)}" if filled else "SELECT 0"  # noqa: S608 - paths are quoted
-    whole = len(filled) == len(paths) or connection.execute(query).fetchone() == (rows,)
-    return filled if whole else list(paths)
-
-
-def _files(kind: str, paths: list[str], *options: str) -> str:
-    globs = _list(path if _is_file(path) else f"{path}/**/*.{kind}" for path in paths)
-    return f"{READERS[kind]}({', '.join([globs, 'union_by_name = true', *options])})"
-
-
-def _column(field: Column, split: set[str], there: set[str]) -> str:
-    """Return one column of a partitioned table: from the files, or from the names of their directories."""
-    name = _name(field["name"])
-    if field["name"].lower() in split:
-        return f"CAST({_partition_value(name, field['type'])} AS {_type(field['type'])}) AS {name}"
-    return name if field["name"].lower() in there else _nothing(field)
-
-
-def _partition_value(name: str, kind: Any) -> str:
-    """Return the value in a directory's name as an expression that can be cast."""
-    text = f"nullif({name}, '{NULL_DIRECTORY}')"
-    match kind:
-        case "timestamp":  # every run computes in UTC
-            return f"{text} || '+00'"
-        case "binary":
-            return f"encode({text})"
-    return text
-
-
-def _nothing(field: Column) -> str:
-    return f"CAST(NULL AS {_type(field['type'])}) AS {_name(field['name'])}"
-
-
-def _name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _type(kind: Any) -> str:
-    """Return DuckDB's name of a type in a schema of Spark; unknown types are text."""
-    match kind:
-        case {"type": "array", "elementType": element}:
-            return f"{_type(element)}[]"
-        case {"type": "map", "keyType": key, "valueType": value}:
-            return f"MAP({_type(key)}, {_type(value)})"
-        case {"type": "struct", "fields": fields}:
-            return f"STRUCT({', '.join(_name(one['name']) + ' ' + _type(one['type']) for one in fields)})"
-        case str() if kind.startswith("decimal("):
-            return kind.upper()
-    return TYPES.get(str(kind), "VARCHAR")
 
 
 def _paths(storage: Storage, location: Location) -> list[str]:
@@ -260,10 +154,6 @@ def _paths(storage: Storage, location: Location) -> list[str]:
     return [str(Path(location["path"]).resolve())]
 
 
-def _list(texts: Any) -> str:
-    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
-
-
 def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Answer:
     import duckdb  # noqa: PLC0415 - imported on demand
 
@@ -271,7 +161,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Ans
         result = connection.execute(text)
         rows = result.fetchmany(limit + 1)
     except duckdb.Error as error:
-        if found := _store_error(error):
+        if found := store_error(error):
             raise WarehouseError(f"the data cannot be read: {found}") from None
         raise UsageError(f"the query failed: {error}") from None
     columns: list[Column] = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
