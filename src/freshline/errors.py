@@ -136,9 +136,15 @@ class EngineLostError(EngineError):
 
 
 class JobError(FreshlineError):
-    """The user's job failed."""
+    """The user's job failed.
+
+    `raised`: the class of the exception of user code and its bases. `permanent`: trying again cannot help. An error
+    that Freshline itself raises says that the job breaks a rule, which the next try would break again.
+    """
 
     code = "job"
+    raised: tuple[str, ...] = ("JobError",)
+    permanent: bool = True
 
 
 class CheckError(JobError):

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from freshline.cli.commands.dev import Watched, stamps, unreported_sources
+from freshline.cli.commands.dev import Activity, Watched, stamps, unreported_sources
 from freshline.cli.signals import KILLED, stop_signals
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
@@ -158,6 +158,26 @@ def test_dev_refuses_a_broken_project(freshline: Freshline, start: Start, tmp_pa
     (freshline.project / "workflows" / "w0.yaml").write_text("slug: [")
     assert start("dev").wait(60) == 1
     assert "workflows/w0.yaml" in output(tmp_path)
+
+
+def test_dev_prints_an_error_once(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    """In full below the event of the failed run; the same error of the next run in one line."""
+    lab.apply(workflow("clean", "raw"))
+    activity = Activity(lab.store, quiet=False)
+    error = {"code": "job", "message": "KeyError: 'b'\nin line 2", "step": "work", "traceback": "Traceback: jobs.py"}
+    for number in (1, 2):
+        lab.report("raw", str(number))
+        lab.settle()
+        run = lab.claim()
+        assert run is not None
+        lab.store.runs.fail(run.id, run.attempt, error)
+        lab.store.events.stamp_positions(100)
+        lab.store.operations.reset("clean")
+        activity.show()
+        told = capsys.readouterr().out
+        assert told.count("KeyError") == 1
+        assert ("Traceback: jobs.py" in told, "the same error again" in told) == (number == 1, number == 2)
+        assert "workflow.run.failed  clean" in told
 
 
 class TestUnreportedSources:

@@ -80,6 +80,7 @@ IN_STEP = {
     "dependsOn: [daily]": "step 'daily' depends on itself; remove it",
     "dependsOn: daily": "'dependsOn' is \"daily\"; allowed are lists",
     "retry: {maxAttempts: 0}": "'maxAttempts' is 0; allowed are 1 or more",
+    "retry: {on: sometimes}": "'on' is \"sometimes\"; allowed are 'transient' or 'any', lists",
     "retry: {attempts: 3}": "unknown field 'attempts'; did you mean 'maxAttempts'?",
     "timeout: never": "'timeout' 'never' is not a duration; allowed are numbers with ms, s, m, h, d, w: 90s, 1h30m",
     "type: service": "'type' is \"service\"; allowed are 'job'",

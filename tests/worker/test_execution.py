@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from freshline.definitions.schema.workflow import Step
-from freshline.errors import EngineLostError, FreshlineError
+from freshline.definitions.retry import failure_named
+from freshline.definitions.schema.workflow import Step, Workflow
+from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
 from freshline.model.run import FinishedStep, StagedOutput
 from freshline.settings import Settings
 from freshline.worker.execution import Execution
@@ -36,6 +37,52 @@ def test_a_session_that_may_still_compute_is_remembered(
     with pytest.raises(type(error)), execution._tracking("session-1"):
         raise error
     assert list(execution.runners.orphans) == (["session-1"] if remembered else [])
+
+
+KEY_ERROR = failure_named("KeyError")
+LOST = failure_named("ConnectionError")
+
+
+@pytest.mark.parametrize(
+    ("error", "on", "tries"),
+    [
+        (JobFailedError("x").classified(LOST), None, 3),
+        (JobFailedError("x").classified(KEY_ERROR), None, 1),
+        (JobFailedError("x").classified(KEY_ERROR), "any", 3),
+        (JobFailedError("x").classified(KEY_ERROR), ["LookupError"], 3),
+        (JobFailedError("x").classified(LOST), ["LookupError"], 1),
+        (JobError("the job returned nonsense"), None, 1),
+        (JobError("the job returned nonsense"), "any", 3),
+        (StepTimeout("too long"), None, 3),
+        (StepTimeout("too long"), ["TimeoutError"], 3),
+        (RunnerDied(-9), None, 3),
+        (RunnerDied(-9), ["KeyError"], 3),
+        (CheckError("a check failed"), "any", 1),
+    ],
+)
+def test_retry_on_decides_about_another_try(
+    monkeypatch: pytest.MonkeyPatch, error: FreshlineError, on: str | list[str] | None, tries: int
+) -> None:
+    """An error that cannot go away by trying again ends the run at once, and the log says why."""
+    tried: list[int] = []
+
+    def fail(_: Execution, __: object, ___: object, try_: int) -> tuple[StagedOutput, ...]:
+        tried.append(try_)
+        raise error
+
+    monkeypatch.setattr(Execution, "_try", fail)
+    execution = object.__new__(Execution)
+    execution.pause = lambda _: None
+    execution.lease = SimpleNamespace(run=SimpleNamespace(id="run"), lines=[])  # type: ignore[assignment]
+    retry = {} if on is None else {"retry": {"on": on}}
+    step = {"id": "one", "job": {"kind": "python", "entrypoint": "jobs:work"}, "produces": [{"assetId": "a"}], **retry}
+    workflow = Workflow.model_validate({"slug": "x", "steps": [step]})
+    with pytest.raises(type(error)):
+        execution._step(workflow, workflow.steps[0])
+    assert tried == list(range(1, tries + 1))
+    told = [one["text"] for one in execution.lease.lines]
+    assert len(told) == (tries == 1 and not isinstance(error, CheckError))
+    assert all("not tried again after" in one and "'retry.on' is" in one for one in told)
 
 
 def graph(**before: str) -> dict[str, object]:

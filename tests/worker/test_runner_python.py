@@ -62,6 +62,7 @@ def path(ctx):
 
 def _deep(): raise ValueError("bad \\x00 value")
 def fails(ctx): _deep()
+def looks_up(ctx): return {}["k"]
 def leaves(ctx): sys.exit(3)
 def memory(ctx): raise MemoryError
 def ends(ctx): print("last words", flush=True); os._exit(7)
@@ -263,6 +264,17 @@ def test_what_ctx_refuses_is_told_with_the_users_own_lines(shared: Bench, functi
     files = [frame for frame in frames if frame.startswith("  File")]
     assert [one.rpartition(" ")[2] for one in files] == list(dict.fromkeys([function, where]))
     assert all(f"{shared.project}/jobs.py" in one for one in files)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "permanent"),
+    [("fails", "ValueError", False), ("looks_up", "LookupError", True), ("undeclared", "JobError", True)],
+)
+def test_an_error_says_whether_it_can_go_away(shared: Bench, function: str, name: str, permanent: bool) -> None:
+    """The supervisor decides about another try, so it gets the class and what it means (docs/semantics.md#R7.5)."""
+    with pytest.raises(JobFailedError) as caught:
+        shared.run(python(function))
+    assert (name in caught.value.raised, caught.value.permanent) == (True, permanent)
 
 
 def test_what_is_not_the_users_line_has_no_traceback(shared: Bench) -> None:

@@ -48,6 +48,11 @@ def typo(ctx): return ctx.inputs["up"].df().select("vv")
 def fails(ctx): raise KeyError("k")
 def fails_late(ctx): return ctx.inputs["up"].df().select(_explode("v"))
 
+def mistakes_late(ctx): return ctx.inputs["up"].df().select(_mistake("v"))
+
+@F.udf("int")
+def _mistake(v): return {}[v]
+
 @F.udf("int")
 def _explode(v): raise ValueError(f"cannot take {v}")
 
@@ -205,6 +210,32 @@ def test_a_query_that_fails_says_so_in_short(
     assert "\tat " not in str(caught.value)
     assert not bench.lines
     assert left(bench) == before
+
+
+@pytest.mark.parametrize(
+    ("job", "name", "permanent"),
+    [
+        (sql("SELECT vv FROM up"), "AnalysisException", True),
+        (sql("SELECT v FORM up x y"), "AnalysisException", True),
+        (sql("SELECT v / 0 AS n FROM up"), "Exception", True),
+        (sql("SELECT CAST(k AS int) AS n FROM up"), "Exception", True),
+        (sql("SELECT raise_error('later') AS n FROM up"), "Exception", False),
+        (spark_python("typo"), "AnalysisException", True),
+        (spark_python("fails"), "KeyError", True),
+        (spark_python("fails_late"), "ValueError", False),
+        (spark_python("mistakes_late"), "LookupError", True),
+        (spark_python("pandas"), "JobError", True),
+    ],
+    ids=lambda one: (one.get("sql") or one["entrypoint"]) if isinstance(one, dict) else None,
+)
+def test_an_error_says_whether_it_can_go_away(
+    bench: Bench, up: dict[str, PinnedInput], job: dict[str, str], name: str, permanent: bool
+) -> None:
+    """Errors of analysis, of values and of the program cannot (docs/semantics.md#R7.5)."""
+    with pytest.raises(JobFailedError) as caught:
+        bench.run(job, inputs=up)
+    assert name in caught.value.raised, caught.value.raised
+    assert caught.value.permanent is permanent
 
 
 def test_an_error_in_a_sql_file_names_its_line(bench: Bench, up: dict[str, PinnedInput]) -> None:

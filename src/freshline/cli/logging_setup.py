@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Collection
 
 import structlog
 
@@ -18,14 +19,15 @@ SPECIAL = frozenset({"stack", "exception", "exc_info", "logger", "logger_name"})
 QUOTED = frozenset(" \t=\r\n\"'")
 
 
-def configure(settings: Settings) -> None:
-    """Log from `settings.log_level` on, in `settings.log_format`."""
+def configure(settings: Settings, *, hidden: Collection[str] = ()) -> None:
+    """Log from `settings.log_level` on, in `settings.log_format`, without the events that are `hidden`."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     as_json = settings.log_format == "json"
     renderer = structlog.processors.JSONRenderer() if as_json else _console(colors=sys.stderr.isatty())
     secrets = Secrets(own_credentials(os.environ, settings))
     structlog.configure(
         processors=[
+            *([Hidden(hidden)] if hidden else []),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -45,6 +47,21 @@ def configure(settings: Settings) -> None:
 def _console(*, colors: bool) -> structlog.typing.Processor:
     console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
     return console if colors else Plain(console)
+
+
+class Hidden:
+    """Drops events that the command shows in another form."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+
+    def __call__(
+        self, _logger: structlog.typing.WrappedLogger, _name: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.ProcessorReturnValue:
+        """Return the event, unless it is hidden."""
+        if event.get("event") in self._names:
+            raise structlog.DropEvent
+        return event
 
 
 class Masked:

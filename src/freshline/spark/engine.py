@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from freshline.definitions.code import Code
+from freshline.definitions.retry import Failure
 from freshline.definitions.schema.spark import runtime
 from freshline.definitions.schema.workflow import Produces, Query, Step
 from freshline.definitions.steps import view_name
@@ -21,7 +22,7 @@ from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.spark.application import Application
 from freshline.spark.code_distribution import pack
 from freshline.spark.connect import Remote
-from freshline.spark.failures import explain, failed, no_client
+from freshline.spark.failures import classified, classify, explain, failed, no_client
 from freshline.spark.progress import Meter, Reporter, metered
 from freshline.spark.read_failures import reason, unreadable
 from freshline.spark.reading import load
@@ -227,6 +228,10 @@ class Engine:
         """Return Spark's explanation of an exception of user code; None if it is not Spark's."""
         return explain(error)
 
+    def classify(self, error: BaseException) -> Failure:
+        """Return what an exception of user code means for further tries."""
+        return classify(error)
+
     def unreadable(self, error: BaseException) -> str | None:
         """Return what replaces the text of an exception that may quote a file; None if it cannot."""
         return unreadable(error)
@@ -236,12 +241,13 @@ def _cannot_read(pinned: PinnedInput, error: Exception) -> JobError:
     """Return the error for an input that cannot be opened. Of a source it has no text that may quote a file."""
     location = pinned.location or {}
     if "path" not in location:
-        return JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}")
+        return classified(JobError(f"asset {pinned.asset_id!r} cannot be read: {explain(error) or error}"), error)
     why = reason(error) or explain(error) or type(error).__name__
-    return JobError(
+    shown = JobError(
         f"asset {pinned.asset_id!r} cannot be read: {why}",
         hint=f"its path is {location['path']}, and its format is {location.get('format', 'parquet')}",
     )
+    return classified(shown, error)
 
 
 def _with_pathless(error: FreshlineError, inputs: Mapping[str, PinnedInput]) -> FreshlineError:

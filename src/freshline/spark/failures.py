@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException, PySparkException
 
+from freshline.definitions.retry import Failure, failure_named, failure_of
 from freshline.definitions.schema.workflow import Query
 from freshline.errors import EngineError, FreshlineError, JobError, Place
 from freshline.spark.read_failures import unreadable
@@ -14,6 +15,10 @@ from freshline.storage.layout import full_disk
 
 MAX_SENTENCE = 1_500
 SHOWN = 160  # characters of a line of SQL
+STATE = re.compile(r"SQLSTATE: (\w{5})")
+# Classes of SQLSTATE: data exceptions, syntax errors and unknown names, features that are not supported.
+PERMANENT_STATES = frozenset({"22", "42", "0A"})
+PYTHON_CLASS = re.compile(r"([A-Za-z_][\w.]*)")
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 CLASSES = {
     "s3a": "S3AFileSystem",
@@ -46,7 +51,31 @@ def failed(error: Exception, views: Mapping[str, str], query: Query | None = Non
         shown = _not_found(error, views)
     else:
         shown = JobError(explain(error) or f"{type(error).__name__}: {error}")
-    return shown if query is None else _placed(shown, error, query)
+    return classified(shown if query is None else _placed(shown, error, query), error)
+
+
+def classified(shown: JobError, error: BaseException) -> JobError:
+    """Add to an error what the exception behind it means for further tries."""
+    failure = classify(error)
+    shown.raised, shown.permanent = failure.names, failure.permanent
+    return shown
+
+
+def classify(error: BaseException) -> Failure:
+    """Return what an exception of Spark, or of Python code inside it, means for further tries."""
+    text = explain(error)
+    if text is None:
+        return failure_of(error)
+    known = failure_of(error)
+    python = PYTHON_CLASS.match(text) if "Traceback (most recent call last)" in _whole(error) else None
+    inner = failure_named(python[1]) if python else Failure()
+    state = STATE.findall(text)
+    permanent = isinstance(error, AnalysisException) or inner.permanent or (state and state[-1][:2] in PERMANENT_STATES)
+    return Failure(known.names + inner.names, bool(permanent or known.permanent))
+
+
+def _whole(error: BaseException) -> str:
+    return f"{error}\n{getattr(error, 'java_exception', '')}"
 
 
 def no_client(error: Exception, address: str) -> EngineError | None:
@@ -60,7 +89,7 @@ def no_client(error: Exception, address: str) -> EngineError | None:
 
 def _placed(shown: JobError, error: Exception, query: Query) -> JobError:
     """Add the line of SQL that Spark refers to, and its place if the query is in a file."""
-    line, column = _position(f"{error}\n{getattr(error, 'java_exception', '')}")
+    line, column = _position(_whole(error))
     text = query.text.splitlines()
     excerpt = ""
     if 1 <= line <= len(text):

@@ -11,6 +11,7 @@ from uuid import uuid4
 import psycopg
 import structlog
 
+from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Retry, Spark, Step, Workflow
 from freshline.definitions.steps import dependencies, internal_inputs, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
@@ -103,7 +104,7 @@ class Execution:
             try:
                 return self._try(definition, step, try_)
             except (JobError, RunnerDied) as error:
-                last = try_ == retry.max_attempts or isinstance(error, CheckError)
+                last = try_ == retry.max_attempts or not self._tried_again(step, retry, error)
                 log.warning("step_failed", run=self.run.id, step=step.id, attempt=try_, error=error.message, last=last)
                 if last:
                     raise
@@ -111,6 +112,15 @@ class Execution:
                 if reason:
                     raise StepStopped(reason) from error
         raise AssertionError("the last try returns or raises")
+
+    def _tried_again(self, step: Step, retry: Retry, error: JobError | RunnerDied) -> bool:
+        """Return whether the step has another try after this error (docs/semantics.md#R7.5), and log why not."""
+        if isinstance(error, (RunnerDied, CheckError)):
+            return isinstance(error, RunnerDied)
+        again = Failure(error.raised, error.permanent).tried_again(retry.on)
+        if not again:
+            self._log(step.id, "log", f"INFO not tried again after {error.raised[0]}: 'retry.on' is {shown_on(retry)}")
+        return again
 
     def _try(self, definition: Workflow, step: Step, try_: int) -> tuple[StagedOutput, ...]:
         run, session = self.run, self._new_session_id(step)
@@ -250,6 +260,11 @@ def persist(write: Callable[[], T], pause: Callable[[], str | None]) -> T:
             reason = pause()
             if reason:
                 raise StepStopped(reason) from error
+
+
+def shown_on(retry: Retry) -> str:
+    """Return `retry.on` as it is written."""
+    return retry.on if isinstance(retry.on, str) else f"[{', '.join(retry.on)}]"
 
 
 def describe(error: FreshlineError, step_id: str | None = None) -> Json:

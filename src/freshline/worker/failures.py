@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 import freshline
+from freshline.definitions.retry import Failure, failure_of
 from freshline.errors import Place
 from freshline.worker.step_errors import JobFailedError
 
@@ -17,11 +18,15 @@ MAX_MESSAGE = 2_000
 
 
 def user_error(
-    error: BaseException, sentence: str | None = None, conceal: Callable[[BaseException], str | None] | None = None
+    error: BaseException,
+    sentence: str | None = None,
+    conceal: Callable[[BaseException], str | None] | None = None,
+    classify: Callable[[BaseException], Failure] = failure_of,
 ) -> JobFailedError:
     """Return the error to show, without the frames of Freshline and of the import machinery.
 
-    `conceal` returns what replaces the text of an exception that quotes a file.
+    `conceal` returns what replaces the text of an exception that quotes a file, `classify` what the exception means for
+    further tries.
     """
     frames = _users(error.__traceback__)
     shown = sentence or _sentence(error)
@@ -32,7 +37,7 @@ def user_error(
         trace = "".join([*traceback.format_tb(frames), f"{type(error).__name__}: {shown}\n"])
     else:
         trace = "".join(traceback.format_exception(type(error), error, frames))
-    return JobFailedError(shown, place=_place(error, frames), traceback=trace)
+    return JobFailedError(shown, place=_place(error, frames), traceback=trace).classified(classify(error))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from freshline.definitions.retry import Failure, failure_named
 from freshline.errors import CheckError, EngineError, EngineLostError, FreshlineError, JobError, Place, WarehouseError
 
 MAX_TEXT = 16_000  # characters of a message or a traceback
@@ -26,11 +27,18 @@ class JobFailedError(JobError):
         super().__init__(message, place=place, hint=hint)
         self.traceback = traceback
 
+    def classified(self, failure: Failure) -> Self:
+        """Add what the error means for further tries."""
+        self.raised, self.permanent = failure.names, failure.permanent
+        return self
+
 
 class StepTimeout(JobFailedError):
     """The step took longer than its `timeoutMs`."""
 
     code = "timeout"
+    raised = failure_named("TimeoutError").names
+    permanent = False
 
 
 class StepStopped(FreshlineError):
@@ -80,6 +88,8 @@ class ErrorRecord:
     traceback: str = ""
     checks: Sequence[Mapping[str, Any]] = ()
     staged: str | None = None
+    raised: Sequence[str] = JobError.raised
+    permanent: bool = JobError.permanent
 
     @classmethod
     def of(cls, error: FreshlineError) -> ErrorRecord:
@@ -93,6 +103,8 @@ class ErrorRecord:
             traceback=storable(getattr(error, "traceback", "")),
             checks=check.checks if check else (),
             staged=check.staged if check else None,
+            raised=error.raised if isinstance(error, JobError) else (),
+            permanent=isinstance(error, JobError) and error.permanent,
         )
 
     def to_error(self) -> FreshlineError:
@@ -101,7 +113,8 @@ class ErrorRecord:
             return CheckError(self.message, place=self.place, hint=self.hint, checks=self.checks, staged=self.staged)
         if kind := _KINDS.get(self.code):
             return kind(self.message, place=self.place, hint=self.hint)
-        return JobFailedError(self.message, place=self.place, hint=self.hint, traceback=self.traceback)
+        failed = JobFailedError(self.message, place=self.place, hint=self.hint, traceback=self.traceback)
+        return failed.classified(Failure(tuple(self.raised), self.permanent))
 
 
 _KINDS: Mapping[str, type[FreshlineError]] = {

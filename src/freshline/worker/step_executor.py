@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.decorators import AssetFunction
+from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
 from freshline.errors import CheckError, FreshlineError, JobError
 from freshline.model.run import PinnedInput, StagedOutput
@@ -165,9 +166,10 @@ def _call(task: StepTask, entrypoint: str) -> Any:
     except FreshlineError:
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - user code may raise anything
+        if task.engine is None:
+            raise user_error(error, None, _unreadable) from None
         engine = task.engine
-        sentence, conceal = (engine.explain(error), engine.unreadable) if engine else (None, _unreadable)
-        raise user_error(error, sentence, conceal) from None
+        raise user_error(error, engine.explain(error), engine.unreadable, engine.classify) from None
     finally:
         if task.engine:
             task.reporter.job_returned()
@@ -186,7 +188,7 @@ def _located(error: JobError) -> JobError:
     """Return an error that `ctx` raised with the user's own lines added; unchanged if there are none."""
     if error.code != JobError.code or not _end_at_user(error.__traceback__):
         return error
-    located = user_error(error, error.message)
+    located = user_error(error, error.message, classify=lambda _: Failure(error.raised, error.permanent))
     located.hint = error.hint
     return located
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,10 +19,13 @@ from freshline.cli.commands.project import directory_argument, show_plan
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.render import listing, output
 from freshline.cli.render.progress import HANG
+from freshline.cli.render.run import print_error
+from freshline.cli.render.text import Text
 from freshline.cli.signals import stop_signals
 from freshline.definitions.fingerprint import needs_spark
 from freshline.definitions.steps import external_inputs
-from freshline.errors import DatabaseError, FreshlineError, UsageError
+from freshline.errors import DatabaseError, FreshlineError, NotFoundError, UsageError
+from freshline.model.enums import EventType
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,6 +57,8 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
 
     settings = _quieter(app.at(directory))
     with stop_signals() as asked, app.store(settings) as store:
+        if not quiet:
+            _hide_failures(settings)
         warn_about_root()
         activity = Activity(store, quiet=quiet)  # from before the apply, so that what it causes is shown
         watched = Watched(store, settings.project)
@@ -93,6 +99,14 @@ def serve(store: Store, settings: Settings) -> Callable[[], None]:
 def _quieter(settings: Settings) -> Settings:
     """Log only warnings unless the user asked for more: events and decisions are printed anyway."""
     return settings if os.environ.get("FRESHLINE_LOG_LEVEL") else replace(settings, log_level="warning")
+
+
+def _hide_failures(settings: Settings) -> None:
+    """Do not log failed steps and runs, unless the user asked for a level: `Activity` prints each error once."""
+    if not os.environ.get("FRESHLINE_LOG_LEVEL"):
+        from freshline.cli import logging_setup  # noqa: PLC0415 - `--help` must not pay for it
+
+        logging_setup.configure(settings, hidden=("step_failed", "run_failed"))
 
 
 class Watched:
@@ -144,9 +158,14 @@ class Watched:
 
 
 class Activity:
-    """Prints events and decisions as lines. Skips are left out: they say that there is nothing to do."""
+    """Prints events and decisions as lines, and the error of a failed run below its event.
+
+    Skips are left out: they say that there is nothing to do. An error that a workflow repeats is printed in one line.
+    """
 
     def __init__(self, store: Store, *, quiet: bool) -> None:
+        self._reader = store.reader
+        self._errors: dict[str, str] = {}
         self._followers: list[tuple[Follower[Any], listing.Listing[Any]]] = []
         if not quiet:
             self._followers = [
@@ -162,6 +181,20 @@ class Activity:
             for one in follower.poll():
                 if one.get("outcome") != "skip":
                     output.show(kind.line(one), hang=HANG)
+                if one.get("type") == EventType.RUN_FAILED:
+                    self._show_error(one["data"]["runId"])
+
+    def _show_error(self, run_id: str) -> None:
+        try:
+            run = self._reader.run(run_id)
+        except NotFoundError:
+            return  # it was pruned, or the workflow was removed
+        slug, text = run["workflowSlug"], json.dumps(run["error"])
+        if self._errors.get(slug) == text:
+            output.show(Text((f"  the same error again: {listing.first_line(run['error'])}", "red")), hang=HANG)
+        else:
+            print_error(run)
+        self._errors[slug] = text
 
 
 def unreported_sources(project: Project, status: Status) -> list[str]:

@@ -14,6 +14,7 @@ DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 CronExpression = Annotated[str, AfterValidator(cron.expression)]
 TimeOfDay = Annotated[str, AfterValidator(cron.time_of_day)]
 Timezone = Annotated[str, AfterValidator(cron.timezone)]
+ExceptionName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=200)]
 
 
 class Freshness(Model):
@@ -82,6 +83,14 @@ class Retry(Model):
         default=2, description="Each further pause is longer by this factor."
     )
     max_backoff_ms: Millis = Field(default=60_000, description="The maximum pause.")
+    on: (
+        Literal["transient", "any"] | Annotated[tuple[ExceptionName, ...], AsTuple, Field(min_length=1, max_length=50)]
+    ) = Field(
+        default="transient",
+        description="After which errors a step is tried again. transient: those that can go away by trying again, so "
+        "not after a KeyError or an unresolved column. any: all but failed checks. A list: these classes of "
+        "exceptions, such as ConnectionError or requests.exceptions.Timeout, with their subclasses.",
+    )
 
     def pause_ms(self, tries: int) -> int:
         """Return the pause after `tries` failed tries."""
