@@ -13,7 +13,7 @@ from tests.chaos.redefinitions import Applied
 
 Row = dict[str, Any]
 Reading = Mapping[str, str]  # data versions by asset
-Made = Mapping[tuple[str, str], list[Reading | None]]  # what each version of an asset was made from
+Made = Mapping[tuple[str, str], list[Reading | None]]  # what each version of an asset was made from; None: untraced
 
 
 def wrong_contents(
@@ -48,7 +48,8 @@ def silent_mixes(snapshots: Iterable[Row], runs: Sequence[Row], log: Sequence[Ap
     """Yield successful runs with `mixed: false` whose inputs were computed from two versions of one asset.
 
     Only runs during which no other state was applied are judged. Nothing is traced through data without a guarantee:
-    of a run that says `mixed`, reported, or made from other inputs than those of the state in force.
+    of a run that says `mixed`, reported, or made from other inputs than those of the state in force. A run is judged
+    by the state in which it was pinned: what it did not trace then is not traced later, through what it made.
     """
     made: dict[tuple[str, str], list[Reading | None]] = defaultdict(list)
     mixed = {run["id"]: run["mixed"] for run in runs}
@@ -58,8 +59,10 @@ def silent_mixes(snapshots: Iterable[Row], runs: Sequence[Row], log: Sequence[Ap
         made[one["asset_id"], one["data_version"]].append(read if bound else None)
     before: dict[str, Row] = {}  # the last success
     for run in sorted((run for run in runs if run["status"] == "succeeded"), key=lambda run: run["finished_at"]):
-        applied = not run["mixed"] and in_force(log, run["queued_at"], run["started_at"])
-        if applied:
+        applied = in_force(log, run["queued_at"], run["started_at"])
+        for end in _ends(_read(run), made, applied.state if applied else State()):
+            made[end] = [None]
+        if applied and not run["mixed"]:
             what = _mix(_read(run), before.get(run["slug"]), made, applied.state)
             yield from (f"{run['slug']}: {run['trigger_type']} run {run['id']} is not `mixed`: {one}" for one in what)
         before[run["slug"]] = run
@@ -92,19 +95,28 @@ def in_force(log: Sequence[Applied], begin: datetime, end: datetime) -> Applied 
     return last if last.over is None or end <= last.over else None
 
 
-def _ancestors(
-    read: Reading, made: Mapping[tuple[str, str], list[Reading | None]], state: State
-) -> dict[str, set[str]]:
+def _ancestors(read: Reading, made: Made, state: State) -> dict[str, set[str]]:
     """Return the versions from which the inputs of a run descend, themselves included."""
     found: dict[str, set[str]] = defaultdict(set)
     waiting = [*read.items()]
     while waiting:
         asset, data_version = waiting.pop()
-        if data_version in found[asset]:
-            continue
-        found[asset].add(data_version)
-        ways = made.get((asset, data_version), [None])
-        flow = state.flows.get(asset)
-        if flow and all(way is not None and {*way} == {*flow.inputs} for way in ways):
-            waiting += [pair for way in ways if way for pair in way.items()]
+        if data_version not in found[asset]:
+            found[asset].add(data_version)
+            waiting += _traced(asset, data_version, made, state) or ()
     return found
+
+
+def _ends(read: Reading, made: Made, state: State) -> list[tuple[str, str]]:
+    """Return the versions among them that are not traced further."""
+    every = [(asset, one) for asset, versions in _ancestors(read, made, state).items() for one in versions]
+    return [one for one in every if _traced(*one, made, state) is None]
+
+
+def _traced(asset: str, data_version: str, made: Made, state: State) -> list[tuple[str, str]] | None:
+    """Return what a version was made from; None if it has no guarantee."""
+    ways = made.get((asset, data_version), [None])
+    flow = state.flows.get(asset)
+    if flow is None or any(way is None or {*way} != {*flow.inputs} for way in ways):
+        return None
+    return [pair for way in ways if way for pair in way.items()]

@@ -120,9 +120,17 @@ def test_what_is_published_follows_from_its_recorded_inputs_and_its_version() ->
 
 
 def mixes(
-    *, says_mixed: bool = False, upper_mixed: bool = False, over: float | None = None, before: Row | None = None
+    *,
+    says_mixed: bool = False,
+    upper_mixed: bool = False,
+    over: float | None = None,
+    before: Row | None = None,
+    removed: str | None = None,
 ) -> list[str]:
-    """Return what is found where `weekly` reads `clean` of v2, and `daily` of a `clean` of v1."""
+    """Return what is found where `weekly` reads `clean` of v2, and `daily` of a `clean` of v1.
+
+    `before`: an earlier run of `weekly`. `removed`: the asset whose workflow was removed at that time.
+    """
     snapshots = [
         snapshot("clean", 1, "c1", "c1", orders="v1"),
         snapshot("clean", 2, "c2", "c2", orders="v2"),
@@ -133,7 +141,8 @@ def mixes(
     upper = [run(name, 0, 1, pins={}) for name in ("c1", "c2", "d")] + [run("p", 0, 1, pins={}, mixed=upper_mixed)]
     earlier = [run("b", 2, 3, slug="weekly", **{"pins": pins, **before})] if before else []
     runs = [*upper, *earlier, run("w", 5, 6, slug="weekly", pins=pins, mixed=says_mixed)]
-    return [*silent_mixes(snapshots, runs, [applied(first_state(), 0, over)])]
+    first = [applied(first_state().without(removed), 0, 4)] if removed else []
+    return [*silent_mixes(snapshots, runs, [*first, applied(first_state(), 4 if removed else 0, over)])]
 
 
 def test_a_mix_must_say_so() -> None:
@@ -153,6 +162,14 @@ def test_what_a_redefinition_made_a_mix_is_not_judged_again() -> None:
     assert len(mixes(before={"mixed": False})) == 2  # the earlier run itself
     assert len(mixes(before={"mixed": True})) == 2
     assert len(mixes(before={"mixed": False, "pins": other})) == 2
+
+
+def test_a_version_that_was_read_as_a_source_stays_one() -> None:
+    """A run that was pinned while `daily` had no workflow did not trace it; nor is it traced in what it made."""
+    other = {"daily": {"sequence": 1, "dataVersion": "d1"}, "clean": {"sequence": 3, "dataVersion": "c3"}}
+    assert len(mixes(before={"mixed": False, "pins": other})) == 3
+    assert mixes(before={"mixed": False, "pins": other}, removed="daily") == []
+    assert len(mixes(before={"mixed": False, "pins": other}, removed="report")) == 3
 
 
 def test_the_file_of_a_head_is_whole(tmp_path: Path) -> None:

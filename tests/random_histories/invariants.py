@@ -201,8 +201,9 @@ class Invariants:
             self._check_holds(run, name)
         if not policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
             self.lineage.unbound.add(run["id"])
-        elif not run["mixed"]:
-            assert not self.lineage.is_mix(run["pins"]), f"{name} would read a mix without saying so (glitch-free)"
+            return
+        mix = self.lineage.read(run["pins"])
+        assert run["mixed"] or not mix, f"{name} would read a mix without saying so (glitch-free)"
 
     def _came_out_unchanged(self, asset_id: str, since: datetime) -> bool:
         """Return whether a source whose changes reach the asset has moved since the last success was decided."""
@@ -219,9 +220,10 @@ class Invariants:
 
     def _check_request(self, run: Mapping[str, Any]) -> None:
         """Check a run that a user has just requested. It is pinned, and judged by the definitions of this moment."""
-        if not run["mixed"] and policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
+        if policy(self.shape.definitions[run["slug"]]).get("waitForUpstream", True):
+            mix = self.lineage.read(run["pins"])
             name = f"{run['slug']} ({run['id']}, requested)"
-            assert not self.lineage.is_mix(run["pins"]), f"{name} reads a mix without saying so (glitch-free)"
+            assert run["mixed"] or not mix, f"{name} reads a mix without saying so (glitch-free)"
 
     def _check_quiet(self, definition: Mapping[str, Any], name: str) -> None:
         for window in definition.get("quietHours", ()):

@@ -31,11 +31,18 @@ class Lineage:
     shape: Shape
     unbound: set[str] = field(default_factory=set)  # runs of workflows that did not wait
     accepted: set[tuple[str, int]] = field(default_factory=set)  # snapshots that a user declared to be current
+    _ends: set[tuple[str, str]] = field(default_factory=set)  # versions beyond which a run was not traced
 
-    def is_mix(self, pins: Mapping[str, Any]) -> bool:
-        """Return whether no history explains the inputs of a run with these pins."""
+    def read(self, pins: Mapping[str, Any]) -> bool:
+        """Note what a run reads that has just been pinned, and return whether it is a mix: no history explains it.
+
+        A run is judged by the definitions of the moment at which it is pinned. What it made from an asset that was a
+        source then is not a mix later, when a workflow produces that asset again.
+        """
         read = {asset_id: str(pin["dataVersion"]) for asset_id, pin in pins.items()}
-        return not _explained(read, list(self.shape.upwards()), self._readings())
+        readings = self._readings()
+        self._ends |= _ends(read, readings)
+        return not _explained(read, list(self.shape.upwards()), readings)
 
     def _readings(self) -> dict[tuple[str, str], set[Reading]]:
         """Return the inputs from which each version may have been computed; early cutoff merges several histories."""
@@ -43,6 +50,8 @@ class Lineage:
         bound = self._bound()
         for row in self.lab.rows(SNAPSHOTS):
             found[row["asset_id"], row["data_version"]].add(self._reading(row, bound))
+        for end in self._ends:
+            found[end].add(ANYTHING)
         return found
 
     def _reading(self, row: Mapping[str, Any], bound: Mapping[str, Mapping[str, bool]]) -> Reading:
@@ -66,6 +75,17 @@ class Lineage:
             if slug not in self.shape.retired and policy(definition).get("enabled", True)
             for asset_id in outputs(definition)
         }
+
+
+def _ends(read: Mapping[str, str], readings: Mapping[tuple[str, str], set[Reading]]) -> set[tuple[str, str]]:
+    """Return the versions from which the inputs descend and that are not traced further."""
+    seen: set[tuple[str, str]] = set()
+    waiting = {*read.items()}
+    while waiting:
+        version = waiting.pop()
+        seen.add(version)
+        waiting |= {upper for way in readings.get(version, ()) for upper in way} - seen
+    return {version for version in seen if ANYTHING in readings.get(version, {ANYTHING})}
 
 
 def _explained(read: dict[str, str], upwards: list[str], readings: Mapping[tuple[str, str], set[Reading]]) -> bool:

@@ -72,3 +72,43 @@ def test_a_new_input_can_be_older_than_the_others(lab: Lab) -> None:
     lab.store.operations.resume("b")
     assert lab.work() == ["b", "d"]
     assert [run["mixed"] for run in lab.runs("d")] == [False, False, True, False]
+
+
+def test_a_workflow_that_comes_back_above_a_join_makes_a_mix(lab: Lab) -> None:
+    """While `b` was a source, `d` read it beside a later `s`. Now both descend from `s`, and `b` is behind."""
+    a, b, d = workflow("a", "s"), workflow("b", "a"), workflow("d", "s b")
+    lab.apply(a, b, d)
+    lab.report("s", "1")
+    assert lab.work() == ["a", "b", "d"]
+    lab.report("s", "2")
+    lab.settle()
+    slow = lab.start()  # a
+    lab.store.operations.pause("a")
+    lab.apply(a, d)
+    lab.report("s", "3")
+    assert lab.work() == ["d"]
+    lab.finish(slow)  # generation 2
+    lab.apply(a, b, d)
+    assert lab.work() == ["b", "d"]
+    lab.store.operations.resume("a")
+    assert lab.work() == ["a", "b", "d"]
+    assert [run["mixed"] for run in lab.runs("d")] == [False, False, True, False]
+
+
+def test_a_run_that_is_older_than_the_graph_makes_a_mix(lab: Lab) -> None:
+    """`d` is pinned while `b` reads `t`, and ends when `b` reads `a`: what it consumed is a mix by then."""
+    a, d = workflow("a", "s"), workflow("d", "s b")
+    lab.apply(a, workflow("b", "t"), d)
+    lab.report("s", "1")
+    lab.report("t", "1")
+    assert sorted(lab.work()) == ["a", "b", "d"]
+    lab.store.operations.pause("a")
+    lab.report("s", "2")
+    lab.settle()
+    run = lab.start()  # d
+    lab.apply(a, workflow("b", "a"), d)
+    lab.finish(run)
+    assert lab.work() == ["b", "d"]
+    lab.store.operations.resume("a")
+    assert lab.work() == ["a", "b", "d"]
+    assert [run["mixed"] for run in lab.runs("d")] == [False, False, True, False]

@@ -77,7 +77,7 @@ class Reconciler(DueService):
 def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWriter:
     """Decide a batch, ancestors first, so that a decision about an ancestor counts for its descendants."""
     walk = Walk(graph, state.motion)
-    decisions = DecisionWriter(state.now)
+    decisions = DecisionWriter(state.now, state.epoch)
     for loaded in sorted(state.loaded, key=lambda one: (graph.level(one.state.workflow_id), one.key)):
         if loaded.retired:
             decisions.done.append(loaded.key)

@@ -357,6 +357,7 @@ CREATE TABLE public.runs (
     quiet tstzrange,
     round jsonb DEFAULT '{}'::jsonb NOT NULL,
     mixed_upstream boolean DEFAULT false NOT NULL,
+    epoch bigint,
     CONSTRAINT runs_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT runs_failed_has_error CHECK (((NOT (status = 'failed'::text)) OR (error IS NOT NULL))),
     CONSTRAINT runs_finished_at_iff_ended CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
@@ -476,6 +477,7 @@ CREATE TABLE public.workflow_partitions (
     accepted jsonb DEFAULT '{}'::jsonb NOT NULL,
     waited_ms bigint DEFAULT 0 NOT NULL,
     round jsonb DEFAULT '{}'::jsonb NOT NULL,
+    epoch bigint,
     CONSTRAINT workflow_partitions_breaker_needs_failures CHECK (((NOT (breaker_at IS NOT NULL)) OR (failures > 0))),
     CONSTRAINT workflow_partitions_cooldown_needs_failures CHECK (((NOT (failures = 0)) OR (eligible_at IS NULL))),
     CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0)),
@@ -512,6 +514,7 @@ CREATE TABLE public.workflows (
     retired_at timestamp with time zone,
     paused_at timestamp with time zone,
     paused_until timestamp with time zone,
+    reshaped_epoch bigint DEFAULT 0 NOT NULL,
     CONSTRAINT workflows_max_concurrency_check CHECK ((max_concurrency > 0)),
     CONSTRAINT workflows_paused_until_needs_paused_at CHECK (((paused_until IS NULL) OR (paused_at IS NOT NULL))),
     CONSTRAINT workflows_version_check CHECK ((version > 0))

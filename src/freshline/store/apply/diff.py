@@ -149,6 +149,23 @@ def _paths(old: Any, new: Any, path: str) -> set[str]:
     return {path}
 
 
+def reshaped(loaded: Sequence[LoadedWorkflow], stored: Stored) -> list[str]:
+    """Return the workflows among these that read or produce other assets than before. Removals do not matter."""
+    read: dict[str, set[str]] = defaultdict(set)
+    made: dict[str, set[str]] = defaultdict(set)
+    for asset_id, slug in stored.edges:
+        read[slug].add(asset_id)
+    for asset_id, row in stored.assets.items():
+        if row["producer"]:
+            made[row["producer"]].add(asset_id)
+    found = []
+    for definition in (one.definition for one in loaded):
+        reads = {item.asset_id for item in external_inputs(definition)}
+        if (reads, {*produced(definition)}) != (read[definition.slug], made[definition.slug]):
+            found.append(definition.slug)
+    return found
+
+
 def _refuse_clashes(project: Project, stored: Stored) -> None:
     errors = [*_slug_clashes(project, stored), *_asset_clashes(project, stored)]
     if errors:

@@ -13,7 +13,7 @@ from freshline.definitions.steps import external_inputs, produced
 from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
-from freshline.store.apply.diff import ApplyPlan, Stored
+from freshline.store.apply.diff import ApplyPlan, Stored, reshaped
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
@@ -48,6 +48,7 @@ def write(
     _report_existing(connection, plan.reported)
     healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()
     connection.execute(SQL["retire_workflows"], {"workflows": retired})
+    connection.execute(SQL["mark_reshaped"], {"slugs": reshaped(loaded, stored)})
     connection.execute(SQL["distrust_gained"], {"assets": _gained(loaded, stored)})
     _take_baseline(connection, loaded, ids, stored, force=baseline)
     if baseline:

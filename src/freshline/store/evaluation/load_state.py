@@ -205,7 +205,7 @@ def _state(data: Row, evaluations: int) -> State:
         started_at=_time(partition.get("started_at")),
         success_cause=partition.get("success_cause"),
         cause_repeats=partition.get("cause_repeats", 0),
-        mixed=partition.get("mixed", False),
+        mixed=partition.get("mixed", False) or data["reshaped"],
         active=_active(data["active"]),
         paused=data["paused_at"] is not None,
         paused_until=_time(data["paused_until"]),

@@ -31,6 +31,7 @@ class DecisionWriter:
     """Collects the decisions of one batch and writes them at once."""
 
     now: datetime
+    epoch: int | None = None  # the definitions epoch of the state from which the decisions follow
     runs: list[Json] = field(default_factory=list)
     renewals: list[Json] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
@@ -151,8 +152,8 @@ class DecisionWriter:
     def write(self, connection: Connection) -> None:
         """Write everything in one pipeline."""
         with connection.pipeline():
-            self._each(connection, "queue_runs", self.runs, runs=Jsonb(self.runs))
-            self._each(connection, "renew_runs", self.renewals, renewals=Jsonb(self.renewals))
+            self._each(connection, "queue_runs", self.runs, runs=Jsonb(self.runs), epoch=self.epoch)
+            self._each(connection, "renew_runs", self.renewals, renewals=Jsonb(self.renewals), epoch=self.epoch)
             waiting = [hold for hold in self.holds if hold["blocker_id"]]
             self._each(connection, "hurry_runs", waiting, holds=Jsonb(waiting))
             self._each(connection, "supersede_runs", self.superseded, ids=self.superseded, quiet=self.taken_back)

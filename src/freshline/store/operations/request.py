@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
 from freshline.decide.causes import moved_inputs
 from freshline.decide.decide import pins_of, reads_mix
-from freshline.decide.motion import Walk
+from freshline.decide.motion import Moving, Walk
 from freshline.errors import ConflictError, KeyReusedError
+from freshline.graph import Graph
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.state import State
@@ -33,6 +35,7 @@ class _Situation(NamedTuple):
     mixed: bool
     mixed_upstream: bool
     round: dict[str, int]
+    epoch: int
 
 
 def queue(
@@ -63,6 +66,7 @@ def queue(
         "mixed": situation.mixed,
         "mixed_upstream": situation.mixed_upstream,
         "round": Jsonb(situation.round),
+        "epoch": situation.epoch,
         "parameters": Jsonb(dict(parameters)),
         "key": key,
     }
@@ -105,7 +109,7 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
 
     A manual run does not wait. The same search as for an automatic run finds whether it reads a mix.
     """
-    state, walk = _read(connection, graphs, workflow["id"], partition_key)
+    state, graph, motion = _read(connection, graphs, workflow["id"], partition_key)
     missing = [one.asset_id for one in state.inputs if one.head is None]
     if missing:
         raise ConflictError(
@@ -113,10 +117,14 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
             hint=f"report it (`freshline report {missing[0]}`) or run its producer first",
         )
     pins = {asset_id: pin.as_json() for asset_id, pin in pins_of(state).items()}
-    return _Situation(pins, bool(walk.blockers(state.workflow_id, moved_inputs(state))), reads_mix(state), state.round)
+    mixing = Walk(graph, motion).blockers(state.workflow_id, moved_inputs(state))
+    return _Situation(pins, bool(mixing), reads_mix(state), state.round, graph.epoch)
 
 
-def _read(connection: Connection, graphs: GraphCache, workflow_id: int, partition_key: str) -> tuple[State, Walk]:
+def _read(
+    connection: Connection, graphs: GraphCache, workflow_id: int, partition_key: str
+) -> tuple[State, Graph, Mapping[int, Moving]]:
+    """Return the state of a workflow, the graph, and what is in motion, all of one epoch."""
     graph = graphs.read(connection)
     while True:
         above = graph.ancestors([workflow_id], MOST_ANCESTORS)
@@ -127,7 +135,7 @@ def _read(connection: Connection, graphs: GraphCache, workflow_id: int, partitio
             graph.not_automatic_above([workflow_id]),
         )
         if found.epoch == graph.epoch:
-            return found.loaded[0].state, Walk(graph, found.motion)
+            return found.loaded[0].state, graph, found.motion
         graph = graphs.read(connection, found.epoch)
 
 

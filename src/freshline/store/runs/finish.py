@@ -53,6 +53,7 @@ def record_success(
         "runs_avoided": avoided,
         "accepted": Jsonb(dict(left_out)),
         "round": Jsonb(row["round"]),
+        "epoch": row["epoch"],
     }
     found = connection.execute(SQL["record_success"], parameters).fetchone()
     assert found is not None  # noqa: S101 - an upsert returns its row

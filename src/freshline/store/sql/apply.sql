@@ -113,6 +113,16 @@ SELECT w.id, r.version, r.fingerprint, r.job_fingerprint, r.code_hash, r.needs_s
 -- purpose: retire workflows that are no longer in the project; their history stays
 UPDATE workflows SET retired_at = freshline_now() WHERE id = ANY (%(workflows)s)
 
+-- name: mark_reshaped
+-- purpose: mark these workflows and those below them: what they consumed may be a mix by the new graph
+WITH RECURSIVE below (workflow_id) AS (
+    SELECT id FROM workflows WHERE slug = ANY (%(slugs)s)
+    UNION
+    SELECT e.workflow_id FROM below b JOIN assets a ON a.producer_id = b.workflow_id JOIN edges e ON e.asset_id = a.id
+)
+UPDATE workflows SET reshaped_epoch = (SELECT epoch + 1 FROM installation)
+ WHERE id IN (SELECT w.id FROM workflows w JOIN below b ON b.workflow_id = w.id ORDER BY w.id FOR NO KEY UPDATE OF w)
+
 -- name: release_assets
 -- purpose: remove the producer of the assets of changed and retired workflows; the new definitions set it again
 UPDATE assets SET producer_id = NULL, step_id = NULL

@@ -217,6 +217,7 @@ WITH moment AS MATERIALIZED (
                'retired', w.retired_at IS NOT NULL, 'code_hash', v.code_hash, 'needs_spark', v.needs_spark,
                'inputs', coalesce(i.list, '[]'), 'outputs', coalesce(o.list, '[]'),
                'partition', to_jsonb(p) - 'consumed_versions', 'active', to_json(r),
+               'reshaped', p.consumed_versions IS NOT NULL AND coalesce(p.epoch, 0) < w.reshaped_epoch,
                'last_decision', to_json(d), 'waited_ms', coalesce(c.waited_ms, 0),
                -- With `when: all`: of each source above, its sequence now and at the last success. All outputs are of one run.
                'sources', CASE WHEN w.policy ->> 'when' = 'all' THEN (
@@ -296,10 +297,10 @@ WITH new AS (
 ), inserted AS (
     INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
                       trigger_type, cause, priority, urgency, mixed, mixed_upstream, pins, parameters, decision_id,
-                      queued_at, round, quiet)
+                      queued_at, round, epoch, quiet)
     SELECT n.id, n.workflow_id, n.partition_key, n.version, n.project, w.pool, n.code_hash, n.needs_spark, 'queued',
            n.trigger, 'auto-materialize', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
-           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round,
+           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round, %(epoch)s,
            CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.quiet_from, n.quiet_until) END
       FROM new n JOIN workflows w ON w.id = n.workflow_id, (SELECT freshline_now() AS now) m
      ORDER BY n.workflow_id, n.partition_key
@@ -313,7 +314,7 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workfl
 -- purpose: move the pins of queued runs to the new heads, unless a worker has started them (docs/semantics.md#R6.3)
 UPDATE runs r
    SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, mixed_upstream = n.mixed_upstream,
-       decision_id = n.decision_id, round = n.round
+       decision_id = n.decision_id, round = n.round, epoch = %(epoch)s
   FROM jsonb_to_recordset(%(renewals)s) AS n (
         id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, mixed_upstream boolean, decision_id uuid,
         round jsonb)

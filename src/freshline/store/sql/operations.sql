@@ -12,11 +12,11 @@ SELECT r.id::text, r.status, r.attempt, r.workflow_id, r.partition_key, r.trigge
 -- name: request_run
 -- purpose: insert a manual run, pinned to the current heads
 INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
-                  trigger_type, cause, priority, urgency, mixed, mixed_upstream, round, pins, parameters, request_key,
-                  queued_at)
+                  trigger_type, cause, priority, urgency, mixed, mixed_upstream, round, epoch, pins, parameters,
+                  request_key, queued_at)
 SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v.needs_spark, 'queued', %(trigger)s,
        'manual', 'manual', %(priority)s, extract(epoch FROM m.now) + 10 * %(priority)s, %(mixed)s, %(mixed_upstream)s,
-       %(round)s, %(pins)s, %(parameters)s,
+       %(round)s, %(epoch)s, %(pins)s, %(parameters)s,
        %(key)s, m.now
   FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version),
        (SELECT freshline_now() AS now) m

@@ -123,7 +123,7 @@ RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 
 -- name: lock_run
 -- purpose: lock a run under its fencing token before a write; no row: another attempt owns it
-SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.cause, r.version,
+SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.epoch, r.cause, r.version,
        r.cancel_at,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
        -- Workers only take runs of their own code: with the project's former code a run would wait forever.
@@ -248,14 +248,15 @@ DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, p
 -- name: record_success
 -- purpose: store the consumed versions in the transaction that publishes the outputs, and reset failures
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at, success_cause,
-                                      cause_repeats, mixed, runs_avoided, accepted, round)
+                                      cause_repeats, mixed, runs_avoided, accepted, round, epoch)
 VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s,
-        %(accepted)s, %(round)s)
+        %(accepted)s, %(round)s, %(epoch)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET consumed_versions = excluded.consumed_versions, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
        cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
        success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL,
-       canceled = NULL, accepted = excluded.accepted, round = excluded.round, waited_ms = 0, mixed = excluded.mixed, runs_avoided = p.runs_avoided + excluded.runs_avoided
+       canceled = NULL, accepted = excluded.accepted, round = excluded.round, epoch = excluded.epoch, waited_ms = 0, mixed = excluded.mixed,
+       runs_avoided = p.runs_avoided + excluded.runs_avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
           -- How long the first change that it consumed had waited; null if it consumed none.
