@@ -80,6 +80,8 @@ def test_a_key_removes_duplicates_for_ever(drop: Lab) -> None:
     assert (again["duplicate"], again["delivery"]) == (True, 1)
     with pytest.raises(KeyReusedError, match="with another payload"):
         deliver(drop, "3", key="k")
+    with pytest.raises(KeyReusedError, match="with another version and sequence"):
+        deliver(drop, "1", key="k", version="2", sequence=1)
     drop.settle()
     assert read(drop.start()) == ["/in/1", "/in/2"]
 

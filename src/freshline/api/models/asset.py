@@ -153,6 +153,7 @@ class Delivery(ResponseBody):
     version: str | None
     payload: Any
     sequence: int
+    report_sequence: int | None = None
     key: str | None
     reported_at: str
     event_id: str

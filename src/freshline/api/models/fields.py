@@ -115,6 +115,7 @@ DESCRIPTIONS = {
     "queuedAt": "Time at which the run was queued.",
     "reason": "Reason code.",
     "redelivered": "Number of dead letters that are sent again.",
+    "reportSequence": "The `sequence` that the reporter gave it.",
     "reportedAt": "Time of the report.",
     "result": "Result of a successful run.",
     "retiredAt": "Time at which the workflow was retired.",

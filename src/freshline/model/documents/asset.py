@@ -32,13 +32,17 @@ class Skipped(TypedDict):
 
 
 class Delivery(TypedDict):
-    """One report of a source with `mode: append`. `sequence` is the version of the asset that includes it."""
+    """One report of a source with `mode: append`.
+
+    `sequence` is the version of the asset that includes it, `reportSequence` the number that the reporter gave it.
+    """
 
     number: int
     path: str | None
     version: str | None
     payload: Any
     sequence: int
+    reportSequence: NotRequired[int | None]
     key: str | None
     reportedAt: str
     eventId: str

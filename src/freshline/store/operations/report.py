@@ -115,7 +115,11 @@ def _same_snapshot(report: Report, known: Row) -> dict[str, bool]:
 
 
 def _same_delivery(report: Report, known: Delivery) -> dict[str, bool]:
-    return {"version": report.version == known["version"], "payload": report.payload == known["payload"]}
+    return {
+        "version": report.version == known["version"],
+        "sequence": report.sequence == known.get("reportSequence"),
+        "payload": report.payload == known["payload"],
+    }
 
 
 def _refuse_other(report: Report, sequence: int, same: Mapping[str, bool]) -> None:
@@ -165,6 +169,7 @@ def _delivery(report: Report, row: Json) -> Delivery:
         "version": report.version,
         "payload": report.payload,
         "sequence": row["sequence"],
+        "reportSequence": report.sequence,
         "key": report.key,
         "reportedAt": row["produced_at"],
         "eventId": row["event_id"],
