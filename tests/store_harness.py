@@ -277,3 +277,26 @@ def laboratory(url: str, **options: Any) -> Iterator[Lab]:
         yield lab
     finally:
         lab.close()
+
+
+def many_deliveries(lab: Lab, asset_id: str, count: int) -> None:
+    """Add many deliveries to an append source that has none, with keys, as so many reports would have."""
+    lab.report(asset_id, "v1")
+    lab.rows(
+        """
+        INSERT INTO deliveries (asset_id, partition_key, first_number, last_number, items, keys)
+        SELECT d.asset_id, '', n, n, jsonb_build_array((d.items -> 0)
+               || jsonb_build_object('number', n, 'version', 'v' || n, 'key', 'k' || n, 'sequence', n)), ARRAY['k' || n]
+          FROM deliveries d, generate_series(2, %s) n WHERE d.asset_id = %s RETURNING 1
+        """,
+        count,
+        asset_id,
+    )
+    version = f"delivery:{count}"
+    lab.rows(
+        "UPDATE snapshots SET delivery = %s, data_version = %s WHERE asset_id = %s RETURNING 1",
+        count,
+        version,
+        asset_id,
+    )
+    lab.rows("UPDATE heads SET data_version = %s WHERE asset_id = %s RETURNING 1", version, asset_id)

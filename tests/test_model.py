@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshline.errors import JobError
+from freshline.model.deliveries import Deliveries, Delivery, DeliveryRange
 from freshline.model.enums import ACTIVE, BLOCKING_HOLDS, TRANSITIONS, Outcome, Reason, RunStatus, TriggerType, When
 from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
 
@@ -133,3 +135,34 @@ def test_a_policy_without_its_required_fields_is_refused(field: str) -> None:
     del data[field]
     with pytest.raises(TypeError, match=field):
         Policy.from_json(data)
+
+
+@given(
+    last=st.integers(0, 2_600),
+    skipped=st.sets(st.integers(1, 2_600), max_size=30),
+    part=st.slices(40),
+    number=st.integers(0, 3_000),
+    most=st.integers(1, 700),
+)
+def test_deliveries_are_a_sequence_of_those_that_are_not_skipped(
+    last: int, skipped: set[int], part: slice, number: int, most: int
+) -> None:
+    """Length, items, slices and the part after a number are those of a list, however small the pages are."""
+    known = DeliveryRange(last, sorted(one for one in skipped if one <= last))
+    everything = [Delivery(one, None, None, None, "") for one in range(1, last + 1)]
+    lazy = Deliveries(known, lambda first, to: everything[first - 1 : min(to, first - 1 + most)])
+    expected = [one for one in everything if one.number not in skipped]
+    assert (len(lazy), list(lazy), list(reversed(lazy))) == (len(expected), expected, expected[::-1])
+    assert list(lazy[part]) == expected[part]
+    assert list(lazy.after(number)) == [one for one in expected if one.number > number]
+    assert list(lazy[part].after(None)) == expected
+    if expected:
+        assert (lazy[0], lazy[-1]) == (expected[0], expected[-1])
+    with pytest.raises(IndexError):
+        lazy[len(expected)]
+
+
+def test_a_missing_delivery_is_an_error() -> None:
+    """A store that has lost a delivery must not look like one that is read completely."""
+    with pytest.raises(JobError, match="delivery 2 is missing"):
+        list(Deliveries(DeliveryRange(2), lambda first, _: [Delivery(1, None, None, None, "")][first - 1 :]))

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from freshline.definitions.code import Code
 from freshline.definitions.schema.workflow import Step
 from freshline.errors import FencedError, FreshlineError
-from freshline.model.run import ClaimedRun, PinnedInput
+from freshline.model.run import ClaimedRun
 from freshline.spark.application import Application
 from freshline.spark.engine import Engine
 from freshline.storage import layout
@@ -19,7 +19,7 @@ from freshline.worker.code_copies import CodeCopies, CodeCopy
 from freshline.worker.execution import Execution, describe
 from freshline.worker.lease import Lease, LeaseKeeper
 from freshline.worker.progress_reporter import ProgressReporter
-from freshline.worker.protocol import LogLine, Progress, RunStep, StepRequest, StepResult, decode, encode
+from freshline.worker.protocol import LogLine, Progress, RunStep, StepRequest, StepResult, StoreQueries, decode, encode
 from freshline.worker.step_executor import StepTask, execute
 from tests.store_harness import ON_UPDATE, Lab
 
@@ -74,7 +74,7 @@ class _Inline:
         request: StepRequest,
         *,
         on_log: Callable[[str, str], None],
-        on_query: Callable[[str, int], PinnedInput],
+        queries: StoreQueries,
         **_: Any,
     ) -> StepResult:
         def send(message: LogLine | Progress) -> None:
@@ -83,7 +83,7 @@ class _Inline:
 
         request = _sent_and_received(request)
         step, reporter = Step.model_validate(request.step), ProgressReporter(send)
-        return execute(StepTask(request, step, self._engine, reporter, on_query))
+        return execute(StepTask(request, step, self._engine, reporter, queries))
 
 
 def _sent_and_received(request: StepRequest) -> StepRequest:

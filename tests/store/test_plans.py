@@ -59,6 +59,9 @@ SELECT freshline_id(), w.at, nextval('event_positions'), 'asset.produced', id, '
   FROM assets, (VALUES (now()), (%(week)s)) w (at);
 INSERT INTO events (id, time, type, subject, data)
 SELECT freshline_id(), now(), 'asset.produced', id, '{}' FROM assets LIMIT 50;
+INSERT INTO deliveries (asset_id, partition_key, first_number, last_number, items, keys)
+SELECT 's1', '', n, n, jsonb_build_array(jsonb_build_object('number', n, 'key', 'k' || n)), ARRAY['k' || n]
+  FROM generate_series(1, 20000) n;
 INSERT INTO inbox (event_id, kind, asset_id, partition_key, at)
 SELECT freshline_id(), 'changed', 's' || n, '', now() FROM generate_series(1, 50) n;
 """
@@ -121,19 +124,19 @@ HOT = [
             "claim_run pinned_inputs own_heads finished_steps open_sessions renew_leases lock_run begin_step"
             " finish_step append_logs lock_outputs owned_outputs policy lock_heads insert_snapshots note_commits"
             " move_heads arm_timers disarm_timers record_success record_canceled end_run return_run lost_runs"
-            " run_status locations spark_waits triggered_by"
+            " run_status locations spark_waits triggered_by deliveries_between"
         ),
         "operations": (
             "lock_asset reported reported_again lock_head requested expire_now register_worker"
-            " lock_any_run request_run use_token"
+            " lock_any_run request_run use_token delivered last_delivery lock_delivery skip_delivery delivery_state"
         ),
         "webhooks": "claim waiting following taken refused",
         "tables": "next_commit committed spared removed",
         "read": (
             "event_near event_by_id events_since decision_by_id logs snapshots steps asset"
-            " event_change event_consumers event_producer"
+            " event_change event_consumers event_producer deliveries"
         ),
-        "retention": "prune forget_snapshots",
+        "retention": "prune forget_snapshots compactable lock_source join_deliveries",
     }.items()
     for name in names.split()
 ]

@@ -71,6 +71,13 @@ def delivered(scene: Scene) -> None:
     scene.lab.report("files", "1")
 
 
+def old_deliveries(scene: Scene) -> None:
+    """Add deliveries that are old enough to be joined."""
+    delivered(scene)
+    scene.lab.report("files", "2")
+    scene.lab.advance(days=31)
+
+
 def reported(scene: Scene) -> None:
     """Put an update into the inbox."""
     idle(scene)
@@ -480,6 +487,11 @@ CASES = {
         lambda s: s.lab.store.tokens.revoke("ci"),
         lambda s: s.count("api_tokens WHERE revoked_at IS NOT NULL") == 1,
         tokened,
+    ),
+    "compact_deliveries": Case(
+        lambda s: s.lab.store.retention.compact_deliveries(30, 100, chunk=2),
+        lambda s: s.count("deliveries WHERE first_number = 1 AND last_number = 2") == s.count("deliveries"),
+        old_deliveries,
     ),
     "skip_delivery": Case(
         lambda s: s.lab.store.operations.skip_delivery("files", 1, "damaged"),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from freshline.errors import NotFoundError
+from freshline.model.deliveries import Delivery
 from freshline.model.run import OutputTarget, PinnedInput
 from freshline.settings import Settings
 from freshline.storage.layout import staging_directory
 from freshline.worker.code_copies import CodeCopies, CodeCopy
-from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
+from freshline.worker.protocol import ProgressValues, StepRequest, StepResult, StoreQueries
 from freshline.worker.runner_process import RunnerProcess
 
 _tries = itertools.count(1)
@@ -22,6 +23,11 @@ _tries = itertools.count(1)
 def unknown(asset_id: str, version: int) -> PinnedInput:
     """Answer a step that reads a version which does not exist."""
     raise NotFoundError(f"version {version} of {asset_id} is not there")
+
+
+def no_deliveries(asset_id: str, first: int, last: int) -> list[Delivery]:
+    """Answer a step that reads deliveries where there are none."""
+    raise NotFoundError(f"{asset_id} has no deliveries from {first} to {last}")
 
 
 def copy_of(project: Path) -> CodeCopy:
@@ -78,6 +84,7 @@ class Bench:
         *,
         stop: Callable[[], str | None] = lambda: None,
         ask: Callable[[str, int], PinnedInput] = unknown,
+        deliveries: Callable[[str, int, int], Sequence[Delivery]] = no_deliveries,
         **given: Any,
     ) -> StepResult:
         """Execute one step."""
@@ -87,7 +94,7 @@ class Bench:
             self.request(job, **given),
             on_log=lambda stream, text: self.log.append((stream, text)),
             on_progress=self.progress.append,
-            on_query=ask,
+            queries=StoreQueries(ask, deliveries),
             stop=stop,
         )
 

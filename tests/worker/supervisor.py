@@ -7,9 +7,9 @@ from pathlib import Path
 
 from freshline.model.run import OutputTarget, PinnedInput
 from freshline.settings import Settings
-from freshline.worker.protocol import StepRequest
+from freshline.worker.protocol import StepRequest, StoreQueries
 from freshline.worker.runner_process import RunnerProcess
-from tests.worker.steps import copy_of
+from tests.worker.steps import copy_of, no_deliveries
 
 
 def main(project: Path) -> None:
@@ -24,7 +24,7 @@ def main(project: Path) -> None:
         request,
         on_log=lambda *_: None,
         on_progress=lambda progress: show(str(progress)),
-        on_query=nothing,
+        queries=StoreQueries(nothing, no_deliveries),
         stop=lambda: None,
     )
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from freshline.errors import JobError
-from freshline.model.run import Delivery, PinnedInput
+from freshline.model.deliveries import Deliveries, Delivery, DeliveryRange
+from freshline.model.run import PinnedInput
 from freshline.settings import Settings
 from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import JobFailedError
@@ -41,7 +42,7 @@ def write(path: Path, query: str) -> Path:
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[TableReader]:
     """Yield a reader of a warehouse in a directory."""
-    reader = TableReader(str(tmp_path / "warehouse"))
+    reader = TableReader(str(tmp_path / "warehouse"), deliveries)
     yield reader
     reader.close()
 
@@ -64,16 +65,26 @@ def table(tmp_path: Path) -> PinnedInput:
     )
 
 
+def deliveries(pinned: PinnedInput) -> Deliveries:
+    """Return the deliveries of a source that `appended` made."""
+    location = pinned.location or {}
+
+    def fetch(first: int, last: int) -> list[Delivery]:
+        names = ((n, f"{location['path']}/{n}.{location['format']}") for n in range(first, last + 1))
+        return [Delivery(n, path, None, {}, "2026-11-02T00:00:00Z") for n, path in names]
+
+    return Deliveries(pinned.deliveries or DeliveryRange(), fetch)
+
+
 def appended(path: Path, count: int, kind: str = "csv", **given: Any) -> PinnedInput:
     """Return an append source with files `1.csv`, `2.csv`, and so on."""
-    found = [Delivery(n, str(path / f"{n}.{kind}"), None, {}, "2026-11-02T00:00:00Z") for n in range(1, count + 1)]
     return PinnedInput(
         "landing.orders",
         count,
         f"delivery:{count}",
         {"format": kind, "path": str(path)},
         table_version=count,
-        deliveries=found,
+        deliveries=DeliveryRange(count),
         **given,
     )
 
@@ -222,7 +233,7 @@ def test_a_bucket_holds_the_warehouse_and_a_source(objects: ObjectStore, tmp_pat
     (objects.bucket / "in" / "dt=1").mkdir(parents=True)
     (objects.bucket / "in" / "dt=1" / "a.csv").write_text("origin,name\nJFK,Kennedy\n")
     (objects.bucket / "in" / "_SUCCESS").write_text("x")
-    reader = TableReader(objects.address)
+    reader = TableReader(objects.address, deliveries)
     location = {"format": "parquet", "paths": ["clean/data/a-1-1"]}
     table = PinnedInput("clean", 1, "1", location, schema=struct(id="integer", origin="string"))
     reader.relation(table)

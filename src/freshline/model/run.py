@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from freshline.model.deliveries import DeliveryRange
+
 Location = Mapping[str, Any]
 """Where data is: `format`, and `paths` of a table (with `files`, `fingerprint`, `parquet`, `partitionBy`) or `path`."""
-
-
-DELIVERED = re.compile(r"delivery:([1-9]\d*)")
-
-
-def position_of(data_version: str) -> int | None:
-    """Return the number of the newest delivery in a version of an append source; None for other versions."""
-    found = DELIVERED.fullmatch(data_version)
-    return int(found[1]) if found else None
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """One delivery of an append source: what was reported, and the path that it added, if any."""
-
-    number: int
-    path: str | None
-    version: str | None
-    payload: Any
-    reported_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +22,8 @@ class PinnedInput:
     `since`: rows of later versions are new to the step that reads them. None: all rows are new. A source has only
     version 0.
     `allowed`: what reports of this source may name (`AllowedPaths`). None: the location was not named by a report.
-    `deliveries`: all deliveries of an append source that are not skipped, in order; their numbers are its versions.
-    None for other assets.
+    `deliveries`: those of an append source, which are loaded when they are read; their numbers are its versions. None
+    for other assets.
     """
 
     asset_id: str
@@ -58,7 +39,7 @@ class PinnedInput:
     rows: int | None = None
     bytes: int | None = None
     allowed: Mapping[str, Any] | None = None
-    deliveries: Sequence[Delivery] | None = None
+    deliveries: DeliveryRange | None = None
 
 
 @dataclass(frozen=True, slots=True)

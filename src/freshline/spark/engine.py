@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from freshline.definitions.schema.spark import runtime
 from freshline.definitions.schema.workflow import Produces, Query, Step
 from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
+from freshline.model.deliveries import Deliveries
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.spark.application import Application
 from freshline.spark.code_distribution import pack
@@ -59,6 +60,7 @@ class Engine:
         self._outputs: Mapping[str, OutputTarget] = {}
         self._views: dict[str, str] = {}
         self._queries: dict[str, Query] = {}
+        self._deliveries: Callable[[PinnedInput], Deliveries] = _no_deliveries
 
     @classmethod
     def open(
@@ -102,12 +104,15 @@ class Engine:
         outputs: Mapping[str, OutputTarget],
         reporter: Reporter,
         options: SessionOptions | None = None,
+        deliveries: Callable[[PinnedInput], Deliveries] | None = None,
     ) -> Iterator[Meter]:
         """Open the session of a step and report progress while it runs; afterwards no state of it is left.
 
+        `deliveries` returns those of an append source.
         Raise `EngineLostError` if the cluster or the server was lost, whatever error the step itself raised.
         """
         self._storage, self._outputs, self._views, self._queries = storage, outputs, {}, {}
+        self._deliveries = deliveries or _no_deliveries
         try:
             self._begin(options or SessionOptions(), reporter)
             with metered(self._session, reporter, classic=self.application.classic) as meter:
@@ -171,6 +176,7 @@ class Engine:
                 pinned,
                 since=pinned.since if new else None,
                 local=self.application.local,
+                deliveries=None if pinned.deliveries is None else self._deliveries(pinned),
             )
             _ = table.schema  # Connect analyses only now; here the asset of an error is known
         except Exception as error:  # noqa: BLE001 - data sources raise anything
@@ -235,6 +241,10 @@ class Engine:
     def unreadable(self, error: BaseException) -> str | None:
         """Return what replaces the text of an exception that may quote a file; None if it cannot."""
         return unreadable(error)
+
+
+def _no_deliveries(pinned: PinnedInput) -> Deliveries:
+    raise RuntimeError(f"the deliveries of {pinned.asset_id!r} are not read here")
 
 
 def _cannot_read(pinned: PinnedInput, error: Exception) -> JobError:

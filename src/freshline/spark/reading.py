@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
+from freshline.model.deliveries import Deliveries
 from freshline.model.run import Location, PinnedInput
 from freshline.spark.merging import aligned
 from freshline.spark.parquet import READ_OPTIONS
@@ -18,13 +19,22 @@ MATCHED = {"csv": {"enforceSchema": "false"}, "parquet": {"mergeSchema": "true"}
 
 
 def load(
-    session: SparkSession, storage: Storage, pinned: PinnedInput, *, since: int | None = None, local: bool = False
+    session: SparkSession,
+    storage: Storage,
+    pinned: PinnedInput,
+    *,
+    since: int | None = None,
+    local: bool = False,
+    deliveries: Deliveries | None = None,
 ) -> DataFrame:
     """Return the rows of a snapshot that has a location. `since`: only those of later versions or deliveries.
 
-    `local`: Spark runs on this machine only.
+    `local`: Spark runs on this machine only. `deliveries`: those of an append source.
     """
-    rows = _rows(session, storage, pinned, since, local=local)
+    if deliveries is None:
+        rows = _rows(session, storage, pinned, since, local=local)
+    else:
+        rows = _delivered(session, pinned, deliveries, since, local=local)
     known = struct(pinned.schema)
     # Spark puts partition columns last, wherever they were when the table was written.
     return aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
@@ -33,8 +43,6 @@ def load(
 def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: int | None, *, local: bool) -> DataFrame:
     location = pinned.location or {}
     reader = _reader(session, location, pinned.schema)
-    if pinned.deliveries is not None:
-        return _delivered(session, reader, pinned, since, local=local)
     if "paths" not in location:
         whole = reader.load(_source_path(pinned, str(location["path"]), local=local))
         return whole if since is None else whole.limit(0)
@@ -46,20 +54,20 @@ def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: i
 
 
 def _delivered(
-    session: SparkSession, reader: DataFrameReader, pinned: PinnedInput, since: int | None, *, local: bool
+    session: SparkSession, pinned: PinnedInput, deliveries: Deliveries, since: int | None, *, local: bool
 ) -> DataFrame:
     """Read the deliveries of an append source together. Columns are matched by name."""
-    paths = {
-        one.number: _source_path(pinned, one.path, local=local)
-        for one in pinned.deliveries or ()
-        if one.path is not None
-    }
-    if not paths:
-        return session.createDataFrame([], StructType())
+    location = pinned.location or {}
+    reader = _reader(session, location, pinned.schema)
     # A CSV file whose header differs is an error, because Spark matches columns by position.
-    reader = reader.options(**MATCHED.get(str((pinned.location or {}).get("format", "parquet")), {}))
-    chosen = [path for number, path in paths.items() if since is None or number > since]
-    return reader.load(chosen) if chosen else reader.load(paths[max(paths)]).limit(0)
+    reader = reader.options(**MATCHED.get(str(location.get("format", "parquet")), {}))
+    chosen = [_source_path(pinned, one.path, local=local) for one in deliveries.after(since) if one.path is not None]
+    if chosen:
+        return reader.load(chosen)
+    newest = next((one.path for one in reversed(deliveries) if one.path is not None), None)
+    if newest is None:
+        return session.createDataFrame([], StructType())
+    return reader.load(_source_path(pinned, newest, local=local)).limit(0)
 
 
 def _source_path(pinned: PinnedInput, path: str, *, local: bool) -> str:

@@ -15,22 +15,34 @@ from pathlib import Path
 
 from freshline.errors import JobError, UsageError
 from freshline.model.allowed_paths import GLOB, HINT, AllowedPaths, Target
+from freshline.model.deliveries import Delivery
 from freshline.model.run import PinnedInput
 
 
 def confined(pinned: PinnedInput) -> PinnedInput:
     """Return the input with the path to read. Raise `JobError` if a report named a path that is not allowed now."""
-    if pinned.allowed is None or pinned.location is None:
+    allowed = _allowed(pinned)
+    if allowed is None or pinned.location is None:
         return pinned
-    allowed = AllowedPaths.from_json(dict(pinned.allowed))
-    if allowed.root is None:  # declared by 0.1; a runner works in the directory of its project
-        allowed = replace(allowed, root=os.getcwd())  # noqa: PTH109 - a text is needed
     path = real_path(pinned.asset_id, pinned.location["path"], allowed)
-    deliveries = pinned.deliveries and [
-        one if one.path is None else replace(one, path=real_path(pinned.asset_id, one.path, allowed))
-        for one in pinned.deliveries
-    ]
-    return replace(pinned, location={**pinned.location, "path": path}, deliveries=deliveries)
+    return replace(pinned, location={**pinned.location, "path": path})
+
+
+def confined_delivery(pinned: PinnedInput, delivery: Delivery) -> Delivery:
+    """Return a delivery of the input with the path to read. Raise `JobError` if its path is not allowed now."""
+    allowed = _allowed(pinned)
+    if allowed is None or delivery.path is None:
+        return delivery
+    return replace(delivery, path=real_path(pinned.asset_id, delivery.path, allowed))
+
+
+def _allowed(pinned: PinnedInput) -> AllowedPaths | None:
+    """Return what reports of the source may name. None: the location was not named by a report."""
+    if pinned.allowed is None or pinned.location is None:
+        return None
+    allowed = AllowedPaths.from_json(dict(pinned.allowed))
+    # Without a root it was declared by 0.1; a runner works in the directory of its project.
+    return allowed if allowed.root else replace(allowed, root=os.getcwd())  # noqa: PTH109 - a text is needed
 
 
 def real_path(asset_id: str, path: str, allowed: AllowedPaths) -> str:

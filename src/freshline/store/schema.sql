@@ -10,16 +10,6 @@ CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longe
     SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
 $$;
 
-CREATE FUNCTION public.freshline_deliveries(asset text, partition text, up_to bigint) RETURNS jsonb
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE WHEN up_to IS NOT NULL THEN coalesce((
-        SELECT jsonb_agg(i.item ORDER BY d.last_number, i.ordinal)
-          FROM deliveries d, jsonb_array_elements(d.items) WITH ORDINALITY AS i (item, ordinal)
-         WHERE d.asset_id = asset AND d.partition_key = partition AND d.first_number <= up_to
-           AND (i.item ->> 'number')::bigint <= up_to AND NOT i.item ? 'skipped'), '[]') END
-$$;
-
 CREATE FUNCTION public.freshline_id() RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -98,6 +88,16 @@ CREATE FUNCTION public.freshline_parts(snapshot public.snapshots) RETURNS jsonb
                    AND x.table_version BETWEEN snapshot.base_version AND snapshot.table_version
                  ORDER BY x.table_version, x.sequence) v,
                jsonb_array_elements_text(v.location -> 'paths') WITH ORDINALITY AS p (path, ordinal)) END
+$$;
+
+CREATE FUNCTION public.freshline_skipped(asset text, partition text, up_to bigint) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN up_to IS NOT NULL THEN coalesce((
+        SELECT jsonb_agg(n.number ORDER BY n.number)
+          FROM deliveries d, jsonb_array_elements(d.skipped) AS n (number)
+         WHERE d.asset_id = asset AND d.partition_key = partition AND d.skipped <> '[]' AND d.first_number <= up_to
+           AND n.number::bigint <= up_to), '[]') END
 $$;
 
 CREATE TABLE public.api_tokens (
@@ -191,6 +191,8 @@ CREATE TABLE public.deliveries (
     last_number bigint NOT NULL,
     items jsonb NOT NULL,
     keys text[] DEFAULT '{}'::text[] NOT NULL,
+    skipped jsonb GENERATED ALWAYS AS (jsonb_path_query_array(items, '$[*]?(exists (@."skipped"))."number"'::jsonpath)) STORED NOT NULL,
+    CONSTRAINT deliveries_at_most_1000_per_row CHECK (((last_number - first_number) < 1000)),
     CONSTRAINT deliveries_first_number_check CHECK ((first_number > 0)),
     CONSTRAINT deliveries_one_item_per_number CHECK ((jsonb_array_length(items) = ((last_number - first_number) + 1)))
 );
@@ -648,7 +650,11 @@ CREATE INDEX decisions_recent ON public.decisions USING btree (at DESC, id DESC)
 
 CREATE INDEX decisions_run ON public.decisions USING btree (run_id) WHERE (run_id IS NOT NULL);
 
-CREATE INDEX deliveries_by_key ON public.deliveries USING gin (keys);
+CREATE INDEX deliveries_by_key ON public.deliveries USING gin (keys) WITH (fastupdate=off);
+
+CREATE INDEX deliveries_loose ON public.deliveries USING btree (asset_id, partition_key, last_number) WHERE (first_number = last_number);
+
+CREATE INDEX deliveries_with_skipped ON public.deliveries USING btree (asset_id, partition_key, last_number) WHERE (skipped <> '[]'::jsonb);
 
 CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from freshline.errors import JobError
-from freshline.model.run import Delivery, PinnedInput
+from freshline.model.deliveries import Deliveries
+from freshline.model.run import PinnedInput
 from freshline.worker.log_capture import MAX_LOGGED
 from freshline.worker.progress_reporter import ProgressReporter
 
@@ -33,7 +34,7 @@ class Input:
 
     `version` is the number of the snapshot; `data_version` changes if and only if the content does. `deliveries`: of a
     source with `mode: append`, all deliveries in order, each with `number`, `path`, `version`, `payload` and
-    `reported_at`.
+    `reported_at`. They are loaded when they are looked at.
 
     `arrow`, `polars`, `duckdb`, `path` and `paths` need no Spark. With `new=True` they hold only the rows that were
     appended since the last run of this step succeeded.
@@ -43,7 +44,7 @@ class Input:
     version: int
     data_version: str
     payload: Any
-    deliveries: Sequence[Delivery]
+    deliveries: Deliveries
     _read: Callable[[int | None], Any] = field(repr=False)
     _files: Callable[[], TableReader] = field(repr=False)
     _pinned: PinnedInput = field(repr=False)
@@ -101,6 +102,7 @@ class Context:
         warehouse: str,
         reporter: ProgressReporter,
         find_version: Callable[[str, int], PinnedInput],
+        deliveries: Callable[[PinnedInput], Deliveries],
     ) -> None:
         self.run_id = run_id
         self.attempt = attempt
@@ -108,20 +110,20 @@ class Context:
         self.parameters = dict(parameters)
         self.full_refresh = full_refresh
         self.log = _logger(reporter)
-        self.inputs = Inputs({asset: self._input(pinned) for asset, pinned in inputs.items()})
+        self.inputs = Inputs({asset: self._input(pinned, deliveries(pinned)) for asset, pinned in inputs.items()})
         self._pinned = dict(inputs)
         self._tables = tables
         self._warehouse = warehouse
+        self._deliveries = deliveries
         self._files: TableReader | None = None
         self._reporter = reporter
         self._find_version = find_version
 
-    def _input(self, pinned: PinnedInput) -> Input:
+    def _input(self, pinned: PinnedInput, deliveries: Deliveries) -> Input:
         def read(version: int | None) -> Any:
             tables = self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()")
             return tables.read(pinned if version is None else self._find_version(pinned.asset_id, version))
 
-        deliveries = tuple(pinned.deliveries or ())
         return Input(
             pinned.asset_id,
             *(pinned.sequence, pinned.data_version, pinned.payload, deliveries),
@@ -133,7 +135,7 @@ class Context:
         if self._files is None:
             from freshline.worker.table_reader import TableReader  # noqa: PLC0415 - DuckDB takes 50 ms to import
 
-            self._files = TableReader(self._warehouse)
+            self._files = TableReader(self._warehouse, self._deliveries)
         return self._files
 
     def close(self) -> None:
@@ -159,10 +161,9 @@ class Context:
             self.log.info("ctx.new(%r) is the whole input: %s", asset_id, why)
         return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
 
-    def new_deliveries(self, asset_id: str) -> list[Delivery]:
+    def new_deliveries(self, asset_id: str) -> Deliveries:
         """Return the deliveries of an append source that came since the last run of this step succeeded."""
-        since = self._pinned[asset_id].since if asset_id in self._pinned else None
-        return [one for one in self.inputs[asset_id].deliveries if since is None or one.number > since]
+        return self.inputs[asset_id].deliveries.after(self._pinned[asset_id].since)
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Report how far the job is; shown while it runs, in place of Spark's tasks."""

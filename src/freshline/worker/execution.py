@@ -15,8 +15,9 @@ from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Retry, Spark, Step, Workflow
 from freshline.definitions.steps import dependencies, internal_inputs, step_order
 from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineError, JobError
+from freshline.model.deliveries import Delivery
 from freshline.model.json import Json
-from freshline.model.run import ClaimedRun, FinishedStep, StagedOutput
+from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, StagedOutput
 from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import Storage, StorageError
@@ -26,7 +27,7 @@ from freshline.store.store import Store
 from freshline.worker.code_copies import CodeCopy
 from freshline.worker.increments import reads_increments
 from freshline.worker.lease import Lease, LeaseKeeper
-from freshline.worker.protocol import ProgressValues, StepRequest, StepResult
+from freshline.worker.protocol import ProgressValues, StepRequest, StepResult, StoreQueries
 from freshline.worker.runner_pool import RunnerPool
 from freshline.worker.runner_process import RunnerProcess
 from freshline.worker.step_errors import RunnerDied, StepStopped, StepTimeout
@@ -154,11 +155,15 @@ class Execution:
                 request,
                 on_log=lambda stream, text: self._log(step.id, stream, text),
                 on_progress=lambda values: self._progress(step.id, values),
-                on_query=lambda asset_id, version: self._persist(
-                    lambda: self.store.runs.table_at(asset_id, self.run.partition_key, version)
-                ),
+                queries=StoreQueries(self._version, self._deliveries),
                 stop=self.stop,
             )
+
+    def _version(self, asset_id: str, version: int) -> PinnedInput:
+        return self._persist(lambda: self.store.runs.table_at(asset_id, self.run.partition_key, version))
+
+    def _deliveries(self, asset_id: str, first: int, last: int) -> list[Delivery]:
+        return self._persist(lambda: self.store.runs.deliveries(asset_id, self.run.partition_key, first, last))
 
     def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
         builder = RequestBuilder(self.run, definition, self.storage, self.staged)

@@ -22,8 +22,8 @@ from freshline.worker.protocol import (
     FromRunner,
     Message,
     ProtocolError,
+    Query,
     Ready,
-    SnapshotQuery,
     StepEnded,
     Unable,
 )
@@ -171,7 +171,7 @@ class Listener:
     def _pass_message(self, message: Message) -> None:
         if not isinstance(message, FromRunner):
             raise ProtocolError(f"{type(message).__name__} is a message of the supervisor")
-        if isinstance(message, StepEnded | SnapshotQuery):  # earlier output comes first
+        if isinstance(message, StepEnded | Query):  # earlier output comes first
             for stream in self._streams:
                 self._pass_lines(stream)
                 self._pass(stream, stream.splitter.flush(self.secrets))

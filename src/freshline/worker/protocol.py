@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from freshline.model.deliveries import Delivery
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.worker.step_errors import ErrorRecord, JobFailedError
 
@@ -54,6 +55,18 @@ class StepResult:
 
     outputs: tuple[StagedOutput, ...]
     metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreQueries:
+    """What a running step may ask its supervisor, which has the database.
+
+    `version`: another version of an input. `deliveries`: those of an append source from one number to another; of a
+    long range only the first.
+    """
+
+    version: Callable[[str, int], PinnedInput]
+    deliveries: Callable[[str, int, int], Sequence[Delivery]]
 
 
 # To the runner.
@@ -100,6 +113,15 @@ class SnapshotAnswer:
 
     number: int
     pinned: PinnedInput | None = None
+    error: ErrorRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesAnswer:
+    """The answer to the `DeliveriesQuery` with this number: the first of them, or why there are none."""
+
+    number: int
+    deliveries: list[Delivery] | None = None
     error: ErrorRecord | None = None
 
 
@@ -153,6 +175,17 @@ class SnapshotQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveriesQuery:
+    """The step reads the deliveries of an append source from number `first` to number `last`."""
+
+    id: int
+    number: int
+    asset: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepEnded:
     """The step has ended: with a result, with an error, or with neither if it was stopped.
 
@@ -165,15 +198,17 @@ class StepEnded:
     error: ErrorRecord | None = None
 
 
-ToRunner = Hello | RunStep | CancelStep | SnapshotAnswer | Exit
-FromRunner = Ready | Unable | LogLine | Progress | SnapshotQuery | StepEnded
+Query = SnapshotQuery | DeliveriesQuery
+Answer = SnapshotAnswer | DeliveriesAnswer
+ToRunner = Hello | RunStep | CancelStep | Answer | Exit
+FromRunner = Ready | Unable | LogLine | Progress | Query | StepEnded
 Message = ToRunner | FromRunner
 
 _KINDS: Mapping[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
-        *(Hello, RunStep, CancelStep, SnapshotAnswer, Exit),
-        *(Ready, Unable, LogLine, Progress, SnapshotQuery, StepEnded),
+        *(Hello, RunStep, CancelStep, SnapshotAnswer, DeliveriesAnswer, Exit),
+        *(Ready, Unable, LogLine, Progress, SnapshotQuery, DeliveriesQuery, StepEnded),
     )
 }
 

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -26,15 +26,20 @@ from freshline.definitions.loading.code_import import CodeHook
 from freshline.definitions.schema.workflow import Step
 from freshline.errors import EngineError, EngineLostError, FreshlineError
 from freshline.masking import Secrets
+from freshline.model.deliveries import Delivery
 from freshline.model.run import PinnedInput
 from freshline.process_environment import close_to_others
 from freshline.worker.failures import user_error
 from freshline.worker.progress_reporter import ProgressReporter
 from freshline.worker.protocol import (
+    Answer,
     CancelStep,
     Channel,
+    DeliveriesAnswer,
+    DeliveriesQuery,
     Hello,
     ProtocolError,
+    Query,
     Ready,
     RunStep,
     SnapshotAnswer,
@@ -42,6 +47,7 @@ from freshline.worker.protocol import (
     StepEnded,
     StepRequest,
     StepResult,
+    StoreQueries,
     ToRunner,
     Unable,
 )
@@ -66,7 +72,7 @@ class Runner:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._inbox: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[SnapshotAnswer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._asking = threading.Lock()
         self._queries = 0
         self._engine: Engine | None = None
@@ -151,20 +157,31 @@ class Runner:
         step = Step.model_validate(request.step)
         reporter = ProgressReporter(self._channel.send)
         try:
-            return execute(StepTask(request, step, self._engine, reporter, self._find_version, self._interruption))
+            queries = StoreQueries(self._find_version, self._find_deliveries)
+            return execute(StepTask(request, step, self._engine, reporter, queries, self._interruption))
         finally:
             reporter.close()
 
     def _find_version(self, asset_id: str, version: int) -> PinnedInput:
-        """Ask the supervisor, which has the database, for another version of an input."""
+        answer = self._ask(lambda number: SnapshotQuery(self._step or 0, number, asset_id, version))
+        if isinstance(answer, SnapshotAnswer) and answer.pinned is not None:
+            return answer.pinned
+        raise _refused(answer, asset_id)
+
+    def _find_deliveries(self, asset_id: str, first: int, last: int) -> list[Delivery]:
+        answer = self._ask(lambda number: DeliveriesQuery(self._step or 0, number, asset_id, first, last))
+        if isinstance(answer, DeliveriesAnswer) and answer.deliveries is not None:
+            return answer.deliveries
+        raise _refused(answer, asset_id)
+
+    def _ask(self, query: Callable[[int], Query]) -> Answer:
+        """Ask the supervisor, which has the database. `query` gets the number of the question."""
         with self._asking:
             self._queries += 1
-            self._channel.send(SnapshotQuery(self._step or 0, self._queries, asset_id, version))
+            self._channel.send(query(self._queries))
             while (answer := self._answers.get()).number != self._queries:
                 pass  # the answer to a query that was interrupted
-        if answer.pinned is None:
-            raise answer.error.to_error() if answer.error else EngineError(f"no answer about asset {asset_id!r}")
-        return answer.pinned
+        return answer
 
     def _failed(self, error: FreshlineError, secrets: Secrets) -> ErrorRecord | None:
         """Return the error to report; None if the step was canceled. Exit if Spark has ended."""
@@ -214,7 +231,7 @@ class Runner:
                 match message:
                     case CancelStep(step):
                         self._cancel(step)
-                    case SnapshotAnswer():
+                    case SnapshotAnswer() | DeliveriesAnswer():
                         self._answers.put(message)
                     case _:
                         self._inbox.put(cast("ToRunner", message))
@@ -256,6 +273,10 @@ class Runner:
             yield
         finally:
             self._interruptible = False
+
+
+def _refused(answer: Answer, asset_id: str) -> FreshlineError:
+    return answer.error.to_error() if answer.error else EngineError(f"no answer about asset {asset_id!r}")
 
 
 def use_copy(hook: CodeHook, copy: str) -> None:

@@ -20,26 +20,30 @@ from pathlib import Path
 from freshline.credentials import own_credentials
 from freshline.errors import FreshlineError, NotFoundError
 from freshline.masking import Secrets
-from freshline.model.run import PinnedInput
 from freshline.settings import Settings
 from freshline.worker.code_copies import CodeCopy, CopyInUse, import_from
 from freshline.worker.listener import Exited, Line, Listener, Received
 from freshline.worker.log_capture import TAIL, StepLog
 from freshline.worker.protocol import (
+    Answer,
     CancelStep,
     Channel,
+    DeliveriesAnswer,
+    DeliveriesQuery,
     Exit,
     Hello,
     LogLine,
     Message,
     Progress,
     ProgressValues,
+    Query,
     RunStep,
     SnapshotAnswer,
     SnapshotQuery,
     StepEnded,
     StepRequest,
     StepResult,
+    StoreQueries,
     ToRunner,
 )
 from freshline.worker.runner_environment import JobEnvironment, declared_secrets, make_scratch
@@ -61,7 +65,7 @@ class Callbacks:
 
     log: StepLog
     on_progress: Callable[[ProgressValues], None]
-    on_query: Callable[[str, int], PinnedInput]
+    queries: StoreQueries
     stop: Callable[[], str | None]
 
 
@@ -187,7 +191,7 @@ class RunnerProcess:
         *,
         on_log: Callable[[str, str], None],
         on_progress: Callable[[ProgressValues], None],
-        on_query: Callable[[str, int], PinnedInput],
+        queries: StoreQueries,
         stop: Callable[[], str | None],
     ) -> StepResult:
         """Execute one step and wait for it; callbacks are called by this thread.
@@ -202,7 +206,7 @@ class RunnerProcess:
             self._steps += 1
             self._given.update(secrets)
             self._send(RunStep(self._steps, request, secrets))
-            return self._follow(listener, request, Callbacks(log, on_progress, on_query, stop))
+            return self._follow(listener, request, Callbacks(log, on_progress, queries, stop))
         except FreshlineError as error:
             hide_in(error, log.secrets.hide_cut)
             raise
@@ -256,8 +260,8 @@ class RunnerProcess:
                 callbacks.log.write("log", text)
             case Progress(values):
                 callbacks.on_progress(values)
-            case SnapshotQuery(id=self._steps):
-                self._send(_answer(message, callbacks.on_query))
+            case SnapshotQuery(id=self._steps) | DeliveriesQuery(id=self._steps):
+                self._send(_answer(message, callbacks.queries))
             case StepEnded(id=self._steps, error=ErrorRecord() as record):
                 raise record.to_error()
             case StepEnded(id=self._steps):
@@ -272,9 +276,9 @@ class RunnerProcess:
             match listener.next(min(left, POLL_S)):
                 case Line(stream, text):
                     log.write(stream, text)
-                case Received(SnapshotQuery(id=self._steps, number=number)):
+                case Received((SnapshotQuery(id=self._steps) | DeliveriesQuery(id=self._steps)) as query):
                     # Spark steps are not interrupted by a signal: without an answer the step would wait for ever.
-                    self._send(SnapshotAnswer(number, error=ErrorRecord.of(StepStopped(reason))))
+                    self._send(_refusal(query, StepStopped(reason)))
                 case Received(StepEnded(id=self._steps)):
                     return
                 case Exited():
@@ -295,8 +299,16 @@ class RunnerProcess:
             self._listener.ended.wait(SEND_TIMEOUT_S)
 
 
-def _answer(query: SnapshotQuery, on_query: Callable[[str, int], PinnedInput]) -> SnapshotAnswer:
+def _answer(query: Query, queries: StoreQueries) -> Answer:
     try:
-        return SnapshotAnswer(query.number, pinned=on_query(query.asset, query.version))
+        if isinstance(query, SnapshotQuery):
+            return SnapshotAnswer(query.number, pinned=queries.version(query.asset, query.version))
+        found = queries.deliveries(query.asset, query.first, query.last)
+        return DeliveriesAnswer(query.number, deliveries=list(found))
     except NotFoundError as error:
-        return SnapshotAnswer(query.number, error=ErrorRecord.of(error))
+        return _refusal(query, error)
+
+
+def _refusal(query: Query, error: FreshlineError) -> Answer:
+    kind = SnapshotAnswer if isinstance(query, SnapshotQuery) else DeliveriesAnswer
+    return kind(query.number, error=ErrorRecord.of(error))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -17,15 +18,16 @@ from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
 from freshline.errors import CheckError, FreshlineError, JobError
+from freshline.model.deliveries import Deliveries, DeliveryRange
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
-from freshline.storage.real_paths import confined
+from freshline.storage.real_paths import confined, confined_delivery
 from freshline.suggest import suggestion
 from freshline.worker.context import Context
 from freshline.worker.failures import OURS, user_error
 from freshline.worker.job_result import check_complete, check_declared, is_report, reported_outputs, returned_tables
 from freshline.worker.progress_reporter import ProgressReporter
-from freshline.worker.protocol import StepRequest, StepResult
+from freshline.worker.protocol import StepRequest, StepResult, StoreQueries
 
 if TYPE_CHECKING:
     from freshline.spark.engine import Engine, SessionOptions
@@ -35,14 +37,14 @@ if TYPE_CHECKING:
 class StepTask:
     """One step to execute. `interruptible` surrounds user code.
 
-    `find_version` asks the supervisor for another version of an input.
+    `queries`: what the step may ask the supervisor.
     """
 
     request: StepRequest
     step: Step
     engine: Engine | None
     reporter: ProgressReporter
-    find_version: Callable[[str, int], PinnedInput]
+    queries: StoreQueries
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
@@ -54,6 +56,18 @@ class StepTask:
         """Yield the consumed assets with their pins; None for an asset that was never produced."""
         for consumed in self.step.consumes:
             yield consumed.asset_id, self.request.inputs.get(consumed.asset_id)
+
+    def find_version(self, asset_id: str, version: int) -> PinnedInput:
+        """Return another version of an input. Raise if a report named a path that is not allowed."""
+        return confined(self.queries.version(asset_id, version))
+
+    def deliveries(self, pinned: PinnedInput) -> Deliveries:
+        """Return the deliveries of an input. Looking at one whose path is not allowed raises."""
+        return Deliveries(
+            pinned.deliveries or DeliveryRange(),
+            partial(self.queries.deliveries, pinned.asset_id),
+            partial(confined_delivery, pinned),
+        )
 
 
 def execute(task: StepTask) -> StepResult:
@@ -72,13 +86,14 @@ def execute(task: StepTask) -> StepResult:
 
 def _name_delivery(error: JobError, task: StepTask) -> None:
     """Add to the error the delivery whose file it names, and how to go on without it."""
-    named = [
-        (len(one.path), asset_id, one.number)
-        for asset_id, pinned in task.request.inputs.items()
-        for one in pinned.deliveries or ()
-        if one.path is not None and one.path in error.message
-    ]
-    if not named or error.hint or isinstance(error, CheckError):
+    if error.hint or isinstance(error, CheckError):
+        return
+    named = []
+    for asset_id, pinned in task.request.inputs.items():
+        if pinned.deliveries is not None:
+            with suppress(FreshlineError):  # the first error counts
+                named += [(len(path), asset_id, number) for number, path in _named(error.message, task, pinned)]
+    if not named:
         return
     _, asset_id, number = max(named)
     error.hint = (
@@ -87,17 +102,30 @@ def _name_delivery(error: JobError, task: StepTask) -> None:
     )
 
 
+def _named(text: str, task: StepTask, pinned: PinnedInput) -> list[tuple[int, str]]:
+    """Return the numbers and paths of the deliveries that a text names: of the new ones, if there are any."""
+    known = Deliveries(pinned.deliveries or DeliveryRange(), partial(task.queries.deliveries, pinned.asset_id))
+    parts = [known.after(pinned.since)]
+    parts.append(known[: len(known) - len(parts[0])])
+    for part in parts:
+        paths = ((one.number, path) for one in part for path in _spellings(one.path))
+        if found := [(number, path) for number, path in paths if path in text]:
+            return found
+    return []
+
+
+def _spellings(path: str | None) -> set[str]:
+    """Return a path as it was reported, and without symbolic links, as Spark reads it."""
+    return {path, os.path.realpath(path)} if path and path.startswith("/") else {path} if path else set()
+
+
 def _confined(task: StepTask) -> StepTask:
     """Return the task with the real paths of its inputs. Raise if a report named one that is not allowed.
 
     Also for a job without Spark, which finds the path in the payload (docs/semantics.md#R3.1).
     """
     inputs = {asset_id: confined(pinned) for asset_id, pinned in task.request.inputs.items()}
-
-    def find_version(asset_id: str, version: int) -> PinnedInput:
-        return confined(task.find_version(asset_id, version))
-
-    return replace(task, request=replace(task.request, inputs=inputs), find_version=find_version)
+    return replace(task, request=replace(task.request, inputs=inputs))
 
 
 def _execute(task: StepTask) -> StepResult:
@@ -107,7 +135,7 @@ def _execute(task: StepTask) -> StepResult:
     if task.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
     storage, outputs = storage_at(task.request.warehouse), task.request.outputs
-    with task.engine.step(storage, outputs, task.reporter, _session_options(task)) as meter:
+    with task.engine.step(storage, outputs, task.reporter, _session_options(task), task.deliveries) as meter:
         if isinstance(job, SparkSql):
             result = _stage(task, task.engine, _queries(task, task.engine, job))
         else:
@@ -228,6 +256,7 @@ def _context(task: StepTask) -> Context:
         warehouse=task.request.warehouse,
         reporter=task.reporter,
         find_version=task.find_version,
+        deliveries=task.deliveries,
     )
 
 

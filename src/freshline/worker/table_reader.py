@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import duckdb
 
 from freshline.definitions.names import view_of
 from freshline.errors import JobError, WarehouseError
+from freshline.model.deliveries import Deliveries
 from freshline.model.run import Location, PinnedInput
 from freshline.storage.base import Storage, storage_at
 from freshline.storage.duckdb_tables import (
@@ -40,8 +41,9 @@ DAMAGED = "it is damaged, or not in the format that the source declares"
 class TableReader:
     """Gives the inputs of one step as relations of one DuckDB connection, so that a query can join them."""
 
-    def __init__(self, warehouse: str) -> None:
+    def __init__(self, warehouse: str, deliveries: Callable[[PinnedInput], Deliveries]) -> None:
         self._warehouse = warehouse
+        self._deliveries = deliveries
         self._open: duckdb.DuckDBPyConnection | None = None
         self._filesystems: dict[str, DuckDBFilesystem] = {}
 
@@ -77,7 +79,7 @@ class TableReader:
         """Return where the data is: the directories of a table, the path of a source, the paths of deliveries."""
         location = pinned.location or {}
         if pinned.deliveries is not None:
-            return tuple(one.path for one in pinned.deliveries if one.path is not None)
+            return tuple(one.path for one in self._deliveries(pinned) if one.path is not None)
         if "paths" in location:
             storage = storage_at(self._warehouse)
             return tuple(storage.at(path) for path in _parts(pinned, since=None))
@@ -136,18 +138,19 @@ class TableReader:
         return table_query(self._connection, storage, table, [storage.at(name) for name in names])
 
     def _delivered(self, pinned: PinnedInput, location: Location, since: int | None) -> str:
-        paths = {one.number: one.path for one in pinned.deliveries or () if one.path is not None}
-        chosen = [path for number, path in paths.items() if since is None or number > since]
+        deliveries = self._deliveries(pinned)
+        chosen = [one.path for one in deliveries.after(since) if one.path is not None]
         if chosen:
             return self._source(pinned, location, chosen)
         if fields := _fields(pinned):
             return no_rows(fields)
-        if not paths:
+        newest = next((one.path for one in reversed(deliveries) if one.path is not None), None)
+        if newest is None:
             raise JobError(
                 f"source {pinned.asset_id!r} has no delivery with a path, so its columns are not known",
                 hint="declare its 'schema' in sources/, or look at `.deliveries` first",
             )
-        return f"FROM ({self._source(pinned, location, [paths[max(paths)]])}) LIMIT 0"
+        return f"FROM ({self._source(pinned, location, [newest])}) LIMIT 0"
 
     def _source(self, pinned: PinnedInput, location: Location, paths: Sequence[str]) -> str:
         files: list[str] = []

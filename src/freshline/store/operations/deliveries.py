@@ -61,7 +61,8 @@ def add(connection: Connection, asset_id: str, partition_key: str, delivery: Del
 
 
 def locked(connection: Connection, asset_id: str, partition_key: str, number: int) -> Delivery:
-    """Return a delivery, locked."""
+    """Return a delivery, locked. The lock of the head makes sure that compaction does not move it meanwhile."""
+    connection.execute(SQL["lock_head"], {"asset": asset_id, "partition": partition_key})
     where = {"asset": asset_id, "partition": partition_key, "number": number}
     row = connection.execute(SQL["lock_delivery"], where).fetchone()
     if row is None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from freshline.model.deliveries import position_of
 from freshline.model.documents.decision import Evidence, InputEvidence
 from freshline.model.documents.event import EventOutcomes, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
-from freshline.model.run import position_of
 from freshline.store.db.database import Connection, Row
 from freshline.store.read import affected
 from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Workflow

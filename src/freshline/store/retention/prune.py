@@ -9,7 +9,8 @@ from freshline.counters import count
 from freshline.store.db.database import Database, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import tokens
-from freshline.store.retention import event_partitions
+from freshline.store.retention import compaction, event_partitions
+from freshline.store.retention.compaction import FIRST_SOURCE, Source
 from freshline.store.webhooks import delivery
 
 SQL = load("retention")
@@ -53,6 +54,14 @@ class Forgotten:
     next: Place | None
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """One page of append sources: how many deliveries were joined, and the last source, or None after all pages."""
+
+    deliveries: int
+    next: Source | None
+
+
 class Retention:
     """Keeps the size of the database bounded by the retention."""
 
@@ -84,6 +93,20 @@ class Retention:
         count("snapshots_forgotten", row["forgotten"])
         more = row["looked"] == batch
         return Forgotten(row["forgotten"], Place(row["at"], row["event"]) if more else None)
+
+    def compact_deliveries(
+        self, days: int, batch: int, after: Source = FIRST_SOURCE, *, chunk: int = compaction.CHUNK
+    ) -> Compacted:
+        """Join the oldest deliveries of a page of append sources into chunks, at most one chunk per source."""
+        with self._database.transaction("compact_deliveries") as connection:
+            if not event_partitions.lock(connection):
+                return Compacted(0, None)
+            page = compaction.sources(connection, days, batch, after, chunk)
+            joined = sum(compaction.join(connection, one, chunk) for one in page if one.due)
+        count("deliveries_joined", joined)
+        if joined:  # these sources may have more
+            return Compacted(joined, after)
+        return Compacted(0, page[-1].source if len(page) == batch else None)
 
 
 def _parameters(days: int, batch: int, after: Places) -> Row:

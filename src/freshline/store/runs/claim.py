@@ -6,16 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from freshline.model.allowed_paths import AllowedPaths
+from freshline.model.deliveries import DeliveryRange, position_of
 from freshline.model.json import Json
-from freshline.model.run import (
-    ClaimedRun,
-    Delivery,
-    FinishedStep,
-    PinnedInput,
-    Position,
-    StagedOutput,
-    position_of,
-)
+from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -88,7 +81,7 @@ def _inputs(connection: Connection, row: Row) -> _Inputs:
 
 
 def pinned_input(row: Row) -> PinnedInput:
-    """Return a snapshot to read, with all directories of its table or all deliveries of its source."""
+    """Return a snapshot to read, with all directories of its table or the range of deliveries of its source."""
     parts = row["parts"] or [[row["table_version"], path] for path in (row["location"] or {}).get("paths", ())]
     pinned = PinnedInput(
         row["asset_id"],
@@ -104,15 +97,11 @@ def pinned_input(row: Row) -> PinnedInput:
         bytes=row["bytes"],
         allowed=_allowed(row["path_declaration"]),
     )
-    if row["deliveries"] is None:
+    if row["delivery"] is None:
         return pinned
-    deliveries = tuple(
-        Delivery(one["number"], one["path"], one["version"], one["payload"], one["reportedAt"])
-        for one in row["deliveries"]
-    )
     # The number of a delivery is the version that added it.
-    number = position_of(row["data_version"])
-    return replace(pinned, table_version=number, base_version=0, deliveries=deliveries)
+    known = DeliveryRange(row["delivery"], row["skipped"])
+    return replace(pinned, table_version=known.last, base_version=0, deliveries=known)
 
 
 def _position(data: Json) -> Position:

@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from freshline.counters import count, observe
 from freshline.decide.times import next_quiet
 from freshline.errors import FencedError, NotFoundError
+from freshline.model.deliveries import PAGE, Delivery
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
@@ -39,6 +40,7 @@ from freshline.store.runs.finish import (
 SQL = load("runs")
 MOST_LOG_LINES = 10_000
 CLAIM_TRIES = 5
+MAX_PAGE_BYTES = 2 * 1024 * 1024  # of deliveries in one answer: far below the largest message to a runner
 
 
 class Runs:
@@ -224,6 +226,18 @@ class Runs:
             how = "does not exist" if row is None else "is not kept any more"
             raise NotFoundError(f"version {version} of asset {asset_id!r} {how}; `freshline show {asset_id}` shows one")
         return pinned_input(row)
+
+    def deliveries(self, asset_id: str, partition_key: str, first: int, last: int) -> list[Delivery]:
+        """Return the deliveries of an append source from one number to another, skipped ones included.
+
+        Return only the first ones if there are many or if they are large.
+        """
+        numbers = {"first": first, "last": last, "most": PAGE, "bytes": MAX_PAGE_BYTES}
+        with self._database.connection() as connection:
+            where = {"asset": asset_id, "partition": partition_key}
+            rows = connection.execute(SQL["deliveries_between"], {**where, **numbers}).fetchall()
+        found = [row["item"] for row in rows]
+        return [Delivery(i["number"], i["path"], i["version"], i["payload"], i["reportedAt"]) for i in found]
 
     def locations(self, run_id: str) -> list[Json]:
         """Return the locations of the data that a run has published."""

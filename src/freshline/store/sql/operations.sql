@@ -57,9 +57,12 @@ SELECT sequence, last_sequence, data_version, report_sequence, table_version FRO
 
 -- name: delivered
 -- purpose: find an earlier delivery with the same key
-SELECT i.item FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
- WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.keys @> ARRAY[%(key)s::text]
-   AND i.item ->> 'key' = %(key)s
+-- By key first: the primary key would find all deliveries of the source.
+WITH rows AS MATERIALIZED (
+    SELECT d.asset_id, d.partition_key, d.items FROM deliveries d WHERE d.keys @> ARRAY[%(key)s::text]
+)
+SELECT i.item FROM rows r, jsonb_array_elements(r.items) AS i (item)
+ WHERE r.asset_id = %(asset)s AND r.partition_key = %(partition)s AND i.item ->> 'key' = %(key)s
 
 -- name: last_delivery
 -- purpose: read the number of the newest delivery; the lock of the head makes it the last
@@ -74,15 +77,17 @@ VALUES (%(asset)s, %(partition)s, %(number)s, %(number)s, %(items)s, %(keys)s)
 -- name: lock_delivery
 -- purpose: lock the row of a delivery, and read it
 SELECT d.items -> (%(number)s - d.first_number)::int AS item FROM deliveries d
- WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.last_number >= %(number)s
-   AND d.first_number <= %(number)s
- ORDER BY d.last_number LIMIT 1 FOR UPDATE
+ WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s
+   AND d.last_number >= %(number)s AND d.last_number < %(number)s::bigint + 1000 AND d.first_number <= %(number)s
+   FOR UPDATE
 
 -- name: skip_delivery
 -- purpose: leave a delivery out for all consumers that have not read it; record who did it, when and why
+-- A row has at most 1,000 deliveries.
 UPDATE deliveries SET items = jsonb_set(items, ARRAY[(%(number)s - first_number)::text, 'skipped'],
            jsonb_build_object('by', %(by)s::text, 'reason', %(reason)s::text, 'at', freshline_now()))
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND %(number)s BETWEEN first_number AND last_number
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s
+   AND last_number >= %(number)s AND last_number < %(number)s::bigint + 1000 AND first_number <= %(number)s
 
 -- name: consumers
 -- purpose: find the workflows that consume an asset
@@ -91,8 +96,8 @@ SELECT w.id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.
 
 -- name: delivery_state
 -- purpose: read the audited state of the deliveries of a source
-SELECT count(*) FILTER (WHERE i.item ? 'skipped') AS skipped, count(*) AS deliveries
-  FROM deliveries d, jsonb_array_elements(d.items) AS i (item) WHERE d.asset_id = %(id)s AND d.partition_key = ''
+SELECT jsonb_array_length(freshline_skipped(%(id)s, '', d.last_number)) AS skipped, d.last_number AS deliveries
+  FROM deliveries d WHERE d.asset_id = %(id)s AND d.partition_key = '' ORDER BY d.last_number DESC LIMIT 1
 
 -- name: expire_now
 -- purpose: make an asset expire now

@@ -396,10 +396,18 @@ ORDER BY line LIMIT %(limit)s
 
 -- name: deliveries
 -- purpose: list the deliveries of an append source, newest first
-SELECT i.item FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
- WHERE d.asset_id = %(asset)s AND d.partition_key = '' AND d.first_number < coalesce(%(before)s::bigint, 9223372036854775807)
-   AND (i.item ->> 'number')::bigint < coalesce(%(before)s::bigint, 9223372036854775807)
- ORDER BY (i.item ->> 'number')::bigint DESC LIMIT %(limit)s
+-- They are numbered without gaps, and a row has at most 1,000: the numbers say which rows to read.
+WITH newest AS (
+    SELECT least(d.last_number, %(before)s::bigint - 1) AS number FROM deliveries d
+     WHERE d.asset_id = %(asset)s AND d.partition_key = '' ORDER BY d.last_number DESC LIMIT 1
+)
+SELECT i.item FROM newest n
+  JOIN deliveries d ON d.asset_id = %(asset)s AND d.partition_key = '' AND d.first_number <= n.number
+   AND d.last_number > n.number - %(limit)s AND d.last_number < n.number + 1000
+ CROSS JOIN LATERAL (SELECT e.item, d.first_number + e.ordinal - 1 AS number
+                       FROM jsonb_array_elements(d.items) WITH ORDINALITY AS e (item, ordinal)) i
+ WHERE i.number > n.number - %(limit)s AND i.number <= n.number
+ ORDER BY i.number DESC
 
 -- name: snapshots
 -- purpose: read the history of an asset, newest first

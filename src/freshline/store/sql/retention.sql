@@ -93,6 +93,65 @@ SELECT (SELECT count(*) FROM page) AS looked, (SELECT count(*) FROM gone) AS for
        l.event_id::text AS event
   FROM (SELECT 1) one LEFT JOIN (SELECT * FROM page ORDER BY produced_at DESC, event_id DESC LIMIT 1) l ON true
 
+-- name: compactable
+-- purpose: page over append sources; say of each whether its first deliveries that are not joined yet fill a chunk that is due
+-- A chunk is due when all consumers have read it and it is an hour old, or when it is older than the retention.
+WITH RECURSIVE sources AS (
+    (SELECT d.asset_id, d.partition_key, d.last_number AS first_number FROM deliveries d
+      WHERE d.first_number = d.last_number AND (d.asset_id, d.partition_key) > (%(asset)s, %(partition)s)
+      ORDER BY d.asset_id, d.partition_key, d.last_number LIMIT 1)
+    UNION ALL
+    SELECT n.* FROM sources s
+     CROSS JOIN LATERAL (
+         SELECT d.asset_id, d.partition_key, d.last_number FROM deliveries d
+          WHERE d.first_number = d.last_number AND (d.asset_id, d.partition_key) > (s.asset_id, s.partition_key)
+          ORDER BY d.asset_id, d.partition_key, d.last_number LIMIT 1) n
+), page AS MATERIALIZED (SELECT * FROM sources LIMIT %(batch)s)
+SELECT p.asset_id, p.partition_key, p.first_number,
+       coalesce(l.reported_at < freshline_now() - make_interval(days => %(days)s)
+                OR (l.reported_at < freshline_now() - interval '1 hour' AND NOT EXISTS (
+                    SELECT FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+                      LEFT JOIN workflow_partitions c ON (c.workflow_id, c.partition_key) = (e.workflow_id, p.partition_key)
+                     WHERE e.asset_id = p.asset_id
+                       AND coalesce((c.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0) < l.sequence)),
+                false) AS due
+  FROM page p
+  LEFT JOIN LATERAL (
+      SELECT (d.items -> 0 ->> 'reportedAt')::timestamptz AS reported_at, (d.items -> 0 ->> 'sequence')::bigint AS sequence
+        FROM deliveries d
+       WHERE d.asset_id = p.asset_id AND d.partition_key = p.partition_key AND d.last_number = p.first_number + %(chunk)s - 1
+      ) l ON true
+ ORDER BY p.asset_id, p.partition_key
+
+-- name: lock_source
+-- purpose: lock the head of a source against reports and skips, if nobody else has locked it
+SELECT 1 FROM heads WHERE asset_id = %(asset)s AND partition_key = %(partition)s FOR UPDATE SKIP LOCKED
+
+-- name: join_deliveries
+-- purpose: join rows of one delivery each into one row; no delivery, number or key is lost
+WITH chosen AS MATERIALIZED (
+    SELECT x.last_number, x.items, x.keys FROM (
+        SELECT d.last_number, d.items, d.keys,
+               sum(octet_length(d.items::text)) OVER (ORDER BY d.last_number) - octet_length(d.items::text) AS bytes_before
+          FROM deliveries d
+         WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.first_number = d.last_number
+           AND d.last_number >= %(first)s AND d.last_number < %(first)s::bigint + %(chunk)s) x
+     WHERE x.bytes_before < %(bytes)s
+), joined AS MATERIALIZED (
+    SELECT min(c.last_number) AS first_number, max(c.last_number) AS last_number,
+           jsonb_agg(c.items -> 0 ORDER BY c.last_number) AS items,
+           coalesce(array_agg(c.keys[1] ORDER BY c.last_number) FILTER (WHERE c.keys <> '{}'), '{}') AS keys
+      FROM chosen c HAVING count(*) > 1
+), gone AS (
+    DELETE FROM deliveries d USING joined j
+     WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s
+       AND d.last_number >= j.first_number AND d.last_number < j.last_number
+)
+UPDATE deliveries d SET first_number = j.first_number, items = j.items, keys = j.keys
+  FROM joined j
+ WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.last_number = j.last_number
+RETURNING d.last_number - d.first_number + 1 AS joined
+
 -- name: partitions
 -- purpose: list the time partitions of the event log
 SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid

@@ -76,7 +76,8 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 -- purpose: read the snapshots that a run is pinned to, with their locations
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources, s.mixed,
        s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts,
-       freshline_deliveries(s.asset_id, s.partition_key, s.delivery) AS deliveries, s.gone_at, a.producer_id IS NULL AS is_source,
+       s.delivery, freshline_skipped(s.asset_id, s.partition_key, s.delivery) AS skipped, s.gone_at,
+       a.producer_id IS NULL AS is_source,
        CASE WHEN s.run_id IS NULL AND (s.payload ? 'path' OR s.delivery IS NOT NULL) AND s.location ? 'path'
             THEN CASE WHEN a.source_project IS NULL THEN '{}' ELSE a.declaration END END AS path_declaration
   FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
@@ -84,11 +85,25 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
   JOIN assets a ON a.id = s.asset_id
  ORDER BY s.asset_id
 
+-- name: deliveries_between
+-- purpose: read the deliveries of an append source from one number to another, in order, as many as fit into one message
+-- A row has at most 1,000 deliveries. Without this upper bound every later row of the source would be read.
+SELECT x.item FROM (
+    SELECT i.item, i.number, sum(octet_length(i.item::text)) OVER (ORDER BY i.number) - octet_length(i.item::text) AS bytes_before
+      FROM deliveries d
+     CROSS JOIN LATERAL (SELECT n.item, d.first_number + n.ordinal - 1 AS number
+                           FROM jsonb_array_elements(d.items) WITH ORDINALITY AS n (item, ordinal)) i
+     WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s
+       AND d.last_number >= %(first)s AND d.last_number < %(last)s::bigint + 1000 AND d.first_number <= %(last)s
+       AND i.number BETWEEN %(first)s AND %(last)s
+     ORDER BY i.number LIMIT %(most)s) x
+ WHERE x.bytes_before < %(bytes)s ORDER BY x.number
+
 -- name: own_heads
 -- purpose: read the heads of a workflow's own outputs, for steps that read or append to what they produce
 -- With each comes how far it had read its inputs; a forgotten snapshot counts as the newest one before it.
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
-       s.bytes, freshline_parts(s) AS parts, NULL::jsonb AS deliveries, NULL::jsonb AS path_declaration,
+       s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery, NULL::jsonb AS path_declaration,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
                                                           'table_version', p.table_version,
                                                           'base_version', p.base_version))
