@@ -285,9 +285,14 @@ def test_an_error_in_the_jobs_own_query_names_the_delivery(bench: Bench) -> None
     """A lazy relation fails in user code; the file is named and not quoted."""
     (bench.project / "1.csv").write_text("id,origin\n1,JFK\n")
     (bench.project / "2.csv").write_text("id,origin\n" + "1,JFK\n" * 30_000 + '"secret\n')
+    given = appended(bench.project, 2)
+
+    def fetch(_asset_id: str, first: int, last: int) -> Deliveries:
+        return deliveries(given)[first - 1 : last]
+
     with pytest.raises((JobError, JobFailedError), match=r"2\.csv cannot be read") as raised:
-        bench.run(python("late"), inputs={"landing.orders": appended(bench.project, 2)})
+        bench.run(python("late"), inputs={"landing.orders": given}, deliveries=fetch)
     assert "freshline delivery skip landing.orders 2" in str(raised.value.hint)
     assert "secret" not in str(raised.value)
     with pytest.raises(JobError, match=r"has 2 paths; use ctx.inputs\['landing.orders'\].paths"):
-        bench.run(python("one_path"), inputs={"landing.orders": appended(bench.project, 2)})
+        bench.run(python("one_path"), inputs={"landing.orders": given}, deliveries=fetch)
