@@ -83,6 +83,12 @@ class KeyReusedError(ConflictError):
     code = "key-reused"
 
 
+class ConfirmationError(ConflictError):
+    """The request would drop data for ever, and nobody has confirmed that."""
+
+    code = "confirmation-needed"
+
+
 class DatabaseError(FreshlineError):
     """The database cannot be reached or used."""
 

@@ -29,6 +29,32 @@ def settle(store: Store) -> None:
         pass
 
 
+COLLECT = """
+slug: collect
+steps:
+  - id: one
+    type: job
+    job: { kind: spark.sql, sql: SELECT * FROM shop_raw }
+    consumes: [ { assetId: shop.raw, rows: new } ]
+    produces: [ { assetId: all.orders, table: { mode: append }, autoMaterialize: { onUpstreamUpdate: true } } ]
+"""
+
+
+def collected(freshline: Freshline, store: Store) -> None:
+    """Let a table collect the rows of two versions of a source."""
+    (freshline.project / "workflows" / "collect.yaml").write_text(COLLECT)
+    (freshline.project / "sources" / "raw.yaml").write_text("{assetId: shop.raw, format: csv, path: raw.csv}")
+    freshline("apply", "--yes")
+    for version, rows in (("1", 4), ("2", 7)):
+        freshline("report", "shop.raw", "--version", version)
+        settle(store)
+        claimant = Claimant(new_id(), "shop", load_project(freshline.project).code_hash, spark=True)
+        while run := store.runs.claim(claimant):
+            location = {"format": "parquet", "paths": [f"all.orders/data/{version}"], "files": {}}
+            table = StagedOutput("all.orders", "one", version, location, rows=rows, appended=version == "2")
+            store.runs.publish(run, [table if run.slug == "collect" else StagedOutput("shop.clean", "one", "v")])
+
+
 class TestInit:
     """`freshline init`."""
 
@@ -235,6 +261,24 @@ class TestRun:
         assert (found["status"], found["trigger"]["type"]) == ("queued", "manual")
         assert applied.json(*words, "--key", "k")["id"] == found["id"]
         assert "with other parameters" in applied("run", "make-clean", "--key", "k", code=1).stderr
+
+    @pytest.mark.parametrize(("answer", "runs"), [("y\n", 1), ("n\n", 0)])
+    def test_a_full_refresh_that_drops_rows_asks(
+        self, freshline: Freshline, store: Store, answer: str, runs: int
+    ) -> None:
+        """It says how many rows of what. Without a terminal it needs --yes, and nothing is queued before."""
+        collected(freshline, store)
+        error = freshline("run", "collect", "--full-refresh", code=1).stderr
+        assert "drops rows that cannot be computed again: 'all.orders' has 7 rows of 2 versions" in error
+        assert "repeat it with --yes" in error
+        assert "table rollback all.orders --to 2" in error
+        with patch("freshline.cli.commands.run._on_a_terminal", return_value=True):
+            told = freshline("run", "collect", "--full-refresh", stdin=answer, code=1 - runs).stderr
+        assert "Drop these rows? [y/N]" in told
+        assert ("nothing was done" in told) == (runs == 0)
+        assert len(store.reader.runs(status="queued")) == runs
+        freshline("run", "collect", "--full-refresh", "--yes")
+        assert len(store.reader.runs(status="queued")) == runs + 1
 
     def test_missing_inputs_are_told(self, applied: Freshline) -> None:
         """A run that could not read its input is refused with what to do."""

@@ -136,7 +136,7 @@ class SparkHarness:
 
     def run(self, slug: str, **trigger: Any) -> list[str]:
         """One run that a user asked for."""
-        self.lab.store.operations.request_run(slug, **trigger)
+        self.lab.store.operations.request_run(slug, **{"confirm": True, **trigger})
         return self.execute(self.lab.start_of(slug))
 
     def rows(self, asset_id: str, version: int | None = None) -> Rows:

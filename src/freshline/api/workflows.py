@@ -62,12 +62,17 @@ def run_workflow(
 ) -> RunDetail:
     """Queue a manual run on the current data.
 
-    A repeated key returns the same run; with other parameters it is an error.
+    A repeated key returns the same run; with other parameters it is an error. A full refresh that would drop rows which
+    cannot be computed again needs `confirm`.
     """
     wanted = body or models.RunRequest()
     with acting(actor):
         run_id = store.operations.request_run(
-            slug, wanted.parameters, key=one_key(key, wanted.key), full_refresh=wanted.full_refresh
+            slug,
+            wanted.parameters,
+            key=one_key(key, wanted.key),
+            full_refresh=wanted.full_refresh,
+            confirm=wanted.confirm,
         )
     return store.reader.run(run_id)
 

@@ -207,7 +207,8 @@ class DeltaLog:
         raise LogConflictError(
             f"{self.storage.at(self.path(number))} is not the commit that belongs there",
             hint="after a restore of the database: `freshline table repair --all`; if no other writer is meant to "
-            f"write to the table: `freshline table repair {self.table}`",
+            f"write to the table: `freshline table repair {self.table}`. Commits that the database does not know are "
+            "kept beside the log",
         )
 
     def text(self, number: int) -> str | None:

@@ -13,7 +13,10 @@ from freshline.spark.fingerprint import quoted
 
 # Reserved column names: a table may use any other.
 NEW, ROW, COUNT, OLD = "__freshline_new", "__freshline_row", "__freshline_count", "__freshline_old"
-REWRITE_HINT = "write the whole table again: `freshline run SLUG --full-refresh`"
+REWRITE_HINT = (
+    "`freshline run SLUG --full-refresh` writes the whole table again from what the inputs hold now; it first says "
+    "which rows would be dropped"
+)
 
 
 def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
@@ -26,7 +29,7 @@ def widened(asset_id: str, before: StructType, now: StructType) -> StructType:
             raise JobError(
                 f"asset {asset_id!r}: column {field.name!r} was {old.dataType.simpleString()} and is now "
                 f"{kind}; rows can only be added to a table of the same types",
-                hint=f"cast it, or {REWRITE_HINT}",
+                hint=f"cast it; or {REWRITE_HINT}",
             )
     new = [field for field in now.fields if field.name.lower() not in known]
     return StructType([*before.fields, *new]).toNullable()

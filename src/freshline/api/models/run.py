@@ -21,6 +21,10 @@ class RunRequest(RequestBody):
         default=None, min_length=1, max_length=200, description="Same as the header Idempotency-Key."
     )
     full_refresh: bool = Field(default=False, description="Rewrite all outputs, including those with mode append.")
+    confirm: bool = Field(
+        default=False,
+        description="With `fullRefresh`: drop rows that cannot be computed again. Without it they are an error.",
+    )
 
 
 class CancelRequest(RequestBody):

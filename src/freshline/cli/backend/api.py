@@ -202,9 +202,12 @@ class Operations:
         *,
         key: str | None = None,
         full_refresh: bool = False,
+        confirm: bool = False,
     ) -> str:
         """Queue a manual run and return its id."""
         asked = {"parameters": dict(parameters or {}), "fullRefresh": full_refresh, "key": key}
+        if confirm:
+            asked["confirm"] = True  # an API of 0.1 does not know it
         return str(self._change("workflows", slug, "run", **asked)["id"])
 
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:

@@ -17,6 +17,7 @@ from freshline.api import PREFIX, VERSION
 from freshline.errors import (
     AccessError,
     ApiError,
+    ConfirmationError,
     ConflictError,
     DatabaseError,
     FreshlineError,
@@ -30,7 +31,11 @@ TIMEOUT_S = 90.0  # longer than the 60 s that the API gives a statement
 CONNECT_S = 10.0
 # An error of the API becomes the error that the same command raises on a database.
 ERRORS: Mapping[str, type[FreshlineError]] = {
-    one.code: one for one in (NotFoundError, ConflictError, KeyReusedError, UsageError, DatabaseError, SchemaError)
+    one.code: one
+    for one in (
+        *(NotFoundError, ConflictError, KeyReusedError, ConfirmationError),
+        *(UsageError, DatabaseError, SchemaError),
+    )
 }
 BY_STATUS: Mapping[int, type[FreshlineError]] = {401: AccessError, 403: AccessError, 422: UsageError}
 ADVICE = "set FRESHLINE_API_TOKEN to one of `freshline token create`"

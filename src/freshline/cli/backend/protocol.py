@@ -102,6 +102,7 @@ class Operations(Protocol):
         *,
         key: str | None = None,
         full_refresh: bool = False,
+        confirm: bool = False,
     ) -> str: ...
 
     def cancel(self, run_id: str, reason: str = "canceled by a user") -> str: ...

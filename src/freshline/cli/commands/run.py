@@ -17,7 +17,7 @@ from freshline.cli.render.listing import ending
 from freshline.cli.render.progress import Progress, progress
 from freshline.cli.render.run import check_lines, output_text
 from freshline.cli.render.text import Text
-from freshline.errors import UsageError
+from freshline.errors import ConfirmationError, UsageError
 from freshline.model.documents.run import RunDetail
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ QUEUED_LONG_S = 5
     examples=[
         "freshline run flights-delay",
         "freshline run flights-delay --param day=2013-01-04 --param limit=10 --wait",
+        "freshline run flights-delay --full-refresh",
         "freshline run flights-delay --json",
     ],
 )
@@ -42,7 +43,12 @@ QUEUED_LONG_S = 5
 )
 @click.option("--key", help="Asking twice with the same key makes one run.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 unless it succeeded.")
-@click.option("--full-refresh", is_flag=True, help="Rewrite tables that are otherwise appended to or merged.")
+@click.option(
+    "--full-refresh",
+    is_flag=True,
+    help="Rewrite tables that are otherwise appended to or merged. Asks if rows cannot be computed again.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask: drop rows that cannot be computed again.")
 @json_option
 @pass_app
 def run(
@@ -53,6 +59,7 @@ def run(
     key: str | None,
     wait: bool,
     full_refresh: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Run a workflow now, on the current versions of its inputs.
@@ -61,7 +68,7 @@ def run(
     """
     values = dict(_parameter(one) for one in parameters)
     with app.backend() as store:
-        run_id = store.operations.request_run(slug, values, key=key, full_refresh=full_refresh)
+        run_id = _request(store, slug, values, key=key, full_refresh=full_refresh, yes=yes)
         found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
         output.print_json(found)
@@ -96,6 +103,26 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
         output.message(f"run {short(run_id)} was asked to stop")
     else:
         output.message(f"run {short(run_id)} is {status}")
+
+
+def _request(
+    store: Backend, slug: str, values: dict[str, Any], *, key: str | None, full_refresh: bool, yes: bool
+) -> str:
+    """Queue the run. Ask on a terminal before a full refresh drops rows that cannot be computed again."""
+    try:
+        return store.operations.request_run(slug, values, key=key, full_refresh=full_refresh, confirm=yes)
+    except ConfirmationError as error:
+        if not _on_a_terminal():
+            raise
+        output.message(error.message)
+        if not click.confirm("Drop these rows?", err=True):
+            output.message("nothing was done")
+            raise SystemExit(1) from None
+        return store.operations.request_run(slug, values, key=key, full_refresh=full_refresh, confirm=True)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _parameter(text: str) -> tuple[str, Any]:

@@ -16,8 +16,9 @@ HEAD_ROWS = Check(
     "head-rows",
     Severity.ERROR,
     "the rows of every head are those that were published",
-    "`freshline run` of its workflow with --full-refresh rewrites it; or restore the directory from a backup. If "
-    "`dataVersion` of the asset was changed since it was published, run the workflow first",
+    "restore the directory from a backup; or `freshline run` of its workflow with --full-refresh writes the table "
+    "again from what its inputs hold now, and first says which rows would be dropped. If `dataVersion` of the asset "
+    "was changed since it was published, run the workflow first",
 )
 HEAD_UNREAD = Check(
     "head-unread",

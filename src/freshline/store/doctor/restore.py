@@ -115,7 +115,9 @@ class RestoreCheck:
             return None
         except (ValueError, KeyError, TypeError):
             raise WarehouseError(
-                f"{self._storage.at(MARK_FILE)} is damaged", hint="delete it; the materializer writes it again"
+                f"{self._storage.at(MARK_FILE)} is damaged",
+                hint="remove this one file; no table is affected. The materializer writes it again; until then a "
+                "database that is older than the warehouse is not noticed",
             ) from None
         return mark
 

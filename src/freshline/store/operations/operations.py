@@ -17,6 +17,7 @@ from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, deliveries, report, request
+from freshline.store.operations.full_refresh import refuse_losses
 from freshline.store.operations.report import Report, Reported
 from freshline.store.operations.targets import find_asset, find_workflow, find_workflow_id, refuse_partition
 from freshline.store.runs.events import append_event
@@ -96,12 +97,13 @@ class Operations:
         key: str | None = None,
         partition_key: str = "",
         full_refresh: bool = False,
+        confirm: bool = False,
     ) -> str:
         """Queue a manual run on the current heads and return its id (docs/semantics.md#R6.5).
 
         The same request with the same `key` returns the same run; another request with it is an error. With
         `full_refresh` all outputs are written again from all input rows, also those in append and merge mode
-        (docs/semantics.md#R9.5).
+        (docs/semantics.md#R9.5). Rows that cannot be computed again are an error without `confirm`.
         """
         refuse_partition(partition_key)
         run_id = new_id()
@@ -112,6 +114,11 @@ class Operations:
                 if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
                     return run_id
                 asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
+                known = request.find(connection, slug, parameters or {}, key, asked)
+                if known:
+                    return known
+                if full_refresh and not confirm:
+                    refuse_losses(connection, workflow, partition_key)
                 return request.queue(connection, self._graphs, workflow, run_id, parameters or {}, key=key, asked=asked)
 
         requested = resolved(lambda again: report.retried(lambda: write(again)))

@@ -48,11 +48,8 @@ def queue(
     key: str | None,
     asked: Row,
 ) -> str:
-    """Queue a manual run and return its id, or the id of the run that was requested with the same key."""
+    """Queue a manual run and return its id."""
     slug = workflow["slug"]
-    known = _requested(connection, slug, parameters, key, asked) if key else None
-    if known:
-        return known
     partition_key = asked["partitionKey"]
     situation = _situation(connection, graphs, workflow, partition_key)
     trigger = {"type": TriggerType.MANUAL, **asked, "parameters": sorted(parameters)}
@@ -77,8 +74,10 @@ def queue(
     return run_id
 
 
-def _requested(connection: Connection, slug: str, parameters: Row, key: str, asked: Row) -> str | None:
+def find(connection: Connection, slug: str, parameters: Row, key: str | None, asked: Row) -> str | None:
     """Return the run that was requested with this key. Raise an error if it was another request."""
+    if key is None:
+        return None
     asking = {
         "key": key,
         "partition": asked["partitionKey"],

@@ -3,6 +3,27 @@
 UPDATE runs SET cancel_at = coalesce(cancel_at, freshline_now()), cancel_reason = coalesce(cancel_reason, %(reason)s)
  WHERE id = %(run)s AND status = 'running'
 
+-- name: stored_definition
+-- purpose: read the current definition of a workflow
+SELECT v.definition FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ WHERE w.id = %(workflow)s
+
+-- name: input_facts
+-- purpose: read what the inputs of a workflow are declared to hold, and their current versions
+SELECT e.asset_id, a.declaration, a.producer_id IS NULL AS is_source, h.data_version
+  FROM edges e JOIN assets a ON a.id = e.asset_id
+  LEFT JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = %(partition)s
+ WHERE e.workflow_id = %(workflow)s
+
+-- name: table_facts
+-- purpose: read the tables of a workflow that have rows, and what they were computed from
+SELECT a.id AS asset_id, s.sequence, s.rows, s.table_version - s.base_version + 1 AS appended, s.inputs
+  FROM assets a
+  JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE a.producer_id = %(workflow)s AND s.location IS NOT NULL AND s.rows > 0
+ ORDER BY a.id
+
 -- name: lock_any_run
 -- purpose: lock a run by id, regardless of its owner
 SELECT r.id::text, r.status, r.attempt, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.version,
