@@ -61,8 +61,8 @@ def test_the_bill_of_materials_has_every_locked_package() -> None:
 def test_the_bill_of_materials_fits_the_schema_of_cyclonedx() -> None:
     """The schema is in a package of the audit; formats such as URLs are not checked."""
     spec = importlib.util.find_spec("cyclonedx")
-    if spec is None or spec.origin is None:
-        pytest.skip("cyclonedx-python-lib is not installed; `make setup` installs it")
+    assert spec is not None, "cyclonedx-python-lib is not installed: `make setup` installs it"
+    assert spec.origin is not None
     validator = importlib.import_module("jsonschema_rs").validator_for
     schemas = Path(spec.origin).parent / "schema" / "_res"
 

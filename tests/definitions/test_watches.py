@@ -16,7 +16,10 @@ VALID = {
     "iceberg": "{iceberg: sales.orders, catalog: {env: CATALOG}}",
     "sql": "{sql: SELECT max(updated_at) FROM orders, url: {env: SHOP_DATABASE}}",
     "http": "{http: 'https://example.com/data.json', pointer: /version}",
-    "kafka": "{kafka: orders, servers: 'host:9092', properties: {a: b}, secrets: {sasl.password: {env: PASSWORD}}}",
+    "kafka": (
+        "{kafka: orders, servers: 'host:9092', properties: {security.protocol: SASL_SSL},"
+        " secrets: {sasl.password: {env: PASSWORD}}}"
+    ),
     "python": "{python: 'jobs.landing:latest', timeout: 10m}",
 }
 WRONG = {
@@ -46,6 +49,25 @@ WRONG = {
     "{sql: SELECT 1, url: 'postgresql://u:canary@h/d'}": (
         4,
         "takes the name of an environment variable, as in {env: NAME}, and not its value",
+    ),
+    "{sql: SELECT 1, url: {env: FRESHLINE_DATABASE_URL}}": (
+        4,
+        "the variable FRESHLINE_DATABASE_URL belongs to Freshline itself; give the source a variable of its own",
+    ),
+    "{kafka: t, servers: 'h:1', properties: {sasl.kerberos.kinit.cmd: canary}}": (
+        4,
+        (
+            "the setting 'sasl.kerberos.kinit.cmd' is not allowed; allowed are those by which a client connects and "
+            "logs in: docs/sources.md lists them"
+        ),
+    ),
+    "{kafka: t, servers: 'h:1', properties: {sasl.password: canary}}": (
+        4,
+        "sasl.password is secret; name its variable, as in secrets: {sasl.password: {env: NAME}}",
+    ),
+    "{kafka: t, servers: 'h:1', properties: {sasl.username: a}, secrets: {sasl.username: {env: A}}}": (
+        4,
+        "sasl.username is in 'properties' too; remove one of them",
     ),
     "{python: jobs}": (
         4,

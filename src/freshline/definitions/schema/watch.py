@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from freshline.credentials import HIDDEN
 from freshline.definitions import names
-from freshline.definitions.schema.base import Model
+from freshline.definitions.schema.base import FieldError, Model
 from freshline.model.json import Json
 from freshline.suggest import suggestion
 
@@ -20,7 +21,42 @@ _TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 _URL = r"^https?://[^\s/]+\S*$"
 _POINTER = r"^(/([^~]|~[01])*)?$"
 
+# Settings of librdkafka by which a client connects and logs in. Others are refused: some start programs or load
+# libraries (sasl.kerberos.kinit.cmd, plugin.library.paths) in the process that has the database's password.
+KAFKA_SETTINGS = frozenset(
+    {
+        "broker.address.family",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "enable.ssl.certificate.verification",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.username",
+        "security.protocol",
+        "socket.keepalive.enable",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.cipher.suites",
+        "ssl.curves.list",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+        "ssl.sigalgs.list",
+    }
+)
+KAFKA_SECRETS = frozenset({"sasl.oauthbearer.client.secret", "sasl.password", "ssl.key.password", "ssl.key.pem"})
+
 PathText = Annotated[str, Field(min_length=1, max_length=4_096)]
+
+
+_ALLOWED_SETTINGS = "allowed are those by which a client connects and logs in: docs/sources.md lists them"
 
 
 def _file_name(value: str) -> str:
@@ -35,10 +71,17 @@ def _noun(data: object) -> str:
     return "its value" if isinstance(data, str) else f"a {type(data).__name__}"
 
 
+def _not_ours(value: str) -> str:
+    """Reject Freshline's own credentials: a definition decides where its variables are sent."""
+    if value.startswith("FRESHLINE_") or value in HIDDEN:
+        raise ValueError(f"the variable {value} belongs to Freshline itself; give the source a variable of its own")
+    return value
+
+
 class Variable(Model):
     """A value from an environment variable of the process that looks. Definitions hold only its name."""
 
-    env: Annotated[str, AfterValidator(names.secret)] = Field(
+    env: Annotated[str, AfterValidator(names.secret), AfterValidator(_not_ours)] = Field(
         description="The name of an environment variable of the process that looks."
     )
 
@@ -130,6 +173,23 @@ class KafkaWatch(Watch, kind="kafka"):
     secrets: Annotated[dict[str, Variable], Field(max_length=MOST_PROPERTIES)] = Field(
         default={}, description="Settings whose values are secret, each from a variable."
     )
+
+    @model_validator(mode="after")
+    def _known_settings(self) -> Self:
+        """Reject settings that are not about the connection, and secrets in the wrong place without showing them."""
+        allowed = KAFKA_SETTINGS | KAFKA_SECRETS
+        for field, given in (("properties", self.properties), ("secrets", self.secrets)):
+            for name in given:
+                if name not in allowed:
+                    near = suggestion(name, allowed)
+                    raise FieldError(field, f"the setting {name[:80]!r} is not allowed; {_ALLOWED_SETTINGS}{near}")
+        if wrong := sorted(KAFKA_SECRETS & set(self.properties)):
+            raise FieldError(
+                "properties", f"{wrong[0]} is secret; name its variable, as in secrets: {{{wrong[0]}: {{env: NAME}}}}"
+            )
+        if both := sorted(set(self.properties) & set(self.secrets)):
+            raise FieldError("secrets", f"{both[0]} is in 'properties' too; remove one of them")
+        return self
 
 
 class PythonWatch(Watch, kind="python"):
