@@ -44,6 +44,7 @@ class Shape:
     dense: bool = False  # nearly all workflows join, wait, and have no other policy
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by slug, ancestors first
     retired: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)  # assets that an apply has stored; they are never forgotten
     coarse: set[str] = field(default_factory=set)  # outputs that often do not change: early cutoff
     flaky: dict[str, float] = field(default_factory=dict)
 
@@ -51,6 +52,11 @@ class Shape:
         """Apply the current definitions."""
         kept = [one for slug, one in self.definitions.items() if slug not in self.retired]
         lab.apply(*kept, sources=tuple(self.sources), pools=POOLS, baseline=baseline)
+
+    def applied(self) -> None:
+        """Note the assets that the last apply stored: those that a workflow which is not retired makes or reads."""
+        for slug in self.definitions.keys() - self.retired:
+            self.stored |= {*outputs(self.definitions[slug]), *reads(self.definitions[slug])}
 
     def copy(self) -> Shape:
         """Return a copy to restore later."""
@@ -86,9 +92,12 @@ class Shape:
         return found if above else {asset_id}
 
     def orphans(self) -> list[str]:
-        """Return the assets that only outsiders can report now."""
+        """Return the assets that only outsiders can report now.
+
+        An asset that a workflow got and lost by one apply was never stored: a report of it is refused.
+        """
         every = {asset_id for one in self.definitions.values() for asset_id in outputs(one)}
-        return sorted(asset_id for asset_id in every if self.owner(asset_id) is None)
+        return sorted(asset_id for asset_id in every & self.stored if self.owner(asset_id) is None)
 
     def active(self, rng: random.Random) -> str:
         """Return a random workflow that is not retired."""

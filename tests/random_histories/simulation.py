@@ -99,7 +99,7 @@ class Simulation:
     def _live(self) -> None:
         self._begin("apply")
         self.shape.apply(self.lab)
-        self.invariants.heads.applied(baseline=False)
+        self._applied(baseline=False)
         if self.rng.random() < WARM:
             self._warm_up()
         outside = self._outside()
@@ -226,7 +226,11 @@ class Simulation:
             if self._epoch() == epoch:
                 self.shape.restore(before)
             else:
-                self.invariants.heads.applied(baseline=baseline)
+                self._applied(baseline=baseline)
+
+    def _applied(self, *, baseline: bool) -> None:
+        self.shape.applied()
+        self.invariants.heads.applied(baseline=baseline)
 
     def _epoch(self) -> int:
         found: int = self.lab.one("SELECT epoch FROM installation")
