@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from freshline.definitions.schema.workflow import Workflow
 from freshline.errors import ConflictError, KeyReusedError, NotFoundError, UsageError
 from freshline.model.deliveries import Deliveries
 from freshline.model.run import ClaimedRun
 from freshline.store.operations.audit import Actor, acting
+from freshline.worker.increments import plan_reading
 from tests.store_harness import Lab, workflow
 
 DROP = {"assetId": "drop", "mode": "append", "format": "csv", "path": "inbox", "allow": ["/in"]}
@@ -69,6 +71,23 @@ def test_a_failed_run_reads_its_deliveries_again(drop: Lab) -> None:
     deliver(drop, "2")
     drop.live(hours=1)
     assert new(drop, drop.start()) == ["/in/1", "/in/2"]
+
+
+def test_an_output_that_moves_away_delivers_nothing_again(lab: Lab) -> None:
+    """A run whose worker is lost goes on where its outputs are, although one of them has another owner now."""
+    both = workflow("load", "drop", outputs=["load", "copy"])
+    lab.apply(both, sources=(DROP,))
+    deliver(lab, "1")
+    lab.work()
+    deliver(lab, "2")
+    lab.settle()
+    first = lab.start()
+    lab.apply(workflow("load", "drop"), workflow("copy", "drop"), sources=(DROP,))
+    lab.store.runs.hand_back(first.id, first.attempt)
+    again = lab.start_of("load")
+    step = Workflow.model_validate(again.definition).steps[0]
+    reading = plan_reading(step, {"drop": again.inputs["drop"]}, again.positions)
+    assert (reading.full_refresh_reason, reading.since) == (None, {"drop": 1})
 
 
 def test_a_lower_sequence_is_delivered_too(drop: Lab) -> None:

@@ -311,6 +311,28 @@ def test_an_output_that_was_added_during_a_run_is_still_made(lab: Lab) -> None:
     assert lab.work() == ["w"]
 
 
+def test_a_later_attempt_reads_what_the_first_one_read(lab: Lab) -> None:
+    """Its definition is that of its version, whatever the workflow has lost or gained since (docs/semantics.md#R6.1).
+
+    A lost output that the job reads would look as if it had never been produced, also after its new owner made it.
+    """
+    lab.apply(workflow("w", "a", outputs=["kept", "lost"]), workflow("v", "a", outputs=["gained"]), KEEP)
+    lab.report("a", "1")
+    lab.work()
+    lab.report("a", "2")
+    lab.settle()
+    first = lab.start_of("w")
+    assert first.inputs.keys() == {"a", "kept", "lost"}
+    lab.apply(workflow("w", "a", outputs=["kept", "gained"]), workflow("v", "a", outputs=["lost"]), KEEP)
+    assert lab.work() == ["v"]
+    assert lab.head("lost")["sequence"] == first.inputs["lost"].sequence + 1
+    lab.store.runs.hand_back(first.id, first.attempt)
+    again = lab.start_of("w")
+    assert (again.id, again.attempt) == (first.id, 2)
+    assert again.inputs == first.inputs
+    assert again.positions == first.positions
+
+
 def test_the_sweep_compares_what_heads_were_made_from(lab: Lab) -> None:
     """Consumed versions that are ahead of the data do not hide an update from the sweep."""
     lab.apply(workflow("b", "a"), KEEP)

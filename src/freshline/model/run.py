@@ -100,8 +100,8 @@ class FinishedStep:
 class ClaimedRun:
     """A run that this worker holds. `attempt` is the fencing token of every write.
 
-    `inputs`: the pinned snapshots, and the heads of the run's outputs. `positions`: by output and input, the position
-    up to which the head of the output has read the input.
+    `inputs`: the pinned snapshots, and the heads of the outputs of `definition`. `positions`: by output and input, the
+    position up to which the head of the output has read the input.
     `sessions`: sessions on a Spark Connect server of tries that never reported their end. They may still compute
     (docs/semantics.md#R12.1).
     """

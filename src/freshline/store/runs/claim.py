@@ -66,10 +66,15 @@ class _Inputs(TypedDict):
 
 
 def _inputs(connection: Connection, row: Row) -> _Inputs:
-    """Return the pinned inputs, and the heads of the run's own outputs for steps that read or extend them."""
+    """Return the pinned inputs, and the heads of the run's own outputs for steps that read or extend them.
+
+    The definition of the run says what its outputs are. An apply may have changed since what the workflow owns.
+    """
     pins, partition = row["pins"], row["partition_key"]
     arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
-    own = connection.execute(SQL["own_heads"], {"workflow": row["workflow_id"], "partition": partition}).fetchall()
+    outputs = [one["assetId"] for step in row["definition"]["steps"] for one in step.get("produces", ())]
+    owner = {"workflow": row["workflow_id"], "partition": partition, "outputs": outputs}
+    own = connection.execute(SQL["own_heads"], owner).fetchall()
     pinned = connection.execute(SQL["pinned_inputs"], arrays).fetchall()
     return {
         "inputs": {one["asset_id"]: pinned_input(one) for one in (*own, *pinned)},

@@ -100,8 +100,19 @@ SELECT x.item FROM (
  WHERE x.bytes_before < %(bytes)s ORDER BY x.number
 
 -- name: own_heads
--- purpose: read the heads of a workflow's own outputs, for steps that read or append to what they produce
--- With each comes how far it had read its inputs; a forgotten snapshot counts as the newest one before it.
+-- purpose: read the heads of a run's own outputs, for steps that read or append to what they produce
+-- The outputs are those of the run's definition. Of one that the workflow no longer owns, it is the last snapshot that it made,
+-- so that every attempt finds the same. With each comes how far it had read its inputs; a forgotten snapshot counts as the
+-- newest one before it.
+WITH own AS MATERIALIZED (
+    SELECT a.id AS asset_id,
+           coalesce(h.sequence, (SELECT max(x.sequence) FROM snapshots x
+                                  WHERE x.asset_id = a.id AND x.partition_key = %(partition)s
+                                    AND x.workflow_id = %(workflow)s)) AS sequence
+      FROM assets a
+      LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s AND a.producer_id = %(workflow)s
+     WHERE a.id = ANY (%(outputs)s)
+)
 SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
        s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery, NULL::jsonb AS path_declaration,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
@@ -113,10 +124,8 @@ SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_ve
                WHERE x.asset_id = i.key AND x.partition_key = s.partition_key AND x.table_version IS NOT NULL
                  AND x.sequence <= (i.value ->> 'sequence')::bigint
                ORDER BY x.table_version DESC, x.sequence DESC LIMIT 1) p ON true) AS positions
-  FROM assets a
-  JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
-  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
- WHERE a.producer_id = %(workflow)s
+  FROM own
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (own.asset_id, %(partition)s, own.sequence)
  ORDER BY s.asset_id
 
 -- name: finished_steps
