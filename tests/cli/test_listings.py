@@ -15,7 +15,7 @@ from freshline.model.documents.event import Event
 from freshline.model.documents.run import Run
 from freshline.store.store import Store
 from tests.cli.conftest import Freshline
-from tests.rows import Rows, auto
+from tests.rows import Rows, ago, auto
 
 
 def ids(found: Sequence[Run | Decision]) -> list[str]:
@@ -51,12 +51,38 @@ class TestRuns:
     def test_pages_filters_and_emptiness(self, freshline: Freshline, rows: Rows) -> None:
         """Limit, after, status and workflow; no runs are an empty list and a sentence."""
         assert freshline.json("runs") == []
-        assert "there are none" in freshline("runs").stderr
+        assert "there are no runs yet; `freshline run SLUG` makes one" in freshline("runs").stderr
         rows.workflow("w", ["a"])
         made = [rows.run("w", queued=queued) for queued in (10, 20, 30)]
         assert ids(freshline.json("runs", "--limit", "1", "--after", made[0])) == [made[1]]
         assert freshline.json("runs", "--status", "failed") == []
+        assert "nothing matches; leave out filters" in freshline("runs", "--status", "failed").stderr
         assert len(freshline.json("runs", "--workflow", "w", "--limit", "100000")) == 3
+
+    def test_period_state_trigger_and_asset(self, freshline: Freshline, rows: Rows) -> None:
+        """The filters of the API; times are ISO or a duration ago."""
+        rows.workflow("w", ["a"])
+        rows.workflow("v", ["b"])
+        rows.source("s")
+        old = rows.run("w", "failed", queued=7200)
+        new = rows.run("w", queued=60, trigger={"type": "manual"})
+        other = rows.run("v", queued=30)
+        cases = {
+            ("--since", "1h"): [other, new],
+            ("--until", "1h"): [old],
+            ("--since", ago(100).isoformat(), "--until", ago(45).isoformat()): [new],
+            ("--state", "failed"): [old],
+            ("--trigger", "manual"): [new],
+            ("--asset", "b"): [other],
+            ("--asset", "s"): [],
+        }
+        for words, expected in cases.items():
+            assert ids(freshline.json("runs", *words)) == expected, words
+        assert "'soon' is not a time; allowed are ISO times" in freshline("runs", "--since", "soon", code=2).stderr
+        assert "which is not before" in freshline("runs", "--since", "1h", "--until", "2h", code=2).stderr
+        assert "exclude each other" in freshline("runs", "--asset", "a", "--workflow", "w", code=2).stderr
+        assert "are for the listing" in freshline("runs", "--since", "1h", "--follow", code=2).stderr
+        assert "asset 's' is a source" in freshline("runs", "--asset", "s", "--follow", code=2).stderr
 
 
 EVENT = {"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "position", "data"}
@@ -77,9 +103,38 @@ class TestEvents:
         for part in ("asset.produced", "shop.clean", "v7 (unchanged)", "run 000000aa", "workflow.run.queued"):
             assert part in text
 
+    def test_an_asset_stands_for_its_workflow_too(self, freshline: Freshline, rows: Rows) -> None:
+        """Its events and those of its runs, within a period."""
+        rows.workflow("w", ["a"])
+        made = rows.event("asset.produced", "a", at=7200)
+        run = rows.event("workflow.run.queued", "w", at=60)
+        rows.event("asset.produced", "b", at=60)
+        assert ids(freshline.json("events", "--asset", "a")) == [run, made]
+        assert ids(freshline.json("events", "--asset", "a", "--since", "1h")) == [run]
+        assert ids(freshline.json("events", "--subject", "a")) == [made]
+        assert "asset 'x' does not exist" in freshline("events", "--asset", "x", code=1).stderr
+        assert "exclude each other" in freshline("events", "--asset", "a", "--subject", "a", code=2).stderr
+
+    def test_a_type_that_no_event_has_is_warned_about(self, freshline: Freshline) -> None:
+        """A beginning and a pattern are types; a misspelled one looks like an empty listing."""
+        found = freshline("events", "--type", "asset.produce")
+        assert "warning: no event has the type 'asset.produce'; did you mean 'asset.produced'?" in found.stderr
+        for name in ("asset", "workflow.run", "workflow.*", "asset.produced", "*"):
+            assert "warning" not in freshline("events", "--type", name).stderr, name
+        assert freshline.json("events", "--type", "nope") == []
+
 
 class TestDecisions:
     """`freshline decisions`."""
+
+    def test_outcome_and_period(self, freshline: Freshline, rows: Rows) -> None:
+        """The filters of the API."""
+        rows.workflow("w", ["a"])
+        old = rows.decision("w", "hold", "paused", at=7200)
+        new = rows.decision("w", "skip", "fresh", at=60)
+        assert ids(freshline.json("decisions", "--outcome", "hold")) == [old]
+        assert ids(freshline.json("decisions", "--since", "1h")) == [new]
+        assert ids(freshline.json("decisions", "--until", "1h", "--asset", "a")) == [old]
 
     def test_json_and_table(self, freshline: Freshline, rows: Rows) -> None:
         """Both tell outcome and reason; the table says it in words."""

@@ -153,6 +153,20 @@ def test_dev_applies_works_watches_and_stops(
 
 
 @pytest.mark.process
+def test_dev_serves_the_api_where_it_is_told(freshline: Freshline, start: Start, tmp_path: Path) -> None:
+    """`--port` chooses; a chosen port that is taken is an error, and nothing is started."""
+    port = free_port()
+    process = start("dev", "--port", str(port))
+    wait_until(lambda: f"open http://127.0.0.1:{port} in a browser" in output(tmp_path), 60)
+    assert "<h1>Freshline</h1>" in httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).text
+    other = start("dev", "--port", str(port))
+    assert other.wait(60) == 2
+    assert f"the API cannot listen on 127.0.0.1 port {port}" in output(tmp_path, 1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+
+
+@pytest.mark.process
 def test_dev_refuses_a_broken_project(freshline: Freshline, start: Start, tmp_path: Path) -> None:
     """Nothing good to keep: it says what is wrong and ends with 1."""
     (freshline.project / "workflows" / "w0.yaml").write_text("slug: [")

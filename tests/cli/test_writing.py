@@ -280,6 +280,24 @@ class TestRun:
         freshline("run", "collect", "--full-refresh", "--yes")
         assert len(store.reader.runs(status="queued")) == runs + 1
 
+    def test_an_asset_stands_for_the_workflow_that_makes_it(self, applied: Freshline) -> None:
+        """A source has none, and an unknown name is neither."""
+        applied("report", "shop.raw")
+        assert applied.json("run", "shop.clean")["workflowSlug"] == "make-clean"
+        assert "run" in applied("run", "shop.clean").stderr
+        source = applied("run", "shop.raw", code=2).stderr
+        assert "asset 'shop.raw' is a source; no workflow produces it (`freshline report shop.raw`" in source
+        unknown = applied("run", "shop.cleen", code=1).stderr
+        assert "asset or workflow 'shop.cleen' does not exist" in unknown
+        assert "did you mean 'shop.clean'" in unknown
+
+    def test_a_parameter_that_nobody_declared_is_warned_about(self, applied: Freshline) -> None:
+        """The run is queued all the same: a job may read any parameter."""
+        applied("report", "shop.raw")
+        found = applied("run", "make-clean", "--param", "dya=1")
+        assert "warning: workflow 'make-clean' declares no parameter 'dya'; known are none" in found.stderr
+        assert applied.json("runs")[0]["parameters"] == {"dya": 1}
+
     def test_missing_inputs_are_told(self, applied: Freshline) -> None:
         """A run that could not read its input is refused with what to do."""
         assert "freshline report shop.raw" in applied("run", "make-clean", code=1).stderr
@@ -332,6 +350,20 @@ class TestRun:
             assert "one hello [red]" in applied(*words).stdout
         (found,) = applied.json("logs", run_id)
         assert (found["line"], found["stepId"], found["stream"], found["text"]) == (1, "one", "stdout", "hello [red]")
+
+    def test_the_last_lines_and_those_of_a_period(self, applied: Freshline, store: Store) -> None:
+        """`--tail`, also before following, `--since` and `--until`."""
+        applied("report", "shop.raw")
+        run_id = applied.json("run", "make-clean")["id"]
+        line = "INSERT INTO run_logs SELECT %s, n, 1, 'one', freshline_now() - (10 - n) * interval '1 min', 'stdout', n"
+        with store.database.transaction("test") as connection:
+            connection.execute(f"{line} FROM generate_series(1, 9) n", [run_id])
+        store.operations.cancel(run_id)
+        assert [one["line"] for one in applied.json("logs", run_id, "--tail", "2")] == [8, 9]
+        assert [one["line"] for one in applied.json("logs", run_id, "--since", "210s")] == [7, 8, 9]
+        assert [one["line"] for one in applied.json("logs", run_id, "--until", "450s", "--tail", "1")] == [2]
+        assert applied("logs", run_id, "--follow", "--tail", "2").stdout.count(" one ") == 2
+        assert "printed nothing then" in applied("logs", run_id, "--until", "1d").stderr
 
 
 class TestPause:

@@ -182,6 +182,41 @@ def test_a_canceled_run_that_is_handed_back_ends(lab: Lab) -> None:
     assert lab.work() == []
 
 
+def _tries(lab: Lab) -> list[tuple[int, str, bool]]:
+    """Return attempt, status and whether it has an end, of every try."""
+    rows = lab.rows("SELECT attempt, status, finished_at IS NOT NULL AS ended FROM run_steps ORDER BY attempt, try")
+    return [(row["attempt"], row["status"], row["ended"]) for row in rows]
+
+
+def test_the_steps_of_a_canceled_run_end_with_it(lab: Lab) -> None:
+    """A try that was running is `canceled`, with the time of the end; one that has ended stays as it is."""
+    queued(lab)
+    run = lab.start()
+    lab.store.runs.begin_step(run.id, run.attempt, "one", 1)
+    lab.store.runs.finish_step(run.id, run.attempt, "one", 1, error={"code": "job", "message": "no"})
+    lab.store.runs.begin_step(run.id, run.attempt, "one", 2)
+    lab.store.operations.cancel(run.id)
+    assert _tries(lab) == [(1, "failed", True), (1, "running", False)]
+    lab.store.runs.cancel(run.id, run.attempt)
+    assert _tries(lab) == [(1, "failed", True), (1, "canceled", True)]
+
+
+def test_the_steps_of_a_lost_worker_are_lost(lab: Lab) -> None:
+    """The next attempt runs its own tries; a cancellation that meets a dead worker ends the last one."""
+    queued(lab)
+    run = lab.start()
+    lab.store.runs.begin_step(run.id, run.attempt, "one", 1)
+    lab.advance(seconds=16)
+    assert lab.store.runs.rescue(10) == 1
+    assert _tries(lab) == [(1, "lost", True)]
+    again = lab.start()
+    lab.store.runs.begin_step(again.id, again.attempt, "one", 1)
+    lab.store.operations.cancel(again.id)
+    lab.advance(seconds=16)
+    assert lab.store.runs.rescue(10) == 1
+    assert _tries(lab) == [(1, "lost", True), (2, "canceled", True)]
+
+
 def test_canceling_what_is_over_or_unknown(lab: Lab) -> None:
     """A finished run stays as it is; an unknown one is an error that says where to look."""
     queued(lab)

@@ -5,4 +5,5 @@ This module has only constants that clients need too, so that importing it is ch
 
 PREFIX = "/api/v1"
 VERSION = "Freshline-Version"  # response header; a client of another version stops with an error
+WARNING = "Freshline-Warning"  # response header: a name in the request matches nothing
 MAX_PAGE = 1000

@@ -7,7 +7,19 @@ from functools import cached_property
 from fastapi import FastAPI
 
 from freshline import __version__
-from freshline.api import PREFIX, assets, health, history, metrics, models, overview, problems, webhooks, workflows
+from freshline.api import (
+    PREFIX,
+    assets,
+    health,
+    history,
+    metrics,
+    models,
+    overview,
+    pages,
+    problems,
+    webhooks,
+    workflows,
+)
 from freshline.api.auth import Access
 from freshline.api.middleware import ApiMiddleware
 from freshline.api.stream import Streams
@@ -64,7 +76,7 @@ def _routes() -> Api:
         summary="Keeps data assets fresh, and explains every decision.",
         version=__version__,
         openapi_url=f"{PREFIX}/openapi.json",
-        docs_url=None,  # these pages load scripts from other hosts
+        docs_url=None,  # these pages load scripts from other hosts; `pages` has one without
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
@@ -74,6 +86,7 @@ def _routes() -> Api:
     app.include_router(health.router, prefix=PREFIX)
     for part in (health, metrics):  # also at the root, where probes and Prometheus expect them
         app.include_router(part.router, include_in_schema=False)
+    app.include_router(pages.router)
     problems.install(app)
     app.add_middleware(ApiMiddleware)
     return app

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 
-from freshline.api import models, stream
+from freshline.api import MAX_PAGE, models, stream
 from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead, access
+from freshline.api.middleware import warn
 from freshline.api.pagination import After, Flag, Limit, Name, UnvalidatedRoute, page, period
 from freshline.api.problems import RequestError
 from freshline.api.workflows import StoreDep
@@ -18,6 +19,7 @@ from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.store.operations.audit import acting
 from freshline.store.read.reader import MAX_LIMIT, Period
 from freshline.store.store import Store
+from freshline.unmatched import unknown_types
 
 router = APIRouter(tags=["history"], route_class=UnvalidatedRoute)
 Id = Annotated[str, Path(max_length=100, description="An id; for an event also a position.")]
@@ -42,7 +44,7 @@ def list_runs(
     trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
 ) -> Page[Run]:
     """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflow that produces it."""
-    _one_of(workflow, asset)
+    _one_of("workflow", workflow, "asset", asset)
     return page(
         limit,
         lambda most: store.reader.runs(most, after, status, workflow, asset=asset, trigger=trigger, period=within),
@@ -56,9 +58,20 @@ def show_run(_: RequireRead, store: StoreDep, runId: Id) -> RunDetail:
 
 
 @router.get("/runs/{runId}/logs", response_model=models.Page[models.LogLine])
-def list_logs(_: RequireRead, store: StoreDep, runId: Id, limit: Limit = 1000, after: Line = -1) -> Page[LogLine]:
+def list_logs(
+    _: RequireRead,
+    store: StoreDep,
+    within: Within,
+    *,
+    runId: Id,
+    limit: Limit = 1000,
+    after: Line = -1,
+    tail: Annotated[int | None, Query(ge=1, le=MAX_PAGE, description="Only the last lines, this many.")] = None,
+) -> Page[LogLine]:
     """List the log lines of a run, in order."""
-    return page(limit, lambda most: store.reader.logs(runId, after, most), "line")
+    if tail is not None:
+        return {"items": store.reader.logs(runId, after, tail=tail, period=within), "next": None}
+    return page(limit, lambda most: store.reader.logs(runId, after, most, period=within), "line")
 
 
 @router.post("/runs/{runId}/cancel", response_model=models.RunDetail, status_code=202)
@@ -83,17 +96,21 @@ def list_events(
     after: After = None,
     type: Type = None,  # noqa: A002
     subject: Name = None,
+    asset: Name = None,
     last: Annotated[
         str | None, Header(alias="Last-Event-ID", max_length=100, description="The position of the last known event.")
     ] = None,
 ) -> Any:
     """List events, newest first. With `Accept: text/event-stream`, stream new events, oldest first.
 
-    A stream starts after the event that `Last-Event-ID` or `after` names, otherwise now.
+    A stream starts after the event that `Last-Event-ID` or `after` names, otherwise now. `asset` selects events about
+    the asset and about the workflow that produces it. A `type` that no event has is named in `Freshline-Warning`.
     """
+    _one_of("subject", subject, "asset", asset)
+    warn(request, unknown_types([type] if type else ()))
     if accepts_stream(request):
-        return access(request).streams.open(actor.name, _position(store, last or after), type, subject)
-    return page(limit, lambda most: store.reader.events(most, after, type, subject, period=within))
+        return access(request).streams.open(actor.name, _position(store, last or after), type, subject, asset)
+    return page(limit, lambda most: store.reader.events(most, after, type, subject, asset=asset, period=within))
 
 
 @router.get("/events/{eventId}", response_model=models.EventDetail)
@@ -105,17 +122,22 @@ def show_event(_: RequireRead, store: StoreDep, eventId: Id, limit: Many = 100) 
 @router.get("/feed", response_model=models.Page[models.Event])
 def list_feed(
     _: RequireRead,
+    request: Request,
     store: StoreDep,
+    *,
     position: Position = 0,
     type: Type = None,  # noqa: A002
     subject: Name = None,
+    asset: Name = None,
 ) -> Page[Event]:
     """List up to 1,000 events after a position, oldest first.
 
     `next` is the position to continue from, or null if there is no newer event. Positions follow the order of
     commits, so a reader that continues from `next` misses no event.
     """
-    found = store.reader.events_since(position, type, subject)
+    _one_of("subject", subject, "asset", asset)
+    warn(request, unknown_types([type] if type else ()))
+    found = store.reader.events_since(position, type, subject, asset=asset)
     return {"items": found, "next": str(found[-1]["position"]) if found else None}
 
 
@@ -132,7 +154,7 @@ def list_decisions(
     outcome: Annotated[models.Outcome | None, Query(description="Outcome of the decisions.")] = None,
 ) -> Page[Decision]:
     """List decisions: run, hold, skip or error, with reason and evidence."""
-    _one_of(workflow, asset)
+    _one_of("workflow", workflow, "asset", asset)
     return page(
         limit, lambda most: store.reader.decisions(most, after, workflow, asset, outcome=outcome, period=within)
     )
@@ -164,6 +186,6 @@ def accepts_stream(request: Request) -> bool:
     return stream.MEDIA in request.headers.get("accept", "")
 
 
-def _one_of(workflow: str | None, asset: str | None) -> None:
-    if workflow is not None and asset is not None:
-        raise RequestError(422, "invalid-request", "'workflow' and 'asset' exclude each other; give one of them")
+def _one_of(name: str, value: str | None, other_name: str, other: str | None) -> None:
+    if value is not None and other is not None:
+        raise RequestError(422, "invalid-request", f"'{name}' and '{other_name}' exclude each other; give one of them")

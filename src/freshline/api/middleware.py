@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from freshline import __version__
-from freshline.api import VERSION
+from freshline.api import VERSION, WARNING
 from freshline.api.problems import RequestError, unexpected
 from freshline.counters import count
 
@@ -18,13 +20,20 @@ log = structlog.get_logger("freshline.api")
 MAX_BODY_BYTES = 1024 * 1024
 BODY_S = 20.0
 MAX_LOGGED = 500  # characters of a path
-# No response is a page: a browser must not guess its type, frame it or store it.
+MOST_WARNINGS = 10
+# Data is not a page: a browser must not guess its type, frame it or store it. Pages have a policy of their own.
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     VERSION: __version__,
 }
+
+
+def warn(request: Request, warnings: Iterable[str]) -> None:
+    """Add warnings to the response of a request, each as a header `Freshline-Warning`."""
+    found: list[str] = request.scope.setdefault("state", {}).setdefault("warnings", [])
+    found += warnings
 
 
 class ApiMiddleware:
@@ -62,7 +71,7 @@ class ResponseSender:
         """Send one message of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            _complete(message)
+            _complete(message, self._scope.get("state", {}).get("warnings", ()))
         await self._send(message)
 
     def log_request(self) -> None:
@@ -81,11 +90,13 @@ class ResponseSender:
         )
 
 
-def _complete(message: Message) -> None:
+def _complete(message: Message, warnings: Iterable[str]) -> None:
     headers = MutableHeaders(scope=message)
     for name, value in HEADERS.items():
         headers.setdefault(name, value)
     headers.setdefault("Cache-Control", "no-store")
+    for one in list(warnings)[:MOST_WARNINGS]:  # a header has printable ASCII only, and no line break
+        headers.append(WARNING, "".join(c if " " <= c <= "~" else "?" for c in one)[:MAX_LOGGED])
 
 
 async def _buffered(scope: Scope, receive: Receive) -> Receive:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from freshline import __version__
-from freshline.api import models
+from freshline.api import MAX_PAGE, models
 from freshline.api.auth import RequireRead
-from freshline.api.pagination import Name, UnvalidatedRoute
+from freshline.api.pagination import Limit, Name, UnvalidatedRoute
 from freshline.api.workflows import StoreDep
-from freshline.model.documents.installation import About
+from freshline.model.documents.asset import Name as NamedThing
+from freshline.model.documents.installation import About, Page
 from freshline.model.documents.status import Status
 from freshline.store.read.session import json_value
 
+Prefix = Annotated[str, Query(max_length=200, description="The beginning of the names.")]
 router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 
 
@@ -20,6 +24,12 @@ router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Status:
     """Return all assets and workflows; with `name`, one asset or workflow. An asset takes precedence."""
     return store.reader.status(name)
+
+
+@router.get("/names", response_model=models.Page[models.NamedThing])
+def list_names(_: RequireRead, store: StoreDep, prefix: Prefix = "", limit: Limit = MAX_PAGE) -> Page[NamedThing]:
+    """List the names of assets and of workflows that are not retired, for completion."""
+    return {"items": store.reader.names(prefix, limit), "next": None}
 
 
 @router.get("/about", response_model=models.About)

@@ -40,10 +40,12 @@ class Streams:
         self._slots = StreamSlots(per_token)
         self.stopping = threading.Event()
 
-    def open(self, actor: str, position: int, type_: str | None, subject: str | None) -> StreamingResponse:
+    def open(
+        self, actor: str, position: int, type_: str | None, subject: str | None, asset: str | None = None
+    ) -> StreamingResponse:
         """Return a stream of the matching events after `position`. `actor`: who asks for it."""
         self._slots.take(actor)
-        poller = EventPoller(self._reader, position, type_, subject)
+        poller = EventPoller(self._reader, position, type_, subject, asset)
         return _Stream(self._messages(poller), lambda: self._slots.release(actor))
 
     async def _messages(self, poller: EventPoller) -> AsyncIterator[str]:
@@ -97,11 +99,14 @@ class StreamSlots:
 class EventPoller:
     """Reads new events from a position on."""
 
-    def __init__(self, reader: Reader, position: int, type_: str | None, subject: str | None) -> None:
+    def __init__(
+        self, reader: Reader, position: int, type_: str | None, subject: str | None, asset: str | None = None
+    ) -> None:
         self._reader = reader
         self._position = position
         self._type = type_
         self._subject = subject
+        self._asset = asset
 
     async def poll(self) -> list[Event]:
         """Return new events; none while the database is unavailable."""
@@ -115,7 +120,7 @@ class EventPoller:
         end = self._reader.position()
         if end <= self._position:
             return []
-        found = self._reader.events_since(self._position, self._type, self._subject)
+        found = self._reader.events_since(self._position, self._type, self._subject, asset=self._asset)
         last = (found[-1]["position"] or 0) if found else self._position
         self._position = last if len(found) >= BATCH else max(last, end)
         return found

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 
 from freshline.api import models
 from freshline.api.auth import RequireAdmin, RequireRead
+from freshline.api.middleware import warn
 from freshline.api.pagination import Limit, UnvalidatedRoute, page
 from freshline.api.workflows import Key, StoreDep
 from freshline.model.documents.installation import CreatedWebhook, Page, Redelivered, Webhook, WebhookDelivery
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
+from freshline.unmatched import unmatched_filters
 from freshline.webhooks.subscription import subscription
 
 router = APIRouter(tags=["webhooks"], route_class=UnvalidatedRoute)
@@ -27,8 +29,13 @@ def list_webhooks(_: RequireRead, store: StoreDep) -> Page[Webhook]:
 
 
 @router.post("/webhooks", response_model=models.CreatedWebhook, status_code=201)
-def add_webhook(actor: RequireAdmin, store: StoreDep, body: models.WebhookRequest, key: Key = None) -> CreatedWebhook:
-    """Add a webhook that sends events to a URL. A generated secret is returned only once, not in a repeated request."""
+def add_webhook(
+    actor: RequireAdmin, request: Request, store: StoreDep, body: models.WebhookRequest, key: Key = None
+) -> CreatedWebhook:
+    """Add a webhook that sends events to a URL. A generated secret is returned only once, not in a repeated request.
+
+    Filters that match no type or no asset are named in the header `Freshline-Warning`.
+    """
     made, secret = subscription(
         body.url,
         allowed=store.settings.webhook_allow_private,
@@ -40,6 +47,7 @@ def add_webhook(actor: RequireAdmin, store: StoreDep, body: models.WebhookReques
     )
     with acting(actor):
         new = store.webhooks.add(made, key=key, after=body.after)
+    warn(request, unmatched_filters(made.types, made.assets, store.reader.names()))
     return {**_one(store, made.name), "secret": secret if new else None}
 
 

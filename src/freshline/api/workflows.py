@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from freshline.api import models
 from freshline.api.auth import RequireOperate, RequireRead, access
+from freshline.api.middleware import warn
 from freshline.api.pagination import After, Limit, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError
 from freshline.model.documents.installation import Page
@@ -16,6 +17,7 @@ from freshline.model.documents.status import WorkflowStatus
 from freshline.model.documents.workflow import PolicyStatus
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
+from freshline.unmatched import unknown_parameters
 
 router = APIRouter(tags=["workflows"], route_class=UnvalidatedRoute)
 Slug = Annotated[str, Path(max_length=200, description="Slug of the workflow.")]
@@ -58,12 +60,19 @@ def show_policy(_: RequireRead, store: StoreDep, slug: Slug) -> PolicyStatus:
 
 @router.post("/workflows/{slug}/run", response_model=models.RunDetail, status_code=202)
 def run_workflow(
-    actor: RequireOperate, store: StoreDep, slug: Slug, body: models.RunRequest | None = None, key: Key = None
+    actor: RequireOperate,
+    request: Request,
+    store: StoreDep,
+    *,
+    slug: Slug,
+    body: models.RunRequest | None = None,
+    key: Key = None,
 ) -> RunDetail:
     """Queue a manual run on the current data.
 
     A repeated key returns the same run; with other parameters it is an error. A full refresh that would drop rows which
-    cannot be computed again needs `confirm`.
+    cannot be computed again needs `confirm`. A parameter that the workflow does not declare is passed to its jobs, and
+    named in the header `Freshline-Warning`.
     """
     wanted = body or models.RunRequest()
     with acting(actor):
@@ -74,6 +83,8 @@ def run_workflow(
             full_refresh=wanted.full_refresh,
             confirm=wanted.confirm,
         )
+    if wanted.parameters:
+        warn(request, unknown_parameters(slug, wanted.parameters, store.reader.workflow(slug)["definition"]))
     return store.reader.run(run_id)
 
 

@@ -31,9 +31,20 @@ class Follower(Protocol[T_co]):
 class EventFollower:
     """Follows events by their positions, which are in the order of commits."""
 
-    def __init__(self, reader: ReadOnlyBackend, *, limit: int, after: str | None = None, **filters: str | None) -> None:
+    def __init__(
+        self,
+        reader: ReadOnlyBackend,
+        *,
+        limit: int,
+        after: str | None = None,
+        type: str | None = None,  # noqa: A002 - the field's name
+        subject: str | None = None,
+        asset: str | None = None,
+    ) -> None:
         self._reader = reader
-        self._filters = filters
+        self._type = type
+        self._subject = subject
+        self._asset = asset
         self._limit = limit
         self._position = None if after is None else reader.position(after)
 
@@ -41,23 +52,26 @@ class EventFollower:
         """Return numbered events that were not returned yet."""
         if self._position is None:
             return self._newest()
-        found = self._reader.events_since(self._position, **self._filters)
+        found = self._reader.events_since(self._position, self._type, self._subject, asset=self._asset)
         if found:
             self._position = found[-1]["position"]
         return found
 
     def _newest(self) -> list[Event]:
         end = self._position = self._reader.position()
-        listed = self._reader.events(self._limit, type=self._filters.get("type"), subject=self._filters.get("subject"))
+        listed = self._reader.events(self._limit, None, self._type, self._subject, asset=self._asset)
         return [one for one in reversed(listed) if one["position"] is not None and one["position"] <= end]
 
 
 class DecisionFollower:
     """Follows decisions by their time. Repetitions of a decision are not returned again."""
 
-    def __init__(self, reader: ReadOnlyBackend, *, limit: int, workflow: str | None = None) -> None:
+    def __init__(
+        self, reader: ReadOnlyBackend, *, limit: int, workflow: str | None = None, outcome: str | None = None
+    ) -> None:
         self._reader = reader
         self._workflow = workflow
+        self._outcome = outcome
         self._limit = limit
         self._since: datetime | None = None
         self._seen: set[str] = set()
@@ -70,11 +84,11 @@ class DecisionFollower:
         fresh = [one for one in window if one["id"] not in self._seen]
         self._seen = {one["id"] for one in window}
         self._since = max([self._since, *(parse_time(one["at"]) for one in fresh)])
-        return fresh
+        return [one for one in fresh if self._outcome in (None, one["outcome"])]
 
     def _newest(self) -> list[Decision]:
         self._since = self._reader.now()
-        listed = self._reader.decisions(self._limit, workflow=self._workflow)
+        listed = self._reader.decisions(self._limit, workflow=self._workflow, outcome=self._outcome)
         window = self._reader.decisions_since(self._since, self._workflow)
         self._seen = {one["id"] for one in window} | {one["id"] for one in listed}
         return listed[::-1]
@@ -84,11 +98,18 @@ class RunFollower:
     """Follows runs: returns a run again whenever its status or attempt changes. `running`: those at the last poll."""
 
     def __init__(
-        self, reader: ReadOnlyBackend, *, limit: int, workflow: str | None = None, status: str | None = None
+        self,
+        reader: ReadOnlyBackend,
+        *,
+        limit: int,
+        workflow: str | None = None,
+        status: str | None = None,
+        trigger: str | None = None,
     ) -> None:
         self._reader = reader
         self._workflow = workflow
         self._status = status
+        self._trigger = trigger
         self._limit = limit
         self._since: datetime | None = None
         self._known: dict[str, tuple[str, int]] = {}
@@ -104,15 +125,18 @@ class RunFollower:
         self._since = max([self._since, *(parse_time(one["queuedAt"]) for one in moved)])
         # Only a run that can still change, or that the window returns again, has to be remembered.
         self._known = {one["id"]: _standing(one) for one in moving if self._worth_knowing(one)}
-        return [one for one in moved if self._status in (None, one["status"])]
+        return [one for one in moved if self._is_wanted(one)]
 
     def _newest(self) -> list[Run]:
         self._since = self._reader.now()
         moving = self._reader.moving_runs(self._since, [], self._workflow)
         self.running = [one for one in moving if one["status"] == "running"]
-        listed = self._reader.runs(self._limit, status=self._status, workflow=self._workflow)
+        listed = self._reader.runs(self._limit, status=self._status, workflow=self._workflow, trigger=self._trigger)
         self._known = {one["id"]: _standing(one) for one in [*moving, *listed]}
         return listed[::-1]
+
+    def _is_wanted(self, run: Run) -> bool:
+        return self._status in (None, run["status"]) and self._trigger in (None, run["trigger"]["type"])
 
     def _worth_knowing(self, run: Run) -> bool:
         from freshline.store.read.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver

@@ -15,6 +15,16 @@ class RunStatus(StrEnum):
     CANCELED = "canceled"
 
 
+class StepStatus(StrEnum):
+    """The states of a try of a step. `lost`: its worker, its Spark or the warehouse was lost."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    LOST = "lost"
+
+
 ACTIVE = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
 
 # The only definition of the state machine. SQL constraints and the chart in the docs are tested against it.

@@ -317,7 +317,7 @@ CREATE TABLE public.run_steps (
     CONSTRAINT run_steps_error_iff_failed CHECK (((status = 'failed'::text) = (error IS NOT NULL))),
     CONSTRAINT run_steps_finished_at_iff_ended CHECK (((status = 'running'::text) = (finished_at IS NULL))),
     CONSTRAINT run_steps_outputs_iff_succeeded CHECK (((status = 'succeeded'::text) = (outputs IS NOT NULL))),
-    CONSTRAINT run_steps_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text]))),
+    CONSTRAINT run_steps_status_check CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text, 'lost'::text]))),
     CONSTRAINT run_steps_try_check CHECK ((try > 0))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');

@@ -30,6 +30,13 @@ class ReportRequest(RequestBody):
     payload: JsonValue = Field(default=None, description="Metadata; `path` is the location of this version's data.")
 
 
+class NamedThing(ResponseBody):
+    """The name of an asset or a workflow."""
+
+    kind: str
+    name: str
+
+
 class Hold(ResponseBody):
     """The reason why no automatic run starts now."""
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from freshline.api import MAX_PAGE
 from freshline.cli.backend.http import Connection
+from freshline.cli.backend.protocol import ALWAYS, Period
 from freshline.cli.render.format import parse_time
-from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Snapshot
+from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Name, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import About, AuditEntry, Page, Process
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status
+from freshline.model.documents.workflow import Definition
 from freshline.model.json import Json
 from freshline.settings import Settings
 
@@ -49,6 +51,14 @@ class Reader:
         """Return what would run if the asset changed now."""
         return self._one(Plan, "assets", asset, "plan")
 
+    def workflow(self, slug: str) -> Definition:
+        """Return the current definition of a workflow."""
+        return self._one(Definition, "workflows", slug)
+
+    def names(self, prefix: str = "", limit: int = MAX_PAGE) -> list[Name]:
+        """List assets and workflows by name."""
+        return self._one(Page[Name], "names", prefix=prefix, limit=limit)["items"]
+
     def graph(self, asset: str | None = None) -> Graph:
         """Return the producers and consumers of assets."""
         return self._one(Graph, "assets", "graph", asset=asset)
@@ -58,10 +68,19 @@ class Reader:
         return self._one(Snapshot, "assets", asset, "snapshot", version=version)
 
     def runs(
-        self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        status: str | None = None,
+        workflow: str | None = None,
+        *,
+        asset: str | None = None,
+        trigger: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Run]:
         """Return runs, newest first."""
-        return self._pages(Run, limit, after, "runs", status=status, workflow=workflow)
+        filters = {"status": status, "workflow": workflow, "asset": asset, "trigger": trigger, **_period(period)}
+        return self._pages(Run, limit, after, "runs", **filters)
 
     def run(self, run_id: str) -> RunDetail:
         """Return one run by its id or a unique suffix of it."""
@@ -84,9 +103,12 @@ class Reader:
                 known[run_id] = document
         return sorted(known.values(), key=lambda one: (parse_time(one["queuedAt"]), one["id"]))
 
-    def logs(self, run_id: str, after: int = -1) -> list[LogLine]:
-        """Return the log lines of a run after line `after`."""
-        return self._pages(LogLine, None, str(after), "runs", run_id, "logs")
+    def logs(self, run_id: str, after: int = -1, *, tail: int | None = None, period: Period = ALWAYS) -> list[LogLine]:
+        """Return the log lines of a run after line `after`; with `tail`, the last ones."""
+        if tail is None:
+            return self._pages(LogLine, None, str(after), "runs", run_id, "logs", **_period(period))
+        found = self._one(Page[LogLine], "runs", run_id, "logs", after=after, tail=tail, **_period(period))
+        return found["items"]
 
     def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]:
         """Return the deliveries of an append source, newest first."""
@@ -98,17 +120,29 @@ class Reader:
         after: str | None = None,
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
+        *,
+        asset: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Event]:
         """Return events, newest first."""
-        return self._pages(Event, limit, after, "events", type=type, subject=subject)
+        filters = {"type": type, "subject": subject, "asset": asset, **_period(period)}
+        return self._pages(Event, limit, after, "events", **filters)
 
     def event(self, text: str, limit: int = 100) -> EventDetail:
         """Return one event by its id or position, with its outcomes."""
         return self._one(EventDetail, "events", text, limit=limit)
 
-    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Event]:  # noqa: A002
+    def events_since(
+        self,
+        position: int,
+        type: str | None = None,  # noqa: A002 - the field's name
+        subject: str | None = None,
+        *,
+        asset: str | None = None,
+    ) -> list[Event]:
         """Return up to 1,000 numbered events after a position, oldest first."""
-        return self._one(Page[Event], "feed", position=position, type=type, subject=subject)["items"]
+        filters = {"type": type, "subject": subject, "asset": asset}
+        return self._one(Page[Event], "feed", position=position, **filters)["items"]
 
     def position(self, after: str | None = None) -> int:
         """Return the position of the event that `after` names, else of the newest one; 0 before the first."""
@@ -116,10 +150,18 @@ class Reader:
         return found["position"] or 0
 
     def decisions(
-        self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        workflow: str | None = None,
+        asset: str | None = None,
+        *,
+        outcome: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Decision]:
         """Return decisions, newest first."""
-        return self._pages(Decision, limit, after, "decisions", workflow=workflow, asset=asset)
+        filters = {"workflow": workflow, "asset": asset, "outcome": outcome, **_period(period)}
+        return self._pages(Decision, limit, after, "decisions", **filters)
 
     def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]:
         """Return decisions made since then (with overlap), oldest first."""
@@ -164,6 +206,11 @@ class Reader:
             if after is None:
                 break
         return found
+
+
+def _period(period: Period) -> dict[str, str | None]:
+    since, until = (None if one is None else one.isoformat() for one in period)
+    return {"since": since, "until": until}
 
 
 class Operations:

@@ -10,16 +10,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Snapshot
+from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Name, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status
+from freshline.model.documents.workflow import Definition
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
     from freshline.store.operations.report import Reported  # it loads the driver
+
+
+Period = tuple[datetime | None, datetime | None]
+ALWAYS: Period = (None, None)
 
 
 class ReadOnlyBackend(Protocol):
@@ -33,12 +38,24 @@ class ReadOnlyBackend(Protocol):
 
     def plan(self, asset: str, settings: Settings) -> Plan: ...
 
+    def workflow(self, slug: str) -> Definition: ...
+
+    def names(self, prefix: str = "", limit: int = 1000) -> list[Name]: ...
+
     def graph(self, asset: str | None = None) -> Graph: ...
 
     def snapshot(self, asset: str, version: int | None = None) -> Snapshot: ...
 
     def runs(
-        self, limit: int = 20, after: str | None = None, status: str | None = None, workflow: str | None = None
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        status: str | None = None,
+        workflow: str | None = None,
+        *,
+        asset: str | None = None,
+        trigger: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Run]: ...
 
     def run(self, run_id: str) -> RunDetail: ...
@@ -47,7 +64,9 @@ class ReadOnlyBackend(Protocol):
 
     def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Run]: ...
 
-    def logs(self, run_id: str, after: int = -1) -> list[LogLine]: ...
+    def logs(
+        self, run_id: str, after: int = -1, *, tail: int | None = None, period: Period = ALWAYS
+    ) -> list[LogLine]: ...
 
     def events(
         self,
@@ -55,18 +74,35 @@ class ReadOnlyBackend(Protocol):
         after: str | None = None,
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
+        *,
+        asset: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Event]: ...
 
     def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]: ...
 
     def event(self, text: str, limit: int = 100) -> EventDetail: ...
 
-    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Event]: ...  # noqa: A002
+    def events_since(
+        self,
+        position: int,
+        type: str | None = None,  # noqa: A002 - the field's name
+        subject: str | None = None,
+        *,
+        asset: str | None = None,
+    ) -> list[Event]: ...
 
     def position(self, after: str | None = None) -> int: ...
 
     def decisions(
-        self, limit: int = 20, after: str | None = None, workflow: str | None = None, asset: str | None = None
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        workflow: str | None = None,
+        asset: str | None = None,
+        *,
+        outcome: str | None = None,
+        period: Period = ALWAYS,
     ) -> list[Decision]: ...
 
     def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]: ...

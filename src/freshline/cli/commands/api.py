@@ -9,7 +9,7 @@ import click
 from freshline import process_environment
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
-from freshline.cli.commands.processes import log_option
+from freshline.cli.commands.processes import log_option, port_option
 from freshline.cli.render import output
 from freshline.cli.signals import stop_signals, wait_for
 
@@ -23,7 +23,7 @@ from freshline.cli.signals import stop_signals, wait_for
     ],
 )
 @click.option("--host", metavar="ADDRESS", help="Where to listen. Default: FRESHLINE_API_HOST, else 127.0.0.1.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Default: FRESHLINE_API_PORT, else 8080. 0: a free one.")
+@port_option
 @log_option
 @pass_app
 def api(app: App, *, host: str | None, port: int | None, log_format: str | None) -> None:
@@ -41,7 +41,7 @@ def api(app: App, *, host: str | None, port: int | None, log_format: str | None)
         where = settings.api_port if port is None else port
         server = Server(store, host=host or settings.api_host, port=where, auth=settings.api_auth)
         server.start()
-        output.message(f"the API is at {server.url}/api/v1; Ctrl-C stops it")
+        output.message(f"the API is at {server.url}/api/v1; open {server.url} in a browser; Ctrl-C stops it")
         try:
             wait_for(asked, lambda: server.heartbeat.fatal)
         finally:

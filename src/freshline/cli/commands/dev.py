@@ -14,7 +14,7 @@ import click
 from freshline import process_environment
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
-from freshline.cli.commands.processes import grace_option, slots_option, warn_about_root
+from freshline.cli.commands.processes import grace_option, port_option, slots_option, warn_about_root
 from freshline.cli.commands.project import directory_argument, show_plan
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.render import listing, output
@@ -29,6 +29,7 @@ from freshline.model.enums import EventType
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
+    from freshline.api.server import Server
     from freshline.definitions.loading.project import Project
     from freshline.definitions.schema.assets import Source
     from freshline.model.documents.status import Status
@@ -39,13 +40,14 @@ MOST_UNREPORTED = 5
 WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 
 
-@command("dev", examples=["freshline dev", "freshline dev shop --slots 2"])
+@command("dev", examples=["freshline dev", "freshline dev shop --slots 2", "freshline dev --port 9000"])
 @directory_argument
 @slots_option
 @grace_option
 @click.option("--quiet", is_flag=True, help="Do not print events and decisions.")
+@port_option
 @pass_app
-def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bool) -> None:
+def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bool, port: int | None) -> None:
     """Apply the project and run everything it needs: embedded database, materializer, worker and API, until Ctrl-C.
 
     Files are watched: a change is applied at once. Its errors are printed, and the last good definitions stay.
@@ -60,6 +62,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         if not quiet:
             _hide_failures(settings)
         warn_about_root()
+        server = api_server(store, settings, port)
         activity = Activity(store, quiet=quiet)  # from before the apply, so that what it causes is shown
         watched = Watched(store, settings.project)
         watched.apply()
@@ -67,7 +70,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         worker = Worker(store, settings, slots=slots)
         services.start()
         worker.start()
-        served = serve(store, settings)
+        start_api(server)
         output.message("freshline is running; Ctrl-C stops it")
         if watched.needs_spark:
             output.message("the first run starts Spark, which takes some seconds")
@@ -77,23 +80,31 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
                 tolerate_outage(watched.poll)
                 tolerate_outage(activity.show)
         finally:
-            served()
+            if server is not None:
+                server.stop()
             worker.stop(grace)
             services.stop()
 
 
-def serve(store: Store, settings: Settings) -> Callable[[], None]:
-    """Start the API and return a function that stops it. If its port is taken, go on without it."""
+def api_server(store: Store, settings: Settings, port: int | None) -> Server | None:
+    """Bind the port of the API. If it is taken, go on without the API, unless the user named the port."""
     from freshline.api.server import Server  # noqa: PLC0415 - imported on demand
 
     try:
-        server = Server(store, host=settings.api_host, port=settings.api_port, auth=settings.api_auth)
+        where = settings.api_port if port is None else port
+        return Server(store, host=settings.api_host, port=where, auth=settings.api_auth)
     except UsageError as error:
+        if port is not None:
+            raise
         output.message(f"without the API: {error}")
-        return lambda: None
-    server.start()
-    output.message(f"the API is at {server.url}/api/v1")
-    return server.stop
+        return None
+
+
+def start_api(server: Server | None) -> None:
+    """Serve the API, and say where."""
+    if server is not None:
+        server.start()
+        output.message(f"the API is at {server.url}/api/v1; open {server.url} in a browser")
 
 
 def _quieter(settings: Settings) -> Settings:

@@ -9,6 +9,7 @@ import click
 
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.filters import period, refuse_period, since_option, until_option
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
 from freshline.cli.render import event_outcomes, listing, output
 from freshline.cli.render.progress import HANG, progress
@@ -17,6 +18,8 @@ from freshline.cli.render.table import Table
 from freshline.errors import NotFoundError, UsageError
 from freshline.model.documents.event import EventDetail
 from freshline.model.documents.run import RunDetail
+from freshline.model.enums import Outcome, RunStatus, TriggerType
+from freshline.unmatched import unknown_types
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
@@ -24,7 +27,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STATUSES = ["queued", "running", "succeeded", "failed", "canceled"]
+STATUSES = [str(one) for one in RunStatus]
+TRIGGERS = [str(one) for one in TriggerType]
+OUTCOMES = [str(one) for one in Outcome]
+
+NO_RUNS = "there are no runs yet; `freshline run SLUG` makes one, `freshline report ASSET` says that a source changed"
+NO_EVENTS = "there are no events yet; `freshline apply` stores a project, `freshline report ASSET` reports a change"
+NO_DECISIONS = (
+    "there are no decisions yet; a running materializer makes them: `freshline dev` or `freshline materializer`"
+)
+NO_WORKERS = "nothing is running; `freshline dev` starts everything, `freshline workers --all` lists what stopped"
+NO_CHANGES = "there are no changes yet; everything that a user changes is listed here"
 
 after_option = click.option("--after", metavar="ID", help="Continue a listing after this entry.")
 follow_option = click.option(
@@ -36,7 +49,8 @@ follow_option = click.option(
     "runs",
     examples=[
         "freshline runs",
-        "freshline runs --status failed --workflow flights-delay",
+        "freshline runs --state failed --workflow flights-delay --since 7d",
+        "freshline runs --asset flights.clean --trigger manual",
         "freshline runs --json --limit 1000 | jq '.[] | select(.mixed) | .id'",
         "freshline runs --follow",
         "freshline runs 5f0c11aa           one run in full",
@@ -45,8 +59,12 @@ follow_option = click.option(
 @click.argument("run", metavar="[RUN]", required=False)
 @limit_option(20)
 @after_option
-@click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
+@since_option
+@until_option
+@click.option("--state", "--status", "status", type=click.Choice(STATUSES), help="Only runs in this state.")
+@click.option("--trigger", type=click.Choice(TRIGGERS), help="Only runs with this cause.")
 @click.option("--workflow", metavar="SLUG", help="Only runs of this workflow.")
+@click.option("--asset", metavar="ASSET", help="Only runs of the workflow that produces this asset.")
 @follow_option
 @json_option
 @pass_app
@@ -56,8 +74,12 @@ def runs(
     run: str | None,
     limit: int,
     after: str | None,
+    since: str | None,
+    until: str | None,
     status: str | None,
+    trigger: str | None,
     workflow: str | None,
+    asset: str | None,
     follow: bool,
     as_json: bool,
 ) -> None:
@@ -71,15 +93,22 @@ def runs(
 
     With --follow, a terminal shows a bar for every run that is running.
     """
+    _refuse_both(workflow, asset)
     with app.read_backend() as reader:
         if run is not None:
-            _refuse_run_filters(after, status, workflow, follow=follow)
+            _refuse_run_filters(after, since, until, status, trigger, workflow, asset, follow=follow)
             _show_run(reader.run(run), as_json=as_json)
             return
         if follow:
             _refuse_after(after)
-            _follow_runs(RunFollower(reader, limit=limit, workflow=workflow, status=status), as_json=as_json)
-        _show(reader.runs(limit, after, status, workflow), listing.RUNS, as_json=as_json)
+            refuse_period(since, until)
+            slug = _producer(reader, asset, "run") if asset else workflow
+            follower = RunFollower(reader, limit=limit, workflow=slug, status=status, trigger=trigger)
+            _follow_runs(follower, as_json=as_json)
+        within = period(reader, since, until)
+        found = reader.runs(limit, after, status, workflow, asset=asset, trigger=trigger, period=within)
+        filtered = any((after, since, until, status, trigger, workflow, asset))
+        _show(found, listing.RUNS, NO_RUNS, filtered=filtered, as_json=as_json)
 
 
 @command(
@@ -98,6 +127,9 @@ def runs(
     "--type", "kind", metavar="NAME", help="Only this type, or those that begin with it (asset, workflow.run)."
 )
 @click.option("--subject", metavar="NAME", help="Only about this asset or workflow.")
+@click.option("--asset", metavar="ASSET", help="Only about this asset and the workflow that produces it.")
+@since_option
+@until_option
 @follow_option
 @json_option
 @pass_app
@@ -109,6 +141,9 @@ def events(
     after: str | None,
     kind: str | None,
     subject: str | None,
+    asset: str | None,
+    since: str | None,
+    until: str | None,
     follow: bool,
     as_json: bool,
 ) -> None:
@@ -120,15 +155,21 @@ def events(
     With --follow, events come in the order of their positions, which a running materializer assigns; then --after
     continues after the given one, so that a program can resume where it stopped.
     """
+    if subject and asset:
+        raise UsageError("--subject and --asset exclude each other; give one of them")
     with app.read_backend() as reader:
         if event is not None:
-            _refuse_filters(after, kind, subject, follow=follow)
+            _refuse_filters(after, kind, subject, asset, since, until, follow=follow)
             _show_outcomes(reader.event(event, limit), as_json=as_json)
             return
+        output.warn(unknown_types([kind] if kind else ()))
         if follow:
-            follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject)
+            refuse_period(since, until)
+            follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject, asset=asset)
             _follow(follower, listing.EVENTS, as_json=as_json)
-        _show(reader.events(limit, after, kind, subject), listing.EVENTS, as_json=as_json)
+        found = reader.events(limit, after, kind, subject, asset=asset, period=period(reader, since, until))
+        filtered = any((after, kind, subject, asset, since, until))
+        _show(found, listing.EVENTS, NO_EVENTS, filtered=filtered, as_json=as_json)
 
 
 @command(
@@ -136,6 +177,7 @@ def events(
     examples=[
         "freshline decisions",
         "freshline decisions --workflow flights-delay --json",
+        "freshline decisions --asset flights.clean --outcome hold --since 1d",
         "freshline decisions --follow",
     ],
 )
@@ -143,24 +185,41 @@ def events(
 @after_option
 @click.option("--workflow", metavar="SLUG", help="Only about this workflow.")
 @click.option("--asset", metavar="ASSET", help="Only about the workflow that produces this asset.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only with this outcome.")
+@since_option
+@until_option
 @follow_option
 @json_option
 @pass_app
 def decisions(
-    app: App, *, limit: int, after: str | None, workflow: str | None, asset: str | None, follow: bool, as_json: bool
+    app: App,
+    *,
+    limit: int,
+    after: str | None,
+    workflow: str | None,
+    asset: str | None,
+    outcome: str | None,
+    since: str | None,
+    until: str | None,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     """List decisions, newest first: run, hold, skip or error, with the reason and the evidence.
 
     Equal decisions in a row are one entry with a count.
     """
-    if workflow and asset:
-        raise UsageError("--workflow and --asset exclude each other; give one of them")
+    _refuse_both(workflow, asset)
     with app.read_backend() as reader:
         if follow:
             _refuse_after(after)
-            slug = _producer(reader, asset) if asset else workflow
-            _follow(DecisionFollower(reader, limit=limit, workflow=slug), listing.DECISIONS, as_json=as_json)
-        _show(reader.decisions(limit, after, workflow, asset), listing.DECISIONS, as_json=as_json)
+            refuse_period(since, until)
+            slug = _producer(reader, asset, "decision") if asset else workflow
+            follower = DecisionFollower(reader, limit=limit, workflow=slug, outcome=outcome)
+            _follow(follower, listing.DECISIONS, as_json=as_json)
+        within = period(reader, since, until)
+        found = reader.decisions(limit, after, workflow, asset, outcome=outcome, period=within)
+        filtered = any((after, workflow, asset, outcome, since, until))
+        _show(found, listing.DECISIONS, NO_DECISIONS, filtered=filtered, as_json=as_json)
 
 
 @command(
@@ -180,7 +239,8 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
     A process that did not announce itself for a while is `silent`: it was killed or cut off.
     """
     with app.read_backend() as reader:
-        _show(reader.workers(limit, stopped=stopped), listing.WORKERS, as_json=as_json)
+        found = reader.workers(limit, stopped=stopped)
+    _show(found, listing.WORKERS, NO_WORKERS, filtered=False, as_json=as_json)
 
 
 @command(
@@ -203,15 +263,21 @@ def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_js
     `decisions`. On the command line the actor is FRESHLINE_ACTOR, else your user and host.
     """
     with app.read_backend() as reader:
-        _show(reader.audit(limit, after, subject), listing.AUDIT, as_json=as_json)
+        found = reader.audit(limit, after, subject)
+    _show(found, listing.AUDIT, NO_CHANGES, filtered=any((after, subject)), as_json=as_json)
 
 
-def _producer(reader: ReadOnlyBackend, asset: str) -> str:
+def _refuse_both(workflow: str | None, asset: str | None) -> None:
+    if workflow and asset:
+        raise UsageError("--workflow and --asset exclude each other; give one of them")
+
+
+def _producer(reader: ReadOnlyBackend, asset: str, what: str) -> str:
     found = reader.find(asset)
     if "slug" in found:
         raise NotFoundError(f"asset {asset!r} does not exist", hint=f"--workflow {asset} names the workflow")
     if found["workflowSlug"] is None:
-        raise UsageError(f"asset {asset!r} is a source; there are no decisions about sources")
+        raise UsageError(f"asset {asset!r} is a source; there is no {what} about a source")
     return found["workflowSlug"]
 
 
@@ -222,12 +288,12 @@ def _refuse_after(after: str | None) -> None:
 
 def _refuse_filters(*filters: str | None, follow: bool) -> None:
     if follow or any(one is not None for one in filters):
-        raise UsageError("an EVENT is one event; --after, --type, --subject and --follow are for the listing")
+        raise UsageError("an EVENT is one event; filters and --follow are for the listing")
 
 
 def _refuse_run_filters(*filters: str | None, follow: bool) -> None:
     if follow or any(one is not None for one in filters):
-        raise UsageError("a RUN is one run; --after, --status, --workflow and --follow are for the listing")
+        raise UsageError("a RUN is one run; filters and --follow are for the listing")
 
 
 def _show_run(run: RunDetail, *, as_json: bool) -> None:
@@ -248,13 +314,14 @@ def _show_outcomes(event: EventDetail, *, as_json: bool) -> None:
         output.message(note)
 
 
-def _show(found: list[T], kind: listing.Listing[T], *, as_json: bool) -> None:
+def _show(found: list[T], kind: listing.Listing[T], advice: str, *, filtered: bool, as_json: bool) -> None:
+    """Print entries. An empty listing says what to do next: `advice`, or to look without the filters."""
     if as_json:
         output.print_json(found)
     elif found:
         output.show(kind.table(found))
     else:
-        output.message("there are none")
+        output.message("nothing matches; leave out filters to see more" if filtered else advice)
 
 
 def _follow(follower: Follower[T], kind: listing.Listing[T], *, as_json: bool) -> None:

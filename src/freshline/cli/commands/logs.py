@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from freshline.api import MAX_PAGE
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.filters import period, refuse_period, since_option, until_option
 from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.run import print_error
@@ -29,24 +31,31 @@ POLL_S = 0.5
     examples=[
         "freshline logs 5f0c11aa",
         "freshline logs 5f0c11aa --follow",
+        "freshline logs 5f0c11aa --tail 20",
         "freshline logs 5f0c11aa --json",
     ],
 )
 @click.argument("run")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
+@click.option("--tail", metavar="N", type=click.IntRange(1, MAX_PAGE), help="Only the last N lines.")
+@since_option
+@until_option
 @json_option
 @pass_app
-def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
+def logs(
+    app: App, *, run: str, follow: bool, tail: int | None, since: str | None, until: str | None, as_json: bool
+) -> None:
     """Show what a run printed and logged, step by step, and its error. RUN is its id or the end of it."""
     with app.read_backend() as reader:
         run_id = reader.find_run(run)
         if follow:
-            for one in _follow(reader, run_id):
+            refuse_period(since, until)
+            for one in _follow(reader, run_id, tail):
                 _print(one, as_json=as_json)
             if not as_json:
                 print_error(reader.run(run_id))
             return
-        found = reader.logs(run_id)
+        found = reader.logs(run_id, tail=tail, period=period(reader, since, until))
         ended = reader.run(run_id)
     if as_json:
         output.print_json(found)
@@ -55,15 +64,19 @@ def logs(app: App, *, run: str, follow: bool, as_json: bool) -> None:
         _print(one, as_json=False)
     print_error(ended)
     if not found:
-        output.message(f"run {run_id} printed nothing")
+        output.message(f"run {run_id} printed nothing{' then' if since or until else ''}")
 
 
-def _follow(reader: ReadOnlyBackend, run_id: str) -> Iterator[LogLine]:
-    """Yield lines as they come. The status is read before the lines, so that the last ones are not missed."""
+def _follow(reader: ReadOnlyBackend, run_id: str, tail: int | None) -> Iterator[LogLine]:
+    """Yield lines as they come, from the last `tail` on.
+
+    The status is read before the lines, so that the last ones are not missed.
+    """
     last, ended = -1, False
     while not ended:
         ended = reader.run(run_id)["finishedAt"] is not None
-        found = reader.logs(run_id, after=last)
+        found = reader.logs(run_id, after=last, tail=tail)
+        tail = None
         yield from found
         last = found[-1]["line"] if found else last
         if not found and not ended:

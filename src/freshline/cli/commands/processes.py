@@ -26,6 +26,11 @@ grace_option = click.option(
     show_default=True,
     help="How long running work may go on after a stop before it is handed back.",
 )
+port_option = click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="The port of the API. Default: FRESHLINE_API_PORT, else 8080. 0: a free one.",
+)
 slots_option = click.option(
     "--slots", type=click.IntRange(1, 64), default=1, show_default=True, help="How many runs at once."
 )

@@ -17,8 +17,9 @@ from freshline.cli.render.listing import ending
 from freshline.cli.render.progress import Progress, progress
 from freshline.cli.render.run import check_lines, output_text
 from freshline.cli.render.text import Text
-from freshline.errors import ConfirmationError, UsageError
+from freshline.errors import ConfirmationError, NotFoundError, UsageError
 from freshline.model.documents.run import RunDetail
+from freshline.unmatched import unknown_parameters
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Backend
@@ -34,10 +35,11 @@ QUEUED_LONG_S = 5
         "freshline run flights-delay",
         "freshline run flights-delay --param day=2013-01-04 --param limit=10 --wait",
         "freshline run flights-delay --full-refresh",
+        "freshline run flights.delay.hourly    the workflow that makes this asset",
         "freshline run flights-delay --json",
     ],
 )
-@click.argument("slug")
+@click.argument("name", metavar="SLUG|ASSET")
 @click.option(
     "--param", "parameters", metavar="K=V", multiple=True, help="A parameter; V is JSON, else text. Repeatable."
 )
@@ -54,7 +56,7 @@ QUEUED_LONG_S = 5
 def run(
     app: App,
     *,
-    slug: str,
+    name: str,
     parameters: tuple[str, ...],
     key: str | None,
     wait: bool,
@@ -62,13 +64,16 @@ def run(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Run a workflow now, on the current versions of its inputs.
+    """Run a workflow now, on the current versions of its inputs. An asset stands for the workflow that produces it.
 
     Manual runs ignore holds, pauses and cooldowns and go before automatic ones; their success counts like any other.
     """
     values = dict(_parameter(one) for one in parameters)
     with app.backend() as store:
+        slug = _workflow(store, name)
         run_id = _request(store, slug, values, key=key, full_refresh=full_refresh, yes=yes)
+        if values:
+            output.warn(unknown_parameters(slug, values, store.reader.workflow(slug)["definition"]))
         found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
         output.print_json(found)
@@ -103,6 +108,23 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
         output.message(f"run {short(run_id)} was asked to stop")
     else:
         output.message(f"run {short(run_id)} is {status}")
+
+
+def _workflow(store: Backend, name: str) -> str:
+    """Return the slug of the workflow to run. A slug wins over an asset of the same name."""
+    found = store.reader.find(name)
+    if "slug" in found:
+        return name
+    try:
+        return store.reader.workflow(name)["slug"]
+    except NotFoundError:
+        slug = found["workflowSlug"]
+    if slug is None:
+        raise UsageError(
+            f"asset {name!r} is a source; no workflow produces it",
+            hint=f"`freshline report {name}` says that it changed",
+        )
+    return slug
 
 
 def _request(

@@ -13,6 +13,7 @@ from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import UsageError
 from freshline.model.documents.installation import Webhook
+from freshline.unmatched import unmatched_filters
 
 KINDS = ("cloudevents", "openlineage")
 WEBHOOKS: Columns = [
@@ -86,6 +87,7 @@ def add(
     with app.store() as store:
         store.webhooks.add(made, after=after)
         (shown,) = store.reader.webhooks(made.name)
+        output.warn(unmatched_filters(made.types, made.assets, store.reader.names()))
     if as_json:
         output.print_json({**shown, "secret": secret})
         return

@@ -72,7 +72,7 @@ def number(value: int | None) -> str:
 
 def parse_when(text: str, now: datetime) -> datetime:
     """Parse a future time: ISO 8601, or a duration from now such as `2h` or `1h 30m`."""
-    time = _from_duration(text, now) or _from_iso(text)
+    time = from_duration(text, now) or from_iso(text)
     if time is None:
         raise UsageError(
             f"{text!r} is not a time; allowed are ISO times (2026-01-31T18:00) and durations (30m, 2h, 1d)"
@@ -82,7 +82,8 @@ def parse_when(text: str, now: datetime) -> datetime:
     return time
 
 
-def _from_duration(text: str, now: datetime) -> datetime | None:
+def from_duration(text: str, now: datetime) -> datetime | None:
+    """Return the time that is a duration after `now`; None if the text is not a duration."""
     from freshline.definitions.duration import milliseconds  # noqa: PLC0415 - few commands need the definitions
 
     try:
@@ -91,7 +92,8 @@ def _from_duration(text: str, now: datetime) -> datetime | None:
         return None
 
 
-def _from_iso(text: str) -> datetime | None:
+def from_iso(text: str) -> datetime | None:
+    """Return an ISO time, in the zone of this machine if it has none; None if the text is not one."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

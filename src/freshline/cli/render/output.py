@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import IO, Any
 
 import click
@@ -24,6 +25,7 @@ STATE_COLOURS = {
     "succeeded": "green",
     "failed": "bold red",
     "canceled": "dim",
+    "lost": "dark_orange",
     "run": "bright_blue",
     "hold": "yellow",
     "skip": "dim",
@@ -60,6 +62,12 @@ def show(*parts: str | Text | Table, hang: int = 0) -> None:
 def message(text: str) -> None:
     """Print a sentence about the answer on stderr."""
     write_sentence(text, sys.stderr)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings on stderr. They do not change the exit code."""
+    for one in warnings:
+        message(f"warning: {one}")
 
 
 def write_sentence(line: str | Text, file: IO[str], *, hang: int = 0) -> None:

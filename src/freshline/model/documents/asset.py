@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict, final
+from typing import Any, Literal, NotRequired, TypedDict, final
 
 from freshline.model.documents.run import Check
 from freshline.model.documents.status import AssetStatus
@@ -125,6 +125,13 @@ class ResolvedAsset(TypedDict):
     stepId: str | None
     workflowId: int | None
     declaration: Json
+
+
+class Name(TypedDict):
+    """The name of an asset or a workflow."""
+
+    kind: Literal["asset", "workflow"]
+    name: str
 
 
 class FoundWorkflow(TypedDict):

@@ -19,6 +19,7 @@ from freshline.model.documents.asset import (
     FoundAsset,
     FoundWorkflow,
     Graph,
+    Name,
     Snapshot,
     StoredAsset,
 )
@@ -102,10 +103,21 @@ class Reader:
             moved = session.rows("moving_runs", since=since - OVERLAP, tracked=list(tracked), workflow=only)
             return runs.list_runs(session, ids=[row["id"] for row in moved], limit=len(moved))[::-1]
 
-    def logs(self, run_id: str, after: int = -1, limit: int = MAX_LIMIT) -> list[LogLine]:
-        """List the log lines of a run after line `after`, in order."""
+    def logs(
+        self,
+        run_id: str,
+        after: int = -1,
+        limit: int = MAX_LIMIT,
+        *,
+        tail: int | None = None,
+        period: Period = ALWAYS,
+    ) -> list[LogLine]:
+        """List the log lines of a run after line `after`, in order; with `tail`, the last ones."""
         with self._session() as session:
-            return session.documents(LogLine, "logs", run=resolve.run_id(session, run_id), after=after, limit=limit)
+            chosen = {"run": resolve.run_id(session, run_id), "after": after, **_period(period)}
+            if tail is None:
+                return session.documents(LogLine, "logs", **chosen, limit=limit)
+            return session.documents(LogLine, "last_logs", **chosen, limit=tail)[::-1]
 
     def events(
         self,
@@ -114,13 +126,18 @@ class Reader:
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
         *,
+        asset: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Event]:
-        """List events. `after` may also be a position; `type` is a name or a prefix (`asset`, `workflow.run`)."""
+        """List events. `after` may also be a position; `type` is a name or a prefix (`asset`, `workflow.run`).
+
+        `asset`: events about the asset, or about the workflow that produces it.
+        """
         with self._session() as session:
             cursor = resolve.event(session, after) if after else {"time": None, "id": None}
             place = {"after_time": cursor["time"], "after_id": cursor["id"]}
-            found = session.rows("events", limit=limit, subject=subject, **place, **_type(type), **_period(period))
+            about = resolve.subjects(session, subject, asset)
+            found = session.rows("events", limit=limit, subjects=about, **place, **_type(type), **_period(period))
             return list(map(cloud_event, found))
 
     def event(self, text: str, limit: int = 100) -> EventDetail:
@@ -130,10 +147,18 @@ class Reader:
             outcomes = of_event(session.connection, found, limit)
         return {**cloud_event(found), **outcomes}
 
-    def events_since(self, position: int, type: str | None = None, subject: str | None = None) -> list[Event]:  # noqa: A002
+    def events_since(
+        self,
+        position: int,
+        type: str | None = None,  # noqa: A002 - the field's name
+        subject: str | None = None,
+        *,
+        asset: str | None = None,
+    ) -> list[Event]:
         """List up to 1,000 numbered events after a position, oldest first. A follower that continues misses none."""
         with self._session() as session:
-            found = session.rows("events_since", position=position, subject=subject, **_type(type))
+            about = resolve.subjects(session, subject, asset)
+            found = session.rows("events_since", position=position, subjects=about, **_type(type))
             return list(map(cloud_event, found))
 
     def position(self, after: str | None = None) -> int:
@@ -167,6 +192,11 @@ class Reader:
             only = resolve.workflow_id(session, workflow)
             return session.documents(Decision, "decisions_since", since=since - OVERLAP, workflow=only)
 
+    def names(self, prefix: str = "", limit: int = MAX_LIMIT) -> list[Name]:
+        """List assets and workflows that are not retired, by name."""
+        with self._session() as session:
+            return session.documents(Name, "names", prefix=prefix, limit=limit)
+
     def why(self, name: str, limit: int = 10) -> list[Decision]:
         """List the last decisions about an asset, or about a workflow by its slug."""
         found = self.find(name)
@@ -177,7 +207,7 @@ class Reader:
     def status(self, name: str | None = None) -> Status:
         """Return `{at, assets, workflows, pools, notes}`: all, or those of one asset or workflow."""
         with self._session() as session:
-            names, slugs = _scope(session, name)
+            names, slugs = resolve.scope(session, name)
             at = session.json_rows("clock")[0]["now"]
             assets = session.rows("status_assets", assets=names)
             workflows = session.rows("status_workflows", slugs=slugs)
@@ -351,15 +381,6 @@ class Reader:
 def _snapshots(session: ReadSession, asset: str, **filters: Any) -> list[Snapshot]:
     unfiltered = {"version": None, "head": False, "before": None, "limit": 1}
     return session.documents(Snapshot, "snapshots", asset=asset, **{**unfiltered, **filters})
-
-
-def _scope(session: ReadSession, name: str | None) -> tuple[list[str] | None, list[str] | None]:
-    if name is None:
-        return None, None
-    found = resolve.asset_or_workflow(session, name)
-    if "slug" in found:
-        return [row["id"] for row in session.rows("assets_of", slug=found["slug"])], [found["slug"]]
-    return [found["assetId"]], [found["workflowSlug"]] if found["workflowSlug"] else []
 
 
 def _period(period: Period) -> Json:

@@ -10,7 +10,8 @@ from freshline.errors import NotFoundError, UsageError
 from freshline.model.documents.asset import FoundAsset, FoundWorkflow, ResolvedAsset
 from freshline.model.json import Json
 from freshline.store.read.session import ReadSession
-from freshline.suggest import did_you_mean
+from freshline.suggest import did_you_mean, hint
+from freshline.unmatched import is_pattern, matching
 
 SHORTEST_SUFFIX = 6
 _RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_SUFFIX},32}}")
@@ -79,6 +80,35 @@ def decision_id(session: ReadSession, text: str) -> UUID:
     if not session.rows("decision_by_id", id=wanted):
         raise NotFoundError(f"no decision has the id {text!r}", hint="`freshline decisions` lists them")
     return wanted
+
+
+def scope(session: ReadSession, name: str | None) -> tuple[list[str] | None, list[str] | None]:
+    """Return the assets and the slugs that a name, or a pattern such as `sales.*`, stands for; None for all."""
+    if name is None:
+        return None, None
+    if is_pattern(name):
+        return _matching(session, name)
+    found = asset_or_workflow(session, name)
+    if "slug" in found:
+        return [row["id"] for row in session.rows("assets_of", slug=found["slug"])], [found["slug"]]
+    return [found["assetId"]], [found["workflowSlug"]] if found["workflowSlug"] else []
+
+
+def _matching(session: ReadSession, pattern: str) -> tuple[list[str], list[str]]:
+    """Return the assets that a pattern matches, and their workflows."""
+    known: dict[str, str | None] = {row["assetId"]: row["workflowSlug"] for row in session.rows("asset_names")}
+    found = matching(pattern, known)
+    if not found:
+        raise NotFoundError(f"no asset matches {pattern!r}", hint=hint(pattern.strip("*."), known))
+    return found, sorted({slug for one in found if (slug := known[one])})
+
+
+def subjects(session: ReadSession, subject: str | None, asset_id: str | None) -> list[str] | None:
+    """Return the subjects of events to read; None for all."""
+    if asset_id is None:
+        return None if subject is None else [subject]
+    slug = asset(session, asset_id)["workflowSlug"]
+    return [asset_id] if slug is None else [asset_id, slug]
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:

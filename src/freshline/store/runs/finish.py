@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
-from freshline.model.enums import EventType, RunStatus, TriggerType
+from freshline.model.enums import EventType, RunStatus, StepStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun
@@ -102,7 +102,13 @@ def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) ->
     _cancel(connection, row, attempt, reason)
 
 
+def close_steps(connection: Connection, run_id: str, status: StepStatus) -> None:
+    """End the tries of steps that nobody will finish."""
+    connection.execute(SQL["close_steps"], {"run": run_id, "status": status})
+
+
 def _cancel(connection: Connection, row: Row, attempt: int, reason: str) -> None:
+    close_steps(connection, row["id"], StepStatus.CANCELED)
     end_run(connection, row, RunStatus.CANCELED, reason=reason)
     event = run_event(row, attempt, EventType.RUN_CANCELED, reason=reason)
     append_events(connection, [event])

@@ -17,7 +17,7 @@ from freshline.counters import count, observe
 from freshline.decide.times import next_quiet
 from freshline.errors import FencedError, NotFoundError
 from freshline.model.deliveries import PAGE, Delivery
-from freshline.model.enums import EventType, RunStatus, TriggerType
+from freshline.model.enums import EventType, RunStatus, StepStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
@@ -28,6 +28,7 @@ from freshline.store.runs import publish
 from freshline.store.runs.claim import Claimant, claim_run, pinned_input
 from freshline.store.runs.events import append_events, breaker_event, run_event
 from freshline.store.runs.finish import (
+    close_steps,
     end_canceled,
     end_run,
     ended_instead,
@@ -94,7 +95,8 @@ class Runs:
             _fence(connection, run_id, attempt)
             staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
             parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "outputs": staged}
-            parameters |= {"status": "failed" if error else "succeeded", "error": Jsonb(error) if error else None}
+            parameters["status"] = StepStatus.FAILED if error else StepStatus.SUCCEEDED
+            parameters["error"] = Jsonb(error) if error else None
             parameters["metrics"] = None if metrics is None else Jsonb(dict(metrics))
             connection.execute(SQL["finish_step"], parameters)
         _count_volume(metrics or {})
@@ -249,6 +251,7 @@ class Runs:
         """Queue the run again, unless it has to end or has crashed too often (docs/semantics.md#R12.2)."""
         if ended_instead(connection, row, attempt):
             return
+        close_steps(connection, row["id"], StepStatus.LOST)
         times = row["crashes"] + crashed
         if crashed and times >= self._settings.max_worker_losses:
             text = f"its worker, its Spark or the warehouse was lost {times} times while it ran"

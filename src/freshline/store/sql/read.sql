@@ -66,7 +66,7 @@ SELECT id, position, type, time, subject, data,
        '/freshline/' || (SELECT warehouse_id FROM installation) AS source
 FROM events
 WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
-  AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+  AND (%(subjects)s::text[] IS NULL OR subject = ANY(%(subjects)s))
   AND (%(since)s::timestamptz IS NULL OR time >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR time < %(until)s)
   AND (%(after_time)s::timestamptz IS NULL OR (time, id) < (%(after_time)s, %(after_id)s))
@@ -101,7 +101,7 @@ SELECT id, position, type, time, subject, data,
 FROM events
 WHERE position > %(position)s
   AND (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
-  AND (%(subject)s::text IS NULL OR subject = %(subject)s)
+  AND (%(subjects)s::text[] IS NULL OR subject = ANY(%(subjects)s))
 ORDER BY position
 LIMIT 1000
 
@@ -328,6 +328,13 @@ FROM behind b JOIN assets a ON a.producer_id = b.workflow_id
 ORDER BY b.since, a.id
 LIMIT %(limit)s
 
+-- name: names
+-- purpose: list assets and workflows whose names have a prefix, for completion and warnings
+SELECT kind, name
+FROM (SELECT 'asset' AS kind, id AS name FROM assets
+      UNION ALL SELECT 'workflow', slug FROM workflows WHERE retired_at IS NULL) n
+WHERE starts_with(name, %(prefix)s) ORDER BY name, kind LIMIT %(limit)s
+
 -- name: asset_names
 -- purpose: list every asset with the slug of its producer, null for a source
 SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId"
@@ -392,7 +399,15 @@ WHERE w.retired_at IS NULL ORDER BY e.asset_id, w.slug
 -- purpose: read the lines of a run after a given line
 SELECT line, at, attempt, step_id AS "stepId", stream, text
 FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY line LIMIT %(limit)s
+
+-- name: last_logs
+-- purpose: read the last lines of a run, newest first
+SELECT line, at, attempt, step_id AS "stepId", stream, text
+FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
+ORDER BY line DESC LIMIT %(limit)s
 
 -- name: deliveries
 -- purpose: list the deliveries of an append source, newest first

@@ -168,6 +168,10 @@ UPDATE run_steps
    SET status = %(status)s, finished_at = freshline_now(), outputs = %(outputs)s, metrics = %(metrics)s, error = %(error)s
  WHERE run_id = %(run)s AND step_id = %(step)s AND attempt = %(attempt)s AND try = %(try)s AND status = 'running'
 
+-- name: close_steps
+-- purpose: end the tries that a canceled or lost attempt leaves behind
+UPDATE run_steps SET status = %(status)s, finished_at = freshline_now() WHERE run_id = %(run)s AND status = 'running'
+
 -- name: append_logs
 -- purpose: append lines to the run's log under the run's lock, up to the limit; skip lines that are already stored
 INSERT INTO run_logs (run_id, line, attempt, step_id, at, stream, text)

@@ -1,0 +1,48 @@
+"""Options of the listings that limit them to a period, and their values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from freshline.cli.render.format import from_duration, from_iso
+from freshline.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from freshline.cli.backend.protocol import Period, ReadOnlyBackend
+
+TIME = "T"
+since_option = click.option(
+    "--since", metavar=TIME, help="Only since then: an ISO time (here, if it has no zone), or a duration ago (2h, 7d)."
+)
+until_option = click.option("--until", metavar=TIME, help="Only before then, in the same form.")
+
+
+def period(reader: ReadOnlyBackend, since: str | None, until: str | None) -> Period:
+    """Return the period that the options name. Durations count back from the time of the database."""
+    if since is None and until is None:
+        return None, None
+    now = reader.now()
+    first, last = (None if text is None else _time(text, now) for text in (since, until))
+    if first is not None and last is not None and first >= last:
+        raise UsageError(f"--since {since} is {first.isoformat()}, which is not before --until {until}")
+    return first, last
+
+
+def refuse_period(since: str | None, until: str | None) -> None:
+    """Reject a period for a listing that does not end."""
+    if since is not None or until is not None:
+        raise UsageError("--follow shows what happens from now on; --since and --until are for the listing")
+
+
+def _time(text: str, now: datetime) -> datetime:
+    ahead = from_duration(text, now)
+    found = from_iso(text) if ahead is None else now - (ahead - now)
+    if found is None:
+        raise UsageError(
+            f"{text!r} is not a time; allowed are ISO times (2026-01-31T18:00) and durations ago (30m, 2h, 7d)"
+        )
+    return found
