@@ -15,7 +15,7 @@ VALID = {
     "delta": "{delta: s3a://bucket/table, every: 1m}",
     "iceberg": "{iceberg: sales.orders, catalog: {env: CATALOG}}",
     "sql": "{sql: SELECT max(updated_at) FROM orders, url: {env: SHOP_DATABASE}}",
-    "http": "{http: 'https://example.com/data.json', pointer: /version}",
+    "http": "{http: 'https://example.com/data.json', pointer: /version, headers: {Authorization: {env: TOKEN}}}",
     "kafka": (
         "{kafka: orders, servers: 'host:9092', properties: {security.protocol: SASL_SSL},"
         " secrets: {sasl.password: {env: PASSWORD}}}"
@@ -68,6 +68,10 @@ WRONG = {
     "{kafka: t, servers: 'h:1', properties: {sasl.username: a}, secrets: {sasl.username: {env: A}}}": (
         4,
         "sasl.username is in 'properties' too; remove one of them",
+    ),
+    "{http: 'https://h/', headers: {Host: {env: A}}}": (
+        4,
+        "'Host' is not a header that a watch may set; allowed are names such as Authorization, X-Api-Key",
     ),
     "{python: jobs}": (
         4,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from freshline.errors import UsageError
-from freshline.webhooks import http as module
+from freshline.webhooks import exchange
 from freshline.webhooks.http import InterruptedPostError, Post, PostError
 from freshline.webhooks.signature import ALLOWED, new_secret, read_secret, sign
 from tests.waiting import wait_until
@@ -158,7 +158,7 @@ def test_the_certificate_must_be_of_the_name(certificate: Path, monkeypatch: pyt
     trusted = ssl.create_default_context(cafile=str(certificate))
     with pytest.raises(PostError, match="certificate is not valid: self"):
         post(f"https://hooks.example:{receiver.port}/", 5).send(b"{}", {})
-    monkeypatch.setattr(module, "_context", lambda: trusted)
+    monkeypatch.setattr(exchange, "_context", lambda: trusted)
     assert post(f"https://hooks.example:{receiver.port}/", 5).send(b"{}", {}) == 204
     with pytest.raises(PostError, match="certificate is not valid: Hostname mismatch"):
         post(f"https://other.example:{receiver.port}/", 5).send(b"{}", {})

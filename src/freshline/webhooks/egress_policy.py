@@ -1,7 +1,7 @@
-"""The egress policy of webhooks: a name is resolved once, all its addresses are checked, and only those are used.
+"""The egress policy of webhooks and watchers: a name is resolved once, and only checked addresses are used.
 
 Private, loopback, link-local, multicast and reserved addresses need permission, however they are written. Otherwise a
-user who may add a webhook could reach hosts that only this server can reach (SSRF).
+user who may add a webhook or a watch could reach hosts that only this server can reach (SSRF).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ipaddress
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from freshline.errors import UsageError
@@ -22,8 +23,19 @@ NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 PORTS = {"https": 443, "http": 80}
 
 
+class Purpose(NamedTuple):
+    """What a URL is for, as errors say it."""
+
+    address: str
+    users: str
+
+
+WEBHOOKS = Purpose("the address of a webhook", "webhooks")
+WATCHERS = Purpose("the URL of the watch", "watchers")
+
+
 class AddressError(UsageError):
-    """A URL that webhooks may not be sent to."""
+    """A URL that may not be requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +49,22 @@ class Target:
     addresses: tuple[str, ...]
 
 
-def check_url(url: str, allowed: Sequence[Network]) -> None:
+def check_url(url: str, allowed: Sequence[Network], purpose: Purpose = WEBHOOKS) -> None:
     """Raise `AddressError` for a URL that can never be allowed, without using the network.
 
     The error contains no part of the query, which may hold a secret.
     """
-    parts = _parts(url)
+    parts = _parts(url, purpose)
     literal = _literal(parts.hostname or "")
     if literal is not None:
-        _check(literal, parts.scheme, allowed)
+        _check(literal, parts.scheme, allowed, purpose)
     elif parts.scheme == "http" and not allowed:
-        raise AddressError(f"the address of a webhook begins with http://; allowed is {FORM}", hint=_HINT)
+        raise AddressError(f"{purpose.address} begins with http://; allowed is {FORM}", hint=_HINT)
 
 
-def resolve(url: str, allowed: Sequence[Network]) -> Target:
+def resolve(url: str, allowed: Sequence[Network], purpose: Purpose = WEBHOOKS) -> Target:
     """Resolve a URL; raise `AddressError` unless all addresses of its name are allowed."""
-    parts = _parts(url)
+    parts = _parts(url, purpose)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -60,7 +72,7 @@ def resolve(url: str, allowed: Sequence[Network]) -> Target:
         raise AddressError(f"the name {host} does not resolve") from None
     addresses = tuple(dict.fromkeys(str(one[4][0]) for one in found))
     for address in addresses:
-        _check(ipaddress.ip_address(address), parts.scheme, allowed)
+        _check(ipaddress.ip_address(address), parts.scheme, allowed, purpose)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(host, port, path, parts.scheme == "https", addresses)
 
@@ -78,19 +90,19 @@ def is_public(address: Address) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
-_HINT = "FRESHLINE_WEBHOOK_ALLOW_PRIVATE names the private networks that webhooks may go to"
+_HINT = "FRESHLINE_WEBHOOK_ALLOW_PRIVATE names the private networks that webhooks and watchers may go to"
 
 
-def _check(address: Address, scheme: str, allowed: Sequence[Network]) -> None:
+def _check(address: Address, scheme: str, allowed: Sequence[Network], purpose: Purpose) -> None:
     plain = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped else address
     if is_public(address):
         if scheme == "http":
-            raise AddressError(f"webhooks go to {address} by https:// only")
+            raise AddressError(f"{purpose.users} go to {address} by https:// only")
     elif not any(plain.version == one.version and plain in one for one in allowed):
-        raise AddressError(f"the address {address} is not public, and webhooks may not go there", hint=_HINT)
+        raise AddressError(f"the address {address} is not public, and {purpose.users} may not go there", hint=_HINT)
 
 
-def _parts(url: str) -> SplitResult:
+def _parts(url: str, purpose: Purpose) -> SplitResult:
     try:
         parts = urlsplit(url)
         valid = parts.scheme in PORTS and bool(parts.hostname) and not parts.fragment and "@" not in parts.netloc
@@ -98,9 +110,7 @@ def _parts(url: str) -> SplitResult:
     except ValueError:
         valid = False
     if not valid or not url.isascii() or not url.isprintable() or " " in url or len(url) > MAX_URL_CHARS:
-        raise AddressError(
-            f"the address of a webhook has another form; allowed is {FORM}, without a user or a password"
-        )
+        raise AddressError(f"{purpose.address} has another form; allowed is {FORM}, without a user or a password")
     return parts
 
 

@@ -51,6 +51,25 @@ KAFKA_SETTINGS = frozenset(
         "ssl.sigalgs.list",
     }
 )
+# Headers of HTTP that the watcher sets itself, or that change what a request is.
+OWN_HEADERS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "range",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
 KAFKA_SECRETS = frozenset({"sasl.oauthbearer.client.secret", "sasl.password", "ssl.key.password", "ssl.key.pem"})
 
 PathText = Annotated[str, Field(min_length=1, max_length=4_096)]
@@ -76,6 +95,17 @@ def _not_ours(value: str) -> str:
     if value.startswith("FRESHLINE_") or value in HIDDEN:
         raise ValueError(f"the variable {value} belongs to Freshline itself; give the source a variable of its own")
     return value
+
+
+def _header(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", value) or value.lower() in OWN_HEADERS:
+        raise ValueError(
+            f"{value[:80]!r} is not a header that a watch may set; allowed are names such as Authorization, X-Api-Key"
+        )
+    return value
+
+
+HeaderName = Annotated[str, AfterValidator(_header)]
 
 
 class Variable(Model):
@@ -157,6 +187,9 @@ class HttpWatch(Watch, kind="http"):
     http: Annotated[str, Field(max_length=2_000, pattern=_URL)] = Field(description="The URL to request.")
     pointer: Annotated[str, Field(max_length=1_000, pattern=_POINTER)] | None = Field(
         default=None, description="A JSON pointer (RFC 6901) to the version in a JSON body, as in /version."
+    )
+    headers: Annotated[dict[HeaderName, Variable], Field(max_length=20)] = Field(
+        default={}, description="Headers of the request, each from a variable, as in Authorization: {env: TOKEN}."
     )
 
 
