@@ -238,6 +238,20 @@ class TestReport:
         assert "did not change" in applied("report", "shop.raw", "--version", "v1", "--sequence", "6").stderr
         assert applied.json("report", "shop.raw", "--payload", '{"path": "x"}')["dataVersion"].startswith("seq:")
 
+    def test_a_report_says_what_it_loses(self, freshline: Freshline, store: Store) -> None:
+        """On the terminal and in JSON, and `why` says it afterwards."""
+        (freshline.project / "sources" / "raw.yaml").write_text("{assetId: shop.raw, format: csv, path: inbox}")
+        freshline("apply", "--yes")
+        freshline("report", "shop.raw", "--payload", '{"path": "inbox/1.csv"}')
+        told = freshline("report", "shop.raw", "--payload", '{"path": "inbox/2.csv"}').stderr
+        assert "warning: version 1 of 'shop.raw' (inbox/1.csv) is replaced before 'make-clean' read it" in told
+        assert "declare `mode: append`" in told
+        found = freshline.json("report", "shop.raw", "--payload", '{"path": "inbox/3.csv"}')
+        assert len(found["warnings"]) == 1
+        settle(store)
+        lines = " ".join(freshline("why", "shop.clean").stdout.split())
+        assert "warning: version 2 of 'shop.raw' (inbox/2.csv) and 1 more were replaced before 'make-clean'" in lines
+
     def test_a_produced_asset_cannot_be_reported(self, applied: Freshline) -> None:
         """Refused with what to do instead."""
         assert "freshline run make-clean" in applied("report", "shop.clean", code=1).stderr

@@ -164,3 +164,14 @@ def test_limits_are_told(tmp_path: Path) -> None:
         "workflows/0.yaml: the file has 502 bytes; allowed are 400; split it",
         "workflows/a.yaml:8: more than 1 definitions in workflows/; split the project",
     ]
+
+
+def test_new_rows_of_a_source_without_increments_are_warned_about(tmp_path: Path) -> None:
+    """With both places, and what to declare. An append source has increments."""
+    consumes = "{assetId: drop, rows: new}, {assetId: files, rows: new}"
+    text = minimal("a", consumes="X").replace("{assetId: X}", consumes).replace("{ assetId: X }", consumes)
+    sources = {"sources/all.yaml": "- assetId: files\n  mode: append\n- assetId: drop\n"}
+    (warning,) = loaded(tmp_path, {**flows(a=text), **sources}).warnings
+    assert "rows" in warning
+    assert "each report of this source replaces its data" in warning
+    assert "declare 'mode: append' for the source (see sources/all.yaml:3)" in warning

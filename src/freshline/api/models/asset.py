@@ -136,6 +136,7 @@ class Reported(ResponseBody):
     moved_head: bool
     delivery: int | None
     event_id: str
+    warnings: list[str]
 
 
 class SkipRequest(RequestBody):

@@ -161,6 +161,7 @@ DESCRIPTIONS = {
     "url": "URL of the receiver, without its query string.",
     "version": "Version.",
     "waiting": "Number of failed deliveries that wait for a retry.",
+    "warnings": "What reports of sources with `mode: snapshot` lose, and what to do.",
     "workerId": "Worker that executes the run.",
     "workflowSlug": "Slug of the workflow.",
     "workflowVersion": "Version of the workflow's definition.",

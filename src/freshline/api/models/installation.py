@@ -31,6 +31,7 @@ class Status(ResponseBody):
     workflows: list[WorkflowState]
     pools: list[Pool]
     notes: list[str]
+    warnings: list[str]
 
 
 class About(ResponseBody):

@@ -69,6 +69,8 @@ def _print_state(reader: ReadOnlyBackend, name: str) -> None:
             _print_version(reader.snapshot(one["assetId"]))
     for workflow in status["workflows"]:
         _print_failure(reader, workflow["slug"])
+    for warning in status["warnings"]:
+        output.show(Text(("warning: ", "bold yellow"), warning), hang=2)
 
 
 def _print_version(snapshot: Snapshot) -> None:

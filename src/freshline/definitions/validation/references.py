@@ -15,6 +15,10 @@ from freshline.suggest import suggestion
 
 MAX_CYCLES = 20
 MAX_HINTS = 50
+_INCREMENTS = (
+    "is 'new', but each report of this source replaces its data: all rows are new every time, and a version that is "
+    "replaced before a run reads it is lost; if each report adds data, declare 'mode: append' for the source"
+)
 Definition = TypeVar("Definition", Workflow, Source)
 
 
@@ -55,6 +59,7 @@ def check_references(
     _producers(produced, declared, findings)
     _cases([*produced, *declared, *consumed], findings)
     _undeclared(consumed, set(known), findings, strict=strict)
+    _increments_of_snapshots(workflows, sources, findings)
     _cycles(workflows, produced, findings)
 
 
@@ -123,6 +128,19 @@ def _undeclared(consumed: list[Mention], known: set[str], findings: Findings, *,
             hints[asset_id] = near or "; declare it in sources/*.yaml"
         message = f"is neither produced nor a declared source{hints[asset_id]}"
         findings.add(mention.origin, Problem(mention.loc, message, warning=not strict))
+
+
+def _increments_of_snapshots(
+    workflows: list[Draft[Workflow]], sources: list[Draft[Source]], findings: Findings
+) -> None:
+    """Warn about `rows: new` of a source that has no increments, because each report replaces its data."""
+    replaced = {draft.definition.asset_id: draft.origin for draft in sources if draft.definition.mode == "snapshot"}
+    for draft in workflows:
+        for s, step in enumerate(draft.definition.steps):
+            for c, item in enumerate(step.consumes):
+                if item.rows == "new" and item.asset_id in replaced:
+                    problem = Problem(("steps", s, "consumes", c, "rows"), _INCREMENTS, warning=True)
+                    findings.add(draft.origin, problem, see=replaced[item.asset_id].place(("assetId",)))
 
 
 def _cycles(workflows: list[Draft[Workflow]], produced: list[Mention], findings: Findings) -> None:

@@ -94,10 +94,14 @@ class Pool(TypedDict):
 
 
 class Status(TypedDict):
-    """The state of the installation. `notes`: work that no running process can do."""
+    """The state of the installation. `notes`: work that no running process can do.
+
+    `warnings`: what sources lose, of the asset or workflow that was asked for.
+    """
 
     at: str
     assets: list[AssetStatus]
     workflows: list[WorkflowStatus]
     pools: list[Pool]
     notes: list[str]
+    warnings: list[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
@@ -16,6 +16,7 @@ from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.json import Json
+from freshline.store import source_warnings
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -61,6 +62,7 @@ class Reported(TypedDict):
     movedHead: bool
     delivery: int | None  # the number of the delivery that an append source got
     eventId: str
+    warnings: list[str]  # what this report loses
 
 
 def record(connection: Connection, report: Report, *, again: bool) -> Reported:
@@ -78,13 +80,14 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     row = _snapshot_row(connection, asset, report, head, number)
     if number is not None:
         deliveries.add(connection, report.asset_id, report.partition_key, _delivery(report, row))
+    lost = [] if row["late"] else source_warnings.of_report(connection, asset, head, _path(report))
     data = produced_data(row, None, None, None)
     # A late report does not move the head, so no workflow needs an evaluation.
     kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
     event = asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind)
     with audit.changing(connection, "report", report.asset_id, "head_state", report.asset_id):
         append(connection, [Published(row, event)], late=row["late"])
-    return _reported(report, row, duplicate=False)
+    return _reported(report, row, duplicate=False, warnings=lost)
 
 
 def _known(connection: Connection, asset: Row, report: Report, where: Row, *, again: bool) -> Row | None:
@@ -206,9 +209,9 @@ def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row 
 
 def _location(asset: Row, report: Report) -> Json | None:
     """Return the location of this version: `payload.path` overrides the declared path (docs/semantics.md#R3.1)."""
-    declaration, payload = asset["declaration"], report.payload
+    declaration = asset["declaration"]
     declared = declaration.get("location") or {}
-    path = payload.get("path") if isinstance(payload, dict) else None
+    path = _path(report)
     if path is None or path == "":
         return dict(declared) or None
     if asset["source_project"] is None:
@@ -218,6 +221,11 @@ def _location(asset: Row, report: Report) -> Json | None:
         )
     named = AllowedPaths.of(declaration, root=report.root).resolve(path)
     return {"format": "parquet", **declared, "path": str(named)}
+
+
+def _path(report: Report) -> str | None:
+    """Return the path that the report names, as it was sent."""
+    return report.payload.get("path") if isinstance(report.payload, dict) else None
 
 
 def retried(write: Callable[[], T]) -> T:
@@ -236,7 +244,7 @@ def check_payload(payload: Any) -> None:
         raise UsageError(f"the payload has {size} bytes; allowed are {MOST_PAYLOAD}; put the data into a file")
 
 
-def _reported(report: Report, row: Row, *, duplicate: bool) -> Reported:
+def _reported(report: Report, row: Row, *, duplicate: bool, warnings: Sequence[str] = ()) -> Reported:
     return {
         "assetId": report.asset_id,
         "sequence": row["sequence"],
@@ -246,4 +254,5 @@ def _reported(report: Report, row: Row, *, duplicate: bool) -> Reported:
         "movedHead": not duplicate and not row["late"],
         "delivery": row["delivery"],
         "eventId": row["event_id"],
+        "warnings": list(warnings),
     }

@@ -32,6 +32,7 @@ from freshline.model.documents.status import Pool, Status, WorkflowStatus
 from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
+from freshline.store import source_warnings
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
 from freshline.store.read import declarations, resolve, runs
@@ -212,12 +213,14 @@ class Reader:
             assets = session.rows("status_assets", assets=names)
             workflows = session.rows("status_workflows", slugs=slugs)
             queue, pools = session.rows("queue", grace=SILENT_MS)[0], session.documents(Pool, "pools")
+            warnings = source_warnings.of_names(session, names, slugs) if names and slugs is not None else []
         return {
             "at": at,
             "assets": [asset_status(row) for row in assets],
             "workflows": [workflow_status(row) for row in workflows],
             "pools": pools,
             "notes": notes(queue),
+            "warnings": warnings,
         }
 
     def notes(self) -> list[str]:

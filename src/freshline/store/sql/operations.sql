@@ -76,6 +76,25 @@ SELECT s.sequence, s.data_version, s.changed, s.event_id::text,
 SELECT sequence, last_sequence, data_version, report_sequence, table_version FROM heads
  WHERE asset_id = %(asset)s AND partition_key = %(partition)s FOR UPDATE
 
+-- name: increment_consumers
+-- purpose: find some workflows that read a source with `rows: new`; of many consumers only the first are looked at
+SELECT w.slug FROM (SELECT * FROM edges WHERE asset_id = %(asset)s LIMIT 1000) e
+  JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+ WHERE e.declaration ->> 'rows' = 'new' ORDER BY w.slug LIMIT %(limit)s
+
+-- name: reported_path
+-- purpose: read the path that the report of a version named
+SELECT payload ->> 'path' AS path FROM snapshots
+ WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND sequence = %(sequence)s
+
+-- name: unread_consumers
+-- purpose: find some workflows that have not read a version of a source; of many consumers only the first are looked at
+SELECT w.slug FROM (SELECT * FROM edges WHERE asset_id = %(asset)s LIMIT 1000) e
+  JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+  LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = %(partition)s
+ WHERE coalesce((p.consumed_versions -> e.asset_id ->> 'sequence')::bigint, 0) < %(sequence)s
+ ORDER BY w.slug LIMIT %(limit)s
+
 -- name: delivered
 -- purpose: find an earlier delivery with the same key
 -- By key first: the primary key would find all deliveries of the source.

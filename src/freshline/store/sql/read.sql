@@ -409,6 +409,35 @@ FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY line DESC LIMIT %(limit)s
 
+-- name: read_in_increments
+-- purpose: find sources whose reports replace their data, and that are read with `rows: new`
+SELECT e.asset_id, array_agg(w.slug ORDER BY w.slug) AS slugs
+  FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+  JOIN assets a ON a.id = e.asset_id AND a.producer_id IS NULL AND a.source_project IS NOT NULL
+ WHERE (e.asset_id = ANY (%(assets)s) OR e.workflow_id IN (SELECT x.id FROM workflows x WHERE x.slug = ANY (%(slugs)s)))
+   AND e.declaration ->> 'rows' = 'new' AND a.declaration ->> 'mode' IS DISTINCT FROM 'append'
+ GROUP BY e.asset_id ORDER BY e.asset_id
+
+-- name: never_read
+-- purpose: find versions of sources that named another path than the next one and that a consumer never read
+-- Of each source the last 100 reports of a week count, and of these the ones since the consumer exists.
+SELECT e.asset_id, w.slug, jsonb_agg(jsonb_build_object('version', s.sequence, 'path', s.path) ORDER BY s.sequence DESC) AS versions
+  FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+  JOIN assets a ON a.id = e.asset_id AND a.producer_id IS NULL AND a.source_project IS NOT NULL
+ CROSS JOIN LATERAL (
+     SELECT x.sequence, x.produced_at, x.payload ->> 'path' AS path, lag(x.payload ->> 'path') OVER (ORDER BY x.sequence DESC) AS next_path
+       FROM (SELECT n.sequence, n.produced_at, n.payload FROM snapshots n
+              WHERE n.asset_id = e.asset_id AND n.partition_key = '' AND n.payload ? 'path'
+                AND n.produced_at > freshline_now() - interval '7 days'
+              ORDER BY n.sequence DESC LIMIT 100) x) s
+ WHERE (e.asset_id = ANY (%(assets)s) OR e.workflow_id IN (SELECT x.id FROM workflows x WHERE x.slug = ANY (%(slugs)s)))
+   AND a.declaration ->> 'mode' IS DISTINCT FROM 'append' AND s.next_path <> s.path
+   AND s.produced_at >= w.created_at
+   AND NOT EXISTS (SELECT FROM runs r WHERE r.workflow_id = w.id AND r.partition_key = ''
+                      AND r.status IN ('queued', 'running', 'succeeded')
+                      AND (r.pins -> e.asset_id ->> 'sequence')::bigint = s.sequence)
+ GROUP BY e.asset_id, w.slug ORDER BY e.asset_id, w.slug LIMIT 20
+
 -- name: deliveries
 -- purpose: list the deliveries of an append source, newest first
 -- They are numbered without gaps, and a row has at most 1,000: the numbers say which rows to read.

@@ -1,0 +1,74 @@
+"""Warnings about sources that lose data: each report replaces the data, but the consumers seem to expect additions.
+
+See docs/semantics.md#R3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from freshline.store.db.database import Connection, Row
+from freshline.store.db.queries import load
+from freshline.store.operations.deliveries import is_append
+from freshline.store.read.session import ReadSession
+
+SQL = load("operations")
+NAMED = 3
+ADVICE = "if each report adds data, declare `mode: append` for the source and run `freshline apply`"
+
+
+class Replaced(NamedTuple):
+    """A version of a source that is replaced before somebody has read it."""
+
+    asset_id: str
+    version: int
+    path: str
+
+
+def of_report(connection: Connection, asset: Row, head: Row | None, path: str | None) -> list[str]:
+    """Return the warnings about a new version of a source, before it replaces the head."""
+    if head is None or asset["source_project"] is None or is_append(asset["declaration"]):
+        return []
+    where = {"asset": asset["id"], "sequence": head["sequence"], "partition": "", "limit": NAMED + 1}
+    increments = [row["slug"] for row in connection.execute(SQL["increment_consumers"], where).fetchall()]
+    warnings = [rows_new(asset["id"], increments)] if increments else []
+    before = connection.execute(SQL["reported_path"], where).fetchone()
+    if before and path and before["path"] not in {None, path}:
+        unread = [row["slug"] for row in connection.execute(SQL["unread_consumers"], where).fetchall()]
+        if unread:
+            warnings.append(replaced([Replaced(asset["id"], head["sequence"], before["path"])], unread))
+    return warnings
+
+
+def of_names(session: ReadSession, assets: Sequence[str], slugs: Sequence[str]) -> list[str]:
+    """Return the warnings about the sources among these assets, and about the inputs of these workflows."""
+    asked = {"assets": list(assets), "slugs": list(slugs)}
+    warnings = [rows_new(row["asset_id"], row["slugs"]) for row in session.rows("read_in_increments", **asked)]
+    for row in session.rows("never_read", **asked):
+        lost = [Replaced(row["asset_id"], one["version"], one["path"]) for one in row["versions"]]
+        warnings.append(replaced(lost, [row["slug"]], past=True))
+    return warnings
+
+
+def rows_new(asset_id: str, slugs: Sequence[str]) -> str:
+    """Return the warning about consumers that read increments of a source that has none."""
+    reads = "reads" if len(slugs) == 1 else "read"
+    return (
+        f"{_named(slugs)} {reads} '{asset_id}' with `rows: new`, but each report of this source replaces its data: all "
+        f"rows are new every time, and a version that is replaced before a run reads it is lost; {ADVICE}"
+    )
+
+
+def replaced(versions: Sequence[Replaced], slugs: Sequence[str], *, past: bool = False) -> str:
+    """Return the warning about versions that consumers have not read and will not read."""
+    first, more = versions[0], len(versions) - 1
+    shown = f"version {first.version} of '{first.asset_id}' ({first.path})" + (f" and {more} more" if more else "")
+    were = ("were" if more else "was") if past else "is"
+    never = "its data" if not more else "their data"
+    return f"{shown} {were} replaced before {_named(slugs)} read it; {never} will not be read; {ADVICE}"
+
+
+def _named(slugs: Sequence[str]) -> str:
+    names = ", ".join(f"'{slug}'" for slug in slugs[:NAMED])
+    return f"{names} and others" if len(slugs) > NAMED else names
