@@ -61,8 +61,7 @@ def report(
         output.print_json(found)
     else:
         output.message(_result_text(asset, found))
-        for warning in found.get("warnings", ()):  # an API of 0.1 sends none
-            output.message(f"warning: {warning}")
+        output.warn(found["warnings"])
 
 
 @command("expire", examples=["freshline expire flights.delay.hourly", "freshline expire flights.delay.hourly --json"])
