@@ -1,6 +1,6 @@
 """Sources that lose data are warned about: each report replaces the data, and somebody expects additions.
 
-See docs/semantics.md#R3.5.
+See docs/semantics.md#R3.6.
 """
 
 from __future__ import annotations

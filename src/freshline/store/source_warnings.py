@@ -1,6 +1,6 @@
 """Warnings about sources that lose data: each report replaces the data, but the consumers seem to expect additions.
 
-See docs/semantics.md#R3.5.
+See docs/semantics.md#R3.6.
 """
 
 from __future__ import annotations
