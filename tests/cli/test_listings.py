@@ -10,6 +10,7 @@ import pytest
 
 from freshline.cli.commands import listings
 from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower, entries
+from freshline.cli.render import listing
 from freshline.model.documents.decision import Decision
 from freshline.model.documents.event import Event
 from freshline.model.documents.run import Run
@@ -147,6 +148,15 @@ class TestDecisions:
         text = freshline("decisions", "--workflow", "w").stdout
         assert "it is paused without an end" in text
         assert "3x" in text
+
+    def test_a_followed_line_has_no_empty_cells(self, freshline: Freshline, rows: Rows) -> None:
+        """A table has a heading over `-`; a line has none."""
+        rows.workflow("w", ["a"])
+        rows.decision("w", "hold", "paused")
+        (one,) = freshline.json("decisions")
+        assert one["runId"] is None
+        assert listing.DECISIONS.line(one).plain.endswith("ends that")
+        assert freshline("decisions").stdout.rstrip().endswith("-")
 
     def test_following_an_asset_that_does_not_exist(self, freshline: Freshline, rows: Rows) -> None:
         """The slug of a workflow is not an asset, with and without --follow."""

@@ -22,6 +22,7 @@ Cells = Sequence[str | Text]
 
 LONGEST_ERROR = 100
 LONGEST_VALUE = 40
+NO_VALUE = {"", "-"}
 
 
 class Listing(NamedTuple, Generic[T]):
@@ -35,9 +36,9 @@ class Listing(NamedTuple, Generic[T]):
         return Table.of(self.columns, [self.cells(one) for one in entries])
 
     def line(self, entry: T) -> Text:
-        """Return one entry as one line, for followers."""
+        """Return one entry as one line, for followers. A cell without a value is left out: no heading explains it."""
         cells = [cell if isinstance(cell, Text) else Text(cell) for cell in self.cells(entry)]
-        return Text.join("  ", [cell for cell in cells if cell.plain])
+        return Text.join("  ", [cell for cell in cells if cell.plain not in NO_VALUE])
 
 
 def run_cells(one: Run) -> Cells:
