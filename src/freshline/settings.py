@@ -71,6 +71,8 @@ class Settings:
     webhook_max_age_ms: int = 86_400_000
     webhook_timeout_ms: int = 10_000
     webhook_allow_private: tuple[Network, ...] = ()
+    watch_threads: int = 16
+    watch_probe_ms: int = 600_000
     log_format: str = "console"
     log_level: str = "info"
 
@@ -128,6 +130,8 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         actor=env.get("FRESHLINE_ACTOR") or None,
         metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
         metrics_port=_number(env, "FRESHLINE_METRICS_PORT", 0, low=0, high=65_535),
+        watch_threads=_number(env, "FRESHLINE_WATCH_THREADS", 16, low=1, high=1_000),
+        watch_probe_ms=_number(env, "FRESHLINE_WATCH_PROBE_MS", 600_000, low=1_000, high=86_400_000),
         webhook_attempts=_number(env, "FRESHLINE_WEBHOOK_ATTEMPTS", 30, low=1, high=1_000),
         webhook_max_age_ms=_number(env, "FRESHLINE_WEBHOOK_MAX_AGE_MS", 86_400_000, low=0),
         webhook_timeout_ms=_number(env, "FRESHLINE_WEBHOOK_TIMEOUT_MS", 10_000, low=100, high=30_000),

@@ -12,7 +12,16 @@ from freshline import settings
 from freshline.errors import UsageError
 from tests.docs.pages import CONFIGURATION, ROOT, code, codes
 
-SECTIONS = ("Where things are", "Redis", "Spark", "The materializer", "The API", "Webhooks", "Every process")
+SECTIONS = (
+    "Where things are",
+    "Redis",
+    "Spark",
+    "The materializer",
+    "The API",
+    "Webhooks",
+    "Watchers",
+    "Every process",
+)
 ROWS = {code(row[0]): row[1:] for section in SECTIONS for row in CONFIGURATION.table(section)}
 TREE = ast.parse((ROOT / "src" / "freshline" / "settings.py").read_text(encoding="utf-8"))
 

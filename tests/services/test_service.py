@@ -21,6 +21,7 @@ from freshline.services.reconciler import Reconciler
 from freshline.services.rescuer import Rescuer
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
+from freshline.services.watcher import Watcher
 from freshline.services.webhook_sender import WebhookSender
 from freshline.store.store import Store
 from tests.store_harness import Lab, workflow
@@ -38,6 +39,7 @@ SERVICES: dict[str, Callable[[Store], Any]] = {
     "relay": EventSequencer,
     "rescuer": Rescuer,
     "sweeper": Sweeper,
+    "watcher": Watcher,
 }
 
 

@@ -83,6 +83,8 @@ WEBHOOKS = {
 }
 # These share rows of deliveries; tests/store/test_compaction.py covers them.
 DELIVERIES = {"compact_deliveries", "skip_delivery"}
+# These share only rows of watches and of a source; tests/watching/test_interleavings.py covers them.
+WATCHES = {"claim_watches", "fail_look", "note_looks", "record_look"}
 NEEDS_A_RUN = {"cancel", "claim_run"}
 # For these a worker with an expired lease holds a run of b; for others it is queued, or there is none yet.
 HELD = {
@@ -272,7 +274,7 @@ def play(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
 
 def test_every_transaction_is_played() -> None:
     """A transaction that is added without saying what it touches fails here."""
-    assert sorted(TOUCHES.keys() | ALONE | WEBHOOKS | DELIVERIES) == sorted(CASES)
+    assert sorted(TOUCHES.keys() | ALONE | WEBHOOKS | DELIVERIES | WATCHES) == sorted(CASES)
     assert set(DANGEROUS) <= set(PAIRS)
 
 

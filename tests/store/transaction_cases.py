@@ -15,7 +15,9 @@ import freshline
 from freshline import failpoints
 from freshline.errors import NotFoundError
 from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.model.watch import Found, Look, SeenFile
 from freshline.store.db.ids import new_id
+from freshline.store.watches.watches import ClaimedWatch, Looked
 from freshline.store.webhooks.delivery import Batch, Letter, Outcome
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.store_harness import Lab, workflow
@@ -277,6 +279,51 @@ def remove_hook(scene: Scene) -> None:
         scene.lab.store.webhooks.remove("hook")
 
 
+WATCHED = {"assetId": "files", "mode": "append", "watch": {"files": "drop/*.csv"}}
+FILES = tuple(SeenFile(f"drop/{name}.csv", 1, "1", "delivered") for name in ("a", "b"))
+FOUND = tuple(Found(file.path, None, {"path": file.path}) for file in FILES)
+
+
+def watched(scene: Scene) -> None:
+    """Prepare a source with a watch that is due."""
+    scene.lab.apply(*WORKFLOWS, sources=(WATCHED,))
+
+
+def claim_watch(scene: Scene) -> list[ClaimedWatch]:
+    """Claim the due watches."""
+    return scene.lab.store.watches.claim(("files",), 10)
+
+
+def looking(scene: Scene) -> None:
+    """Claim the watch."""
+    watched(scene)
+    claim_watch(scene)
+
+
+def held_watch(scene: Scene) -> ClaimedWatch:
+    """Return the watch under its first claim, however often it was claimed since."""
+    (row,) = scene.lab.rows(
+        "SELECT w.asset_id, kind, mode, spec, timeout_ms, position, revision, failures, false AS half_open, "
+        "freshline_now() AS now, declaration FROM watches w JOIN assets a ON a.id = w.asset_id"
+    )
+    return ClaimedWatch(**row, claim=WATCH_CLAIM)
+
+
+WATCH_CLAIM = 1
+
+
+def record_look(scene: Scene) -> None:
+    """Record that the first look found two files."""
+    look = Look(FOUND, {"started": True}, "2 files match, 2 are new.", seen=FILES)
+    scene.lab.store.watches.record(Looked(held_watch(scene), look, 1))
+
+
+def note_looks(scene: Scene) -> None:
+    """Record that the first look found nothing."""
+    watch = held_watch(scene)
+    scene.lab.store.watches.note([Looked(watch, Look((), watch.position or {}, "0 files match."), 1)])
+
+
 def key_of(lab: Lab, slug: str) -> tuple[int, str]:
     """Return the key of the workflow's consideration."""
     return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
@@ -324,6 +371,26 @@ CASES = {
             s.count("webhooks w JOIN webhook_deliveries d ON d.webhook_id = w.id AND d.position = w.position") == 1
         ),
         claimed,
+    ),
+    "claim_watches": Case(
+        claim_watch, lambda s: s.count("watches WHERE claim = 1 AND lease_until IS NOT NULL") == 1, watched
+    ),
+    "record_look": Case(
+        record_look,
+        lambda s: (
+            s.count("deliveries") == s.count("snapshots WHERE asset_id = 'files'") == s.count("watched_files") == 2
+            and s.count("events WHERE type = 'asset.produced' AND subject = 'files'") == 2
+            and s.count("watches WHERE lease_until IS NULL AND position IS NOT NULL AND reported = 2") == 1
+        ),
+        looking,
+    ),
+    "note_looks": Case(
+        note_looks, lambda s: s.count("watches WHERE lease_until IS NULL AND looked_at IS NOT NULL") == 1, looking
+    ),
+    "fail_look": Case(
+        lambda s: s.lab.store.watches.fail(held_watch(s), "planted"),
+        lambda s: s.count("watches WHERE failures = 1 AND lease_until IS NULL AND error = 'planted'") == 1,
+        looking,
     ),
     "absorb": Case(
         lambda s: s.lab.store.evaluation.consume_inbox(10),

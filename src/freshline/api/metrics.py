@@ -41,6 +41,8 @@ GAUGES = (
     ("failing", "workflows_failing", "Workflows whose last automatic run failed."),
     ("breakers", "breakers_open", "Workflows whose breaker is open."),
     ("paused", "workflows_paused", "Paused workflows."),
+    ("watchesFailing", "watches_failing", "Sources whose last look failed."),
+    ("watchBreakers", "watch_breakers_open", "Sources that are looked at rarely, because their looks keep failing."),
     ("hooksFailing", "webhooks_failing", "Webhooks whose last delivery failed."),
     ("lettersWaiting", "webhook_letters_waiting", "Failed webhook deliveries that wait for a retry."),
     ("lettersDead", "webhook_letters_dead", "Webhook deliveries that failed permanently."),

@@ -19,6 +19,7 @@ from freshline.services.rescuer import Rescuer
 from freshline.services.service import Service
 from freshline.services.sweeper import Sweeper
 from freshline.services.vacuum import Vacuum
+from freshline.services.watcher import Watcher
 from freshline.services.webhook_sender import SENDERS, WebhookSender
 from freshline.settings import Settings
 from freshline.store.store import Store
@@ -37,10 +38,12 @@ class Materializer:
         self.heartbeat = Heartbeat(store, "materializer", info=self._info)
         inbox_consumer, reconciler, expiry = InboxConsumer(store), Reconciler(store), Expiry(store)
         delta_log_writer, self._vacuum = DeltaLogWriter(store), Vacuum(store)
+        watcher = Watcher(store)
         wakeups = {
             "events": _all(inbox_consumer.wake, delta_log_writer.wake),
             "considerations": reconciler.wake,
             "timers": expiry.wake,
+            "watches": watcher.refresh,
         }
         self.services: tuple[Service, ...] = (
             self.heartbeat,
@@ -48,6 +51,7 @@ class Materializer:
             reconciler,
             expiry,
             Rescuer(store),
+            watcher,
             *_outbound(store, self.bus, wakeups),
             Sweeper(store),
             Pruner(store),

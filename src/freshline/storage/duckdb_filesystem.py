@@ -16,11 +16,12 @@ from freshline.model.json import Json
 
 
 class FileInfo(NamedTuple):
-    """A file in a listing."""
+    """A file in a listing. `etag`: changes with the content, if the storage has one."""
 
     name: str
     size: int
     modified: datetime
+    etag: str | None = None
 
 
 class Source(Protocol):

@@ -84,6 +84,10 @@ class HdfsStorage(RemoteStorage):
                     modified = datetime.fromtimestamp(one.modification_time / 1000, UTC)
                     yield FileInfo(one.path.removeprefix(f"{self._root}/"), one.length, modified)
 
+    def objects(self, directory: str) -> Iterator[FileInfo]:
+        """Yield all files below, which may be empty here too."""
+        return self.files(directory)
+
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Return some bytes of a file."""
         with _translated_errors():

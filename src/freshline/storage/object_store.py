@@ -64,7 +64,7 @@ class ObjectStorage(RemoteStorage):
     def clear(self, directory: str) -> None:
         """Delete the objects below, many per request."""
         with suppress(OSError), _translated_errors():
-            if names := [file.name for file in self._objects(directory)]:
+            if names := [file.name for file in self._listed(directory)]:
                 obstore.delete(self._store, names)
 
     def children(self, directory: str) -> list[str]:
@@ -84,16 +84,21 @@ class ObjectStorage(RemoteStorage):
     def files(self, directory: str) -> Iterator[FileInfo]:
         """Yield all objects below except empty ones: those are Hadoop's directory markers, and no file is empty."""
         with _translated_errors():
-            yield from (file for file in self._objects(directory) if file.size)
+            yield from (file for file in self._listed(directory) if file.size)
+
+    def objects(self, directory: str) -> Iterator[FileInfo]:
+        """Yield all objects below."""
+        with _translated_errors():
+            yield from self._listed(directory)
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Return some bytes of an object."""
         with _translated_errors():
             return bytes(obstore.get_range(self._store, name, start=start, end=end))
 
-    def _objects(self, directory: str) -> Iterator[FileInfo]:
+    def _listed(self, directory: str) -> Iterator[FileInfo]:
         for one in chain.from_iterable(obstore.list(self._store, directory or None)):
-            yield FileInfo(one["path"], one["size"], one["last_modified"])
+            yield FileInfo(one["path"], one["size"], one["last_modified"], one["e_tag"])
 
 
 @cache

@@ -28,6 +28,10 @@ class RemoteStorage(Storage):
         """Yield all files below a directory, at any depth."""
 
     @abstractmethod
+    def objects(self, directory: str) -> Iterator[FileInfo]:
+        """Yield the same, with empty files."""
+
+    @abstractmethod
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Return the bytes of a file from `start` up to, but not including, `end`."""
 

@@ -32,6 +32,13 @@ CREATE FUNCTION public.freshline_mixed(origins jsonb, partition text) RETURNS bo
          WHERE s.mixed IS DISTINCT FROM false OR s.data_version <> m.value)
 $$;
 
+CREATE FUNCTION public.freshline_next_look(every_ms bigint, pause_ms bigint, took_ms bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE WHEN pause_ms = 0 THEN 0
+                ELSE greatest(least(every_ms, coalesce(pause_ms, every_ms)), 9 * took_ms) END
+$$;
+
 CREATE FUNCTION public.freshline_now() RETURNS timestamp with time zone
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -401,6 +408,47 @@ CREATE TABLE public.timers (
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
 
+CREATE TABLE public.watched_files (
+    asset_id text NOT NULL,
+    path_key uuid NOT NULL,
+    path text NOT NULL,
+    size bigint NOT NULL,
+    version text NOT NULL,
+    identity bigint NOT NULL,
+    state text NOT NULL,
+    was_size bigint,
+    was_version text,
+    seen_at timestamp with time zone NOT NULL,
+    revision bigint NOT NULL,
+    CONSTRAINT watched_files_state_is_known CHECK ((state = ANY (ARRAY['delivered'::text, 'ignored'::text, 'changed'::text])))
+);
+
+CREATE TABLE public.watches (
+    asset_id text NOT NULL,
+    kind text NOT NULL,
+    mode text NOT NULL,
+    spec jsonb NOT NULL,
+    every_ms bigint NOT NULL,
+    timeout_ms bigint NOT NULL,
+    next_at timestamp with time zone NOT NULL,
+    claim bigint DEFAULT 0 NOT NULL,
+    lease_until timestamp with time zone,
+    "position" jsonb,
+    revision bigint DEFAULT 0 NOT NULL,
+    looked_at timestamp with time zone,
+    summary text,
+    conflicts jsonb DEFAULT '[]'::jsonb NOT NULL,
+    reported_at timestamp with time zone,
+    reported bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    failing_since timestamp with time zone,
+    error text,
+    breaker_at timestamp with time zone,
+    CONSTRAINT watches_breaker_needs_failures CHECK (((breaker_at IS NULL) OR (failures > 0))),
+    CONSTRAINT watches_failing_has_error CHECK (((failures > 0) = (error IS NOT NULL))),
+    CONSTRAINT watches_mode_is_known CHECK ((mode = ANY (ARRAY['snapshot'::text, 'append'::text])))
+);
+
 CREATE TABLE public.webhook_deliveries (
     webhook_id uuid NOT NULL,
     "position" bigint NOT NULL,
@@ -605,6 +653,12 @@ ALTER TABLE ONLY public.table_commits
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_pkey PRIMARY KEY (asset_id, partition_key, kind);
 
+ALTER TABLE ONLY public.watched_files
+    ADD CONSTRAINT watched_files_pkey PRIMARY KEY (asset_id, path_key);
+
+ALTER TABLE ONLY public.watches
+    ADD CONSTRAINT watches_pkey PRIMARY KEY (asset_id);
+
 ALTER TABLE ONLY public.webhook_deliveries
     ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (webhook_id, "position");
 
@@ -708,6 +762,12 @@ CREATE INDEX table_commits_eligible ON public.table_commits USING btree (eligibl
 
 CREATE INDEX timers_due ON public.timers USING btree (due_at) WHERE (due_at IS NOT NULL);
 
+CREATE INDEX watched_files_by_revision ON public.watched_files USING btree (asset_id, revision);
+
+CREATE INDEX watched_files_changed ON public.watched_files USING btree (asset_id, seen_at) WHERE (state = 'changed'::text);
+
+CREATE INDEX watches_by_next ON public.watches USING btree (next_at);
+
 CREATE INDEX webhook_deliveries_dead ON public.webhook_deliveries USING btree (dead_at) WHERE (dead_at IS NOT NULL);
 
 CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (webhook_id, "position") WHERE (dead_at IS NULL);
@@ -789,6 +849,12 @@ ALTER TABLE ONLY public.table_commits
 
 ALTER TABLE ONLY public.timers
     ADD CONSTRAINT timers_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
+
+ALTER TABLE ONLY public.watched_files
+    ADD CONSTRAINT watched_files_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.watches
+    ADD CONSTRAINT watches_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.webhook_deliveries
     ADD CONSTRAINT webhook_deliveries_webhook_id_fkey FOREIGN KEY (webhook_id) REFERENCES public.webhooks(id) ON DELETE CASCADE;

@@ -21,6 +21,7 @@ from freshline.store.read.reader import Reader
 from freshline.store.retention.prune import Retention
 from freshline.store.runs.runs import Runs
 from freshline.store.tables.versions import Tables
+from freshline.store.watches.watches import Watches
 from freshline.store.webhooks.delivery import Deliveries
 from freshline.store.webhooks.subscriptions import Webhooks
 
@@ -42,6 +43,7 @@ class Store:
         self.tables = Tables(database, settings)
         self.webhooks = Webhooks(database)
         self.deliveries = Deliveries(database, settings)
+        self.watches = Watches(database, settings)
         self.tokens = Tokens(database)
         self.processes = Processes(database)
         self.retention = Retention(database)

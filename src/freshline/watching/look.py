@@ -11,91 +11,37 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
-from typing import Any, Literal, Protocol, cast
+from typing import cast
 
 from freshline.definitions.schema.watch import Variable, Watch
 from freshline.errors import FreshlineError
 from freshline.masking import Secrets
 from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.json import Json
+from freshline.model.watch import MAX_FOUND, Conflict, Found, Look, Mode
 from freshline.settings import Network
+from freshline.watching.seen import SeenFiles
 
-MAX_FOUND = 1_000  # per look, which is one transaction
-MAX_CONFLICTS = 100
+__all__ = [
+    "MAX_FOUND",
+    "Conflict",
+    "Found",
+    "Look",
+    "LookContext",
+    "LookError",
+    "Mode",
+    "look",
+    "masked",
+    "missing_extra",
+]
+
 MAX_ERROR_CHARS = 1_000
-
-Mode = Literal["snapshot", "append"]
-FileState = Literal["settling", "delivered", "ignored", "changed"]
 
 
 class LookError(FreshlineError):
     """A look that cannot say what is there: a sentence without credentials and without content of the source."""
 
     code = "watch"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One thing to report.
-
-    `key` identifies it for ever: a repetition changes nothing. `data_version`: of a snapshot source; None for a
-    delivery. `payload`: what `freshline report --payload` would hold.
-    """
-
-    key: str
-    data_version: str | None
-    payload: Mapping[str, Any]
-    occurred_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Something that was delivered and has changed since. It is shown, and not delivered again."""
-
-    subject: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class SeenFile:
-    """A file that a look has seen. `version`: its ETag, or the time of its last change."""
-
-    path: str
-    size: int
-    version: str
-    state: FileState
-    seen_at: datetime | None = None  # None: now, by the clock of the transaction that stores it
-
-
-class SeenFiles(Protocol):
-    """The files that earlier looks of a source have seen."""
-
-    def has(self, fingerprint: int) -> bool:
-        """Return whether a file with this fingerprint was delivered or ignored; no database is asked."""
-
-    def rows(self, paths: Collection[str]) -> Mapping[str, SeenFile]:
-        """Return what is stored of these files, by path."""
-
-    def unfinished(self) -> Collection[SeenFile]:
-        """Return the files that are settling, and those that have changed after they were delivered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The result of a look.
-
-    `found`: in the order in which to report it, at most `MAX_FOUND`. `position`: opaque to everybody but the kind; it
-    is stored in the transaction of the reports. `summary`: one sentence for `watch show`. `more`: look again at once.
-    `again_ms`: look again after this time if that is sooner than `every`. `seen`: files whose stored state changes.
-    """
-
-    found: tuple[Found, ...]
-    position: Json
-    summary: str
-    conflicts: tuple[Conflict, ...] = ()
-    more: bool = False
-    again_ms: int | None = None
-    seen: tuple[SeenFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Apply:
         ):
             plan, _ = _apply(connection, project, with_data, baseline=baseline)
             noted |= {name: audit.some(getattr(plan, name)) for name in ("added", "changed", "retired")}
-        self._database.notify("events", "considerations", "timers", "runs")
+        self._database.notify("events", "considerations", "timers", "runs", "watches")
         return plan
 
     def rename(self, before: str, after: str) -> Renamed:

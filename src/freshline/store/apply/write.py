@@ -13,6 +13,7 @@ from freshline.definitions.steps import external_inputs, produced
 from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
+from freshline.store.apply import watches
 from freshline.store.apply.diff import ApplyPlan, Stored, reshaped
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
 from freshline.store.db.database import Connection, Row
@@ -35,6 +36,7 @@ def write(
     retired = [stored.workflows[slug]["id"] for slug in plan.retired]
     # Lock or create, in key order, all rows that the inbox consumer could write at the same time.
     connection.execute(SQL["consider"], {"workflows": touched + retired})
+    watches.lock(connection, project)
     ending = {"workflows": touched + retired, "retired": retired, "code_hash": project.code_hash}
     connection.execute(SQL["cancel_queued"], {**ending, "reason": "definition-changed"})
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
@@ -105,7 +107,8 @@ def _save_assets(
     connection.execute(SQL["release_assets"], {"workflows": released})
     connection.execute(SQL["save_assets"], {"rows": Jsonb(list(rows.values()))})
     sources = [source.definition.asset_id for source in project.sources]
-    connection.execute(SQL["forget_sources"], {"project": project.name, "sources": sources})
+    forgotten = connection.execute(SQL["forget_sources"], {"project": project.name, "sources": sources}).fetchall()
+    watches.save(connection, project, [row["id"] for row in forgotten])
     connection.execute(SQL["save_edges"], {"rows": Jsonb(edges)})
 
 

@@ -8,6 +8,7 @@ on whether an old snapshot was forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from psycopg.types.json import Jsonb
@@ -46,18 +47,17 @@ def next_number(connection: Connection, asset_id: str, partition_key: str) -> in
     return 1 + (row["last_number"] if row else 0)
 
 
-def add(connection: Connection, asset_id: str, partition_key: str, delivery: Delivery) -> None:
-    """Store a delivery."""
-    connection.execute(
-        SQL["add_delivery"],
-        {
-            "asset": asset_id,
-            "partition": partition_key,
-            "number": delivery["number"],
-            "items": Jsonb([delivery]),
-            "keys": [] if delivery["key"] is None else [delivery["key"]],
-        },
-    )
+def find_all(connection: Connection, asset_id: str, partition_key: str, keys: Sequence[str]) -> dict[str, Delivery]:
+    """Return the deliveries that were reported with these keys, however long ago, by key."""
+    where = {"asset": asset_id, "partition": partition_key, "keys": list(keys)}
+    rows = connection.execute(SQL["delivered_all"], where).fetchall()
+    return {row["item"]["key"]: cast("Delivery", row["item"]) for row in rows}
+
+
+def add(connection: Connection, asset_id: str, partition_key: str, new: Sequence[Delivery]) -> None:
+    """Store deliveries, each in a row of its own: compaction joins them later."""
+    where = {"asset": asset_id, "partition": partition_key}
+    connection.execute(SQL["add_deliveries"], {**where, "items": Jsonb(list(new))})
 
 
 def locked(connection: Connection, asset_id: str, partition_key: str, number: int) -> Delivery:

@@ -77,17 +77,63 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     if known:
         return _reported(report, known, duplicate=known["event_id"] != report.event_id)
     number = _next_delivery(connection, asset, report)
-    row = _snapshot_row(connection, asset, report, head, number)
+    row = _snapshot_row(asset, report, head, number, _now(connection))
     if number is not None:
-        deliveries.add(connection, report.asset_id, report.partition_key, _delivery(report, row))
+        deliveries.add(connection, report.asset_id, report.partition_key, [_delivery(report, row)])
     lost = [] if row["late"] else source_warnings.of_report(connection, asset, head, _path(report))
-    data = produced_data(row, None, None, None)
-    # A late report does not move the head, so no workflow needs an evaluation.
-    kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
-    event = asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind)
     with audit.changing(connection, "report", report.asset_id, "head_state", report.asset_id):
-        append(connection, [Published(row, event)], late=row["late"])
+        append(connection, [_published(row)], late=row["late"])
     return _reported(report, row, duplicate=False, warnings=lost)
+
+
+def record_all(connection: Connection, reports: Sequence[Report]) -> list[Reported]:
+    """Write reports about one source, in their order. Deliveries with keys take few statements, however many."""
+    if len(reports) > 1 and all(one.key is not None for one in reports):
+        asset = _source(connection, reports[0].asset_id)
+        if deliveries.is_append(asset["declaration"]):
+            return _record_deliveries(connection, asset, reports)
+    return [record(connection, one, again=False) for one in reports]
+
+
+def _record_deliveries(connection: Connection, asset: Row, reports: Sequence[Report]) -> list[Reported]:
+    asset_id, partition_key = reports[0].asset_id, reports[0].partition_key
+    head = connection.execute(SQL["lock_head"], {"asset": asset_id, "partition": partition_key}).fetchone()
+    known = deliveries.find_all(connection, asset_id, partition_key, [one.key or "" for one in reports])
+    number = deliveries.next_number(connection, asset_id, partition_key)
+    now = _now(connection)
+    added: list[Json] = []
+    results: list[Reported] = []
+    for one in reports:
+        before = known.get(one.key or "")
+        if before is not None:
+            _refuse_other(one, before["sequence"], _same_delivery(one, before))
+            results.append(_reported(one, _as_row(before), duplicate=True))
+            continue
+        deliveries.require_path(asset_id, asset["declaration"], one.payload)
+        row = _snapshot_row(asset, one, head, number + len(added), now)
+        head = {**row, "last_sequence": row["sequence"]}
+        known[one.key or ""] = _delivery(one, row)
+        added.append(row)
+        results.append(_reported(one, row, duplicate=False))
+    if added:
+        new = [known[row["report_key"]] for row in added]
+        deliveries.add(connection, asset_id, partition_key, new)
+        with audit.changing(connection, "report", asset_id, "head_state", asset_id):
+            append(connection, [_published(row) for row in added])
+    return results
+
+
+def _published(row: Json) -> Published:
+    """Add the event. A late report does not move the head, so no workflow needs an evaluation."""
+    kind = None if row["late"] else ("changed" if row["changed"] else "unchanged")
+    data = produced_data(row, None, None, None)
+    return Published(row, asset_event(row["event_id"], EventType.ASSET_PRODUCED, data, kind))
+
+
+def _now(connection: Connection) -> str:
+    moment = connection.execute(DB["now"]).fetchone()
+    assert moment is not None  # noqa: S101 - it is one value
+    return str(moment["now"].isoformat())
 
 
 def _known(connection: Connection, asset: Row, report: Report, where: Row, *, again: bool) -> Row | None:
@@ -179,9 +225,7 @@ def _delivery(report: Report, row: Json) -> Delivery:
     }
 
 
-def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row | None, delivery: int | None) -> Json:
-    moment = connection.execute(DB["now"]).fetchone()
-    assert moment is not None  # noqa: S101 - it is one value
+def _snapshot_row(asset: Row, report: Report, head: Row | None, delivery: int | None, now: str) -> Json:
     sequence = (head["last_sequence"] if head else 0) + 1
     data_version = report.version or f"seq:{sequence}"
     if delivery is not None:
@@ -198,7 +242,7 @@ def _snapshot_row(connection: Connection, asset: Row, report: Report, head: Row 
         "changed": not late and (head is None or head["data_version"] != data_version),
         "late": late,
         "location": _location(asset, report),
-        "produced_at": moment["now"].isoformat(),
+        "produced_at": now,
         "payload": report.payload,
         "event_id": report.event_id,
         "report_key": report.key,

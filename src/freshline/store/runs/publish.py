@@ -96,10 +96,14 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
 
 
 def append(connection: Connection, published: Sequence[Published], *, late: bool = False) -> None:
-    """Write snapshots, heads, events and inbox rows. A `late` report does not move the head."""
+    """Write snapshots, heads, events and inbox rows. A `late` report does not move the head.
+
+    Of several snapshots of one asset, in their order, the last one becomes the head.
+    """
     rows = Jsonb([one.row for one in published])
+    last = {(one.row["asset_id"], one.row["partition_key"]): one.row for one in published}
     connection.execute(SQL["insert_snapshots"], {"rows": rows})
-    connection.execute(SQL["move_heads"], {"rows": rows, "late": late})
+    connection.execute(SQL["move_heads"], {"rows": Jsonb(list(last.values())), "late": late})
     if any(one.row.get("table_version") is not None for one in published):
         connection.execute(SQL["note_commits"], {"rows": rows})
     append_events(connection, [event for one in published for event in (one.event, one.recovered) if event is not None])

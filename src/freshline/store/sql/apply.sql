@@ -147,6 +147,7 @@ ON CONFLICT (id) DO UPDATE
 -- purpose: remove the declarations of sources that the project no longer declares
 UPDATE assets SET source_project = NULL, declaration = CASE WHEN producer_id IS NULL THEN '{}' ELSE declaration END
  WHERE source_project = %(project)s AND NOT id = ANY (%(sources)s)
+RETURNING id
 
 -- name: drop_edges
 -- purpose: delete the inputs of changed and retired workflows

@@ -109,10 +109,18 @@ SELECT i.item FROM rows r, jsonb_array_elements(r.items) AS i (item)
 SELECT last_number FROM deliveries WHERE asset_id = %(asset)s AND partition_key = %(partition)s
  ORDER BY last_number DESC LIMIT 1
 
--- name: add_delivery
--- purpose: add a delivery after the newest one
+-- name: delivered_all
+-- purpose: find the earlier deliveries with one of these keys
+SELECT i.item FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
+ WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.keys && %(keys)s::text[]
+   AND i.item ->> 'key' = ANY (%(keys)s)
+
+-- name: add_deliveries
+-- purpose: add deliveries after the newest one
 INSERT INTO deliveries (asset_id, partition_key, first_number, last_number, items, keys)
-VALUES (%(asset)s, %(partition)s, %(number)s, %(number)s, %(items)s, %(keys)s)
+SELECT %(asset)s, %(partition)s, n.number, n.number, jsonb_build_array(i.item),
+       CASE WHEN i.item ->> 'key' IS NULL THEN '{}' ELSE ARRAY[i.item ->> 'key'] END
+  FROM jsonb_array_elements(%(items)s) AS i (item), LATERAL (SELECT (i.item ->> 'number')::bigint AS number) n
 
 -- name: lock_delivery
 -- purpose: lock the row of a delivery, and read it

@@ -257,6 +257,8 @@ SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS 
        u.unstamped, u.age AS "unstampedAge", t.due AS "timersDue", t.age AS "timersDueAge", c.unlogged, c.age AS "unloggedAge",
        p.failing, p.breakers, p.avoided,
        (SELECT count(*) FROM workflows WHERE paused_at IS NOT NULL AND retired_at IS NULL) AS paused,
+       (SELECT count(*) FROM watches WHERE failures > 0) AS "watchesFailing",
+       (SELECT count(*) FROM watches WHERE breaker_at IS NOT NULL) AS "watchBreakers",
        (SELECT count(*) FROM webhooks WHERE failures > 0) AS "hooksFailing",
        d.waiting AS "lettersWaiting", d.dead AS "lettersDead"
 FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTER (WHERE status = 'running') AS running,

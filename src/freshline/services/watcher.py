@@ -1,0 +1,240 @@
+"""Looks at sources that have a watch, and reports what is new.
+
+Each look runs in a thread of its own; only this service writes. A look that takes longer than its timeout is abandoned:
+it counts as failed, and this process does not look at that source again while the thread lives, so that a source that
+hangs delays no other. It does not promise a look at an exact time: an overloaded process looks later.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+
+import psycopg
+import structlog
+
+from freshline.counters import count, observe
+from freshline.definitions.duration import as_text
+from freshline.definitions.schema.watch import KINDS, watch_of
+from freshline.errors import DatabaseError, FencedError, FreshlineError
+from freshline.model.watch import Look
+from freshline.services.due_service import DueService
+from freshline.services.file_notifications import FileNotifications
+from freshline.store.store import Store
+from freshline.store.watches.watches import ClaimedWatch, Looked
+from freshline.watching.look import LookContext, look
+from freshline.watching.seen import SeenFiles
+
+log = structlog.get_logger("freshline.watching")
+OWN = tuple(kind for kind in KINDS if kind != "python")  # workers call functions of projects
+REFRESH_S = 60.0
+BUSY_HINT_S = 0.2
+STOP_S = 2.0
+
+
+@dataclass(slots=True)
+class Running:
+    """A look under way. `abandoned`: its timeout is over and its result does not count."""
+
+    watch: ClaimedWatch
+    started: float
+    deadline: float
+    closed: frozenset[str] | None = None
+    result: Look | str | None = None
+    abandoned: bool = False
+    took_s: float = 0.0
+
+
+class Watcher(DueService):
+    """Claims due watches, looks at them, and records the results."""
+
+    name = "watcher"
+    woken_by_work = True
+
+    def __init__(self, store: Store, *, poll_s: float | None = None) -> None:
+        super().__init__(store, poll_s=poll_s)
+        self.notifications = FileNotifications(self.wake)
+        self._running: dict[str, Running] = {}
+        self._hanging: set[str] = set()
+        self._ended: SimpleQueue[Running] = SimpleQueue()
+        self._seen: dict[str, SeenFiles] = {}
+        self._refreshed = -REFRESH_S
+        self._refresh = threading.Event()
+
+    def run_once(self) -> bool:
+        """Record the looks that ended, abandon those that hang, and begin those that are due."""
+        self._follow()
+        self._record()
+        self._abandon()
+        free = self.store.settings.watch_threads - len(self._running)
+        return free > 0 and self._begin(free) == free
+
+    def time_left(self) -> float | None:
+        """Return the seconds until a watch is due, or a look has to be abandoned."""
+        times = [one.deadline - time.monotonic() for one in self._running.values()]
+        if len(self._running) < self.store.settings.watch_threads:
+            due = self.store.watches.until_due(OWN, excluded=[*self._running, *self._hanging])
+            times += [] if due is None else [due]
+            times += [BUSY_HINT_S] if self.notifications.pending else []
+        return min(times, default=None)
+
+    def refresh(self) -> None:
+        """Follow the directories of watches that were applied."""
+        self._refresh.set()
+        self.wake()
+
+    def stop(self) -> None:
+        """Stop. Looks that end within a moment are recorded; the leases of others end."""
+        if self._end():
+            ends = time.monotonic() + STOP_S
+            while self._running and time.monotonic() < ends:
+                self._wakeup.wait(0.05)
+                self._wakeup.clear()
+                self._record()
+        self.notifications.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a look is under way or not recorded yet."""
+        return bool(self._running)
+
+    def _follow(self) -> None:
+        now = time.monotonic()
+        if self._refresh.is_set() or self.notifications.stale or now - self._refreshed >= REFRESH_S:
+            self._refresh.clear()
+            self._refreshed = now
+            watched = self.store.watches.directories()
+            self.notifications.follow(watched)
+            known = {row["asset_id"] for row in watched}
+            self._seen = {asset_id: seen for asset_id, seen in self._seen.items() if asset_id in known}
+
+    def _begin(self, most: int) -> int:
+        excluded = [*self._running, *self._hanging]
+        hinted = [asset_id for asset_id in self.notifications.hinted() if asset_id not in excluded]
+        claimed = self.store.watches.claim(OWN, most, hinted=hinted[:most], excluded=excluded)
+        for watch in claimed:
+            now = time.monotonic()
+            one = Running(watch, now, now + watch.timeout_ms / 1000, self.notifications.take(watch.asset_id))
+            self._running[watch.asset_id] = one
+            name = f"look {watch.asset_id}"
+            threading.Thread(target=self._look, args=(one,), name=name, daemon=True).start()
+        return len(claimed)
+
+    def _look(self, one: Running) -> None:
+        try:
+            one.result = self._result(one)
+        except FreshlineError as error:
+            one.result = str(error)
+        except Exception as error:
+            log.exception("look_failed", asset=one.watch.asset_id, kind=one.watch.kind)
+            one.result = f"the look failed with {type(error).__name__}; the log of the materializer has the details"
+        one.took_s = time.monotonic() - one.started
+        self._ended.put(one)
+        self.wake()
+
+    def _result(self, one: Running) -> Look:
+        watch, settings = one.watch, self.store.settings
+        context = LookContext(
+            asset_id=watch.asset_id,
+            now=watch.now,
+            allowed=watch.allowed(settings.known_root),
+            timeout_s=watch.timeout_ms / 1000,
+            seen=self._memory(watch) if watch.kind == "files" else None,
+            closed=one.closed,
+            private_networks=settings.webhook_allow_private,
+        )
+        return look(watch_of(watch.spec), watch.mode, watch.position, context)
+
+    def _memory(self, watch: ClaimedWatch) -> SeenFiles:
+        """Return what this process knows of the files of a source, with what others have stored since."""
+        store, asset_id = self.store.watches, watch.asset_id
+        memory = self._seen.get(asset_id)
+        if memory is None or memory.revision > watch.revision:
+            memory = self._seen[asset_id] = SeenFiles(partial(store.files, asset_id))
+        if memory.revision < watch.revision:
+            memory.load(store.files_since(asset_id, memory.revision), watch.revision)
+        return memory
+
+    def _record(self) -> None:
+        quiet: list[Running] = []
+        while True:
+            try:
+                one = self._ended.get_nowait()
+            except Empty:
+                break
+            if one.abandoned:
+                self._hanging.discard(one.watch.asset_id)
+            elif isinstance(one.result, Look) and _looked(one).quiet:
+                quiet.append(one)
+            else:
+                self._written([one], partial(self._write, one))
+        if quiet:
+            self._written(quiet, partial(self._note, quiet))
+
+    def _written(self, ended: list[Running], write: Callable[[], None]) -> None:
+        """Write results. If the database is away they are kept and written later, unless their claim ends."""
+        try:
+            write()
+        except (psycopg.Error, DatabaseError):
+            for one in ended:
+                self._ended.put(one)
+            raise
+        for one in ended:
+            del self._running[one.watch.asset_id]
+
+    def _note(self, quiet: list[Running]) -> None:
+        self.store.watches.note([_looked(one) for one in quiet])
+        for one in quiet:
+            _counted(one, "nothing")
+
+    def _write(self, one: Running) -> None:
+        try:
+            if isinstance(one.result, Look):
+                reported = self.store.watches.record(_looked(one))
+                count("watch_reports", sum(not report["duplicate"] for report in reported), kind=one.watch.kind)
+                _counted(one, "found")
+            else:
+                self._fail(one, one.result or "")
+        except FencedError:
+            count("fenced")
+            log.warning("watch_lease_lost", asset=one.watch.asset_id)
+        except FreshlineError as error:
+            if isinstance(error, DatabaseError):
+                raise
+            self._fail(one, str(error))
+
+    def _fail(self, one: Running, error: str) -> None:
+        opened = self.store.watches.fail(one.watch, error)
+        _counted(one, "failed")
+        event = "watch_breaker_opened" if opened else "watch_failed"
+        log.warning(event, asset=one.watch.asset_id, kind=one.watch.kind, failures=one.watch.failures + 1, error=error)
+
+    def _abandon(self) -> None:
+        now = time.monotonic()
+        for asset_id, one in list(self._running.items()):
+            if one.deadline <= now and one.result is None:
+                one.abandoned = True
+                self._hanging.add(asset_id)
+                del self._running[asset_id]
+                timeout = as_text(one.watch.timeout_ms)
+                self._abandoned(one, f"the look did not end within {timeout} ('timeout'); it was abandoned")
+
+    def _abandoned(self, one: Running, error: str) -> None:
+        try:
+            self._fail(one, error)
+        except FencedError:
+            count("fenced")
+
+
+def _looked(one: Running) -> Looked:
+    assert isinstance(one.result, Look)  # noqa: S101 - the caller checked it
+    return Looked(one.watch, one.result, int(one.took_s * 1000))
+
+
+def _counted(one: Running, result: str) -> None:
+    count("watch_looks", kind=one.watch.kind, result=result)
+    observe("watch_look_seconds", one.took_s)
