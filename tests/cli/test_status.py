@@ -6,6 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from freshline.cli.status_watch import changes
+from freshline.errors import DatabaseError
+from freshline.store.read.reader import Reader
 from tests.cli.conftest import Freshline
 from tests.rows import Rows, ago
 
@@ -66,3 +69,38 @@ def test_nothing_applied_and_nobody_there(freshline: Freshline, rows: Rows) -> N
     rows.workflow("w", ["a"])
     rows.run("w", "queued")
     assert "no worker of project shop is running" in freshline("status").stderr
+
+
+def test_changes_of_a_watched_status(freshline: Freshline, rows: Rows) -> None:
+    """All assets at first, then those whose state, version or hold changed, in a line each."""
+    rows.source("s")
+    rows.workflow("w", ["a"], ["s"])
+    before = freshline.json("status")
+    assert [one.asset["assetId"] for one in changes(None, before)] == ["a", "s"]
+    assert list(changes(before, before)) == []
+    rows.snapshot("s", "v1")
+    (changed,) = changes(before, freshline.json("status"))
+    assert (changed.asset["assetId"], changed.asset["version"]) == ("s", 1)
+
+
+def test_watching_in_a_pipe_prints_changes(freshline: Freshline, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines for people, or JSON lines; an outage is told and survived, and an interruption ends it."""
+    rows.source("s")
+    turns = iter(["change", "outage", "end", "end"])
+
+    def turn(_: float) -> None:
+        match next(turns):
+            case "change":
+                rows.snapshot("s", "v1")
+            case "outage":
+                monkeypatch.setattr(Reader, "status", lost)
+            case "end":
+                raise KeyboardInterrupt
+
+    def lost(*_: object) -> None:
+        raise DatabaseError("the server is away")
+
+    monkeypatch.setattr("freshline.cli.status_watch.time.sleep", turn)
+    found = freshline("status", "--watch", code=130)
+    assert [line.split(" ", 1)[1] for line in found.stdout.splitlines()] == ["s source", "s source version 1"]
+    assert "no answer, trying again: the server is away" in found.stderr

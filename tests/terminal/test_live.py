@@ -45,6 +45,35 @@ def test_followers(deployment: Deployment, listing: str, entry: str, size: Size,
 @pytest.mark.process
 @pytest.mark.parametrize("colour", COLOURS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
+def test_watching_the_status(deployment: Deployment, size: Size, colour: bool) -> None:
+    """The view changes in place and follows the size of the terminal; after Ctrl-C, which ends with 130, it stays."""
+    terminal = deployment.terminal("status", "warehouse.*", "--watch", size=size, colour=colour)
+    terminal.wait_for(lambda: "Ctrl-C ends it" in terminal.text and DAILY in terminal.text)
+    terminal.resize(larger(size))
+    delivery = f"delivery-{next(deliveries)}"
+    deployment.report(delivery)
+    terminal.wait_for(lambda: delivery in terminal.text)
+    terminal.send(CTRL_C)
+    assert terminal.end() == INTERRUPTED
+    assert delivery in terminal.text
+    assert_readable(terminal, NAMES)
+    assert "Error" not in terminal.text
+    assert terminal.text.count("status at ") <= 3, "the view is drawn in place, except where the terminal was resized"
+    assert (terminal.screen.colours() > {"default"}) == colour
+
+
+@pytest.mark.process
+def test_watching_the_status_on_a_small_terminal(deployment: Deployment) -> None:
+    """What does not fit is counted, so that the view does not scroll."""
+    terminal = deployment.terminal("status", "--watch", size=Size(80, 6))
+    terminal.wait_for("more lines; a pattern such as 'sales.*' or a larger terminal shows them")
+    terminal.send(CTRL_C)
+    assert terminal.end() == INTERRUPTED
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("size", SIZES, ids=str)
 def test_waiting_for_a_run(deployment: Deployment, size: Size, colour: bool) -> None:
     """`run --wait` draws a bar, which follows the size of the terminal and is gone when the end is told."""
     terminal = deployment.terminal("run", SLUGS[SLOW], "--wait", size=size, colour=colour)

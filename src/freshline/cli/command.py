@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from freshline.cli.app import project_option
+from freshline.cli.completion import add_completion
 from freshline.cli.error_handling import debug_option
 
 
@@ -17,7 +18,9 @@ def command(name: str, *, examples: Sequence[str], **attributes: Any) -> Callabl
     def decorate(body: Callable[..., Any]) -> click.Command:
         shared = {"epilog": examples_text(examples), "context_settings": {"help_option_names": ["-h", "--help"]}}
         make: Callable[..., click.Command] = click.command(name, cls=click.Command, **shared, **attributes)
-        return make(project_option(debug_option(body)))
+        made = make(project_option(debug_option(body)))
+        add_completion(made)
+        return made
 
     return decorate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from freshline import __version__, process_environment
 from freshline.cli.app import App, project_option
 from freshline.cli.command import examples_text
 from freshline.cli.error_handling import debug_option, errors_reported
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # command -> (module, attribute, one line for the list of commands): `--help` imports none of them.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -50,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pause": ("pause", "pause", "Hold a workflow's automatic runs."),
     "resume": ("pause", "resume", "End a pause."),
     "reset": ("pause", "reset", "End a workflow's cooldown, breaker and cancellation."),
+    "completion": ("completion", "completion", "Print the script for completion in bash, zsh or fish."),
 }
 
 
@@ -78,6 +82,15 @@ class LazyGroup(click.Group):
         """Write the list of commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands with this beginning, without importing any, and the options."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell asks
+
+        found = [
+            CompletionItem(name, help=line) for name, (_, _, line) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and report its error in a sentence."""

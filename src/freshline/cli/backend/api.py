@@ -287,9 +287,9 @@ class Client:
 
 
 @contextmanager
-def connected(settings: Settings) -> Iterator[Client]:
-    """Connect to the API of the settings."""
-    connection = Connection(settings.api_url or "", settings.api_token)
+def connected(settings: Settings, *, timeout_s: float | None = None) -> Iterator[Client]:
+    """Connect to the API of the settings. `timeout_s`: how long to wait for each answer."""
+    connection = Connection(settings.api_url or "", settings.api_token, timeout_s=timeout_s)
     try:
         yield Client(connection)
     finally:

@@ -44,8 +44,9 @@ ADVICE = "set FRESHLINE_API_TOKEN to one of `freshline token create`"
 class Connection:
     """One connection to an API, kept open for the next request."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, *, timeout_s: float | None = None) -> None:
         self.url = url
+        self._connect_s, self._timeout_s = timeout_s or CONNECT_S, timeout_s or TIMEOUT_S
         self._token = token
         self._address = urlsplit(url)
         self._connection: http.client.HTTPConnection | None = None
@@ -103,17 +104,17 @@ class Connection:
         host, port = self._address.hostname or "", self._address.port
         if self._address.scheme == "https":
             made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=CONNECT_S, context=ssl.create_default_context()
+                host, port, timeout=self._connect_s, context=ssl.create_default_context()
             )
         else:
-            made = http.client.HTTPConnection(host, port, timeout=CONNECT_S)
+            made = http.client.HTTPConnection(host, port, timeout=self._connect_s)
         try:
             made.connect()
         except OSError as error:
             reason = error.strerror or str(error)
             hint = "is `freshline api` running there? FRESHLINE_API_URL says where to look"
             raise ApiError(f"the API at {self.url} cannot be reached: {reason}", hint=hint) from None
-        made.sock.settimeout(TIMEOUT_S)
+        made.sock.settimeout(self._timeout_s)
         return made
 
     def _lost(self, error: Exception, method: str) -> ApiError:

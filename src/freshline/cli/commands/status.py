@@ -13,7 +13,9 @@ from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
+from freshline.cli.status_watch import watch
 from freshline.model.documents.status import AssetStatus, Pool, Status, WorkflowStatus
+from freshline.unmatched import is_pattern
 
 ASSETS: Columns = [
     "ASSET",
@@ -25,6 +27,7 @@ ASSETS: Columns = [
     Column("DATA", drop=4),
     Column("WAITS FOR", wraps=20),
 ]
+NOTHING = "nothing is applied yet; `freshline apply` stores a project's definitions"
 DETAILS: Columns = ["", Column("", wraps=20)]
 WORKFLOWS: Columns = [
     "WORKFLOW",
@@ -43,39 +46,50 @@ WORKFLOWS: Columns = [
     examples=[
         "freshline status",
         "freshline status flights.delay.hourly",
+        "freshline status 'flights.*' --watch",
         "freshline status --json | jq '.assets[] | select(.expired) | .assetId'",
     ],
 )
-@click.argument("name", metavar="[ASSET|SLUG]", required=False)
+@click.argument("name", metavar="[ASSET|SLUG|PATTERN]", required=False)
+@click.option("--watch", "-w", "live", is_flag=True, help="Keep showing it; in a pipe, print what changes.")
 @json_option
 @pass_app
-def status(app: App, *, name: str | None, as_json: bool) -> None:
+def status(app: App, *, name: str | None, live: bool, as_json: bool) -> None:
     """Show freshness, last automatic run, next refresh, cooldown, breaker and holds.
 
-    Without a name: all assets and workflows. With an asset or a workflow's slug: that one in detail.
+    Without a name: all assets and workflows. With an asset or a workflow's slug: that one in detail. With a pattern
+    such as 'sales.*': the assets that it matches.
 
     States: source (made outside), running, missing (never produced), failing (its last runs failed),
     waiting (queued or held), stale (its inputs changed or it expired), fresh.
     """
     with app.read_backend() as reader:
+        if live:
+            watch(lambda: reader.status(name), _parts, as_json=as_json)
         found = reader.status(name)
     if as_json:
         output.print_json(found)
-    elif name is None:
+    elif name is None or is_pattern(name):
         _overview(found)
     else:
         _detail(found)
 
 
 def _overview(found: Status) -> None:
-    now = parse_time(found["at"])
     if not found["assets"] and not found["workflows"]:
-        output.message("nothing is applied yet; `freshline apply` stores a project's definitions")
+        output.message(NOTHING)
     else:
-        output.show(asset_table(found["assets"], now), "", workflow_table(found["workflows"], now))
-    if found["pools"]:
-        output.show("", _pool_table(found["pools"]))
+        output.show(*_parts(found))
     _print_notes(found)
+
+
+def _parts(found: Status) -> list[str | Table]:
+    """Return the tables of an overview."""
+    if not found["assets"] and not found["workflows"]:
+        return [NOTHING]
+    now = parse_time(found["at"])
+    parts: list[str | Table] = [asset_table(found["assets"], now), "", workflow_table(found["workflows"], now)]
+    return [*parts, "", _pool_table(found["pools"])] if found["pools"] else parts
 
 
 def asset_table(assets: list[AssetStatus], now: datetime) -> Table:
