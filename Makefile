@@ -62,7 +62,7 @@ schema: $(STAMP)  ## Write src/freshline/store/schema.sql from the migrations
 
 lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements/runtime.lock
-	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra arrow --extra connect --extra demo --extra hdfs --extra iceberg --extra kafka --extra polars --extra redis --extra sql --output-file requirements/dev.lock
+	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra alerts --extra arrow --extra connect --extra demo --extra hdfs --extra iceberg --extra kafka --extra polars --extra redis --extra sql --output-file requirements/dev.lock
 	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
 	echo "uv==$$(sh scripts/setup.sh uv-version)" | $(COMPILE) - --output-file requirements/installer.lock
 

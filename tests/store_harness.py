@@ -18,6 +18,7 @@ from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.steps import produced
 from freshline.errors import Place
+from freshline.model.alerts import AlertRule
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.reconciler import Reconciler
 from freshline.settings import Settings
@@ -71,6 +72,7 @@ def project(
     code: str = CODE,
     pools: Mapping[str, int] | None = None,
     root: Path = Path("/nowhere"),
+    alerts: tuple[AlertRule, ...] = (),
 ) -> Project:
     """Return a project of definitions that are in no file. A source is its asset id, or all of its fields."""
     loaded = []
@@ -88,7 +90,7 @@ def project(
         )
     fields = [{"assetId": one} if isinstance(one, str) else one for one in sources]
     declared = tuple(LoadedSource(Source.model_validate(one), Place("sources/all.yaml", 1)) for one in fields)
-    return Project(root, name, code, tuple(loaded), declared, (), pools or {})
+    return Project(root, name, code, tuple(loaded), declared, (), pools or {}, alerts=alerts)
 
 
 class Lab:

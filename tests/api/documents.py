@@ -31,7 +31,11 @@ class Operation:
 
 def body(operation: Operation) -> dict[str, Any]:
     """Return a valid body."""
-    bodies = {"webhooks": {"url": "https://hooks.example/more"}, "skip": {"reason": "damaged"}}
+    bodies: dict[str, dict[str, Any]] = {
+        "alerts": {"name": "more", "on": ["failing"], "to": ["json://h/"]},
+        "skip": {"reason": "damaged"},
+        "webhooks": {"url": "https://hooks.example/more"},
+    }
     return bodies.get(operation.path.rpartition("/")[2], {})
 
 

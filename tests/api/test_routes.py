@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from freshline import __version__
+from freshline.definitions.alerts import read_rule
 from freshline.errors import ConflictError
 from freshline.store.read.session import ReadSession
 from freshline.store.webhooks.subscriptions import Webhook
@@ -26,6 +27,8 @@ def names(api: Api) -> dict[str, str]:
     event = api.lab.events("asset.produced")[0]["id"]
     with suppress(ConflictError):
         api.lab.store.webhooks.add(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
+    with suppress(ConflictError):
+        api.lab.store.alerts.add(read_rule("hook", {"on": "failing", "to": "json://canary-4711@h/"}))
     return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook", "number": "1"}
 
 

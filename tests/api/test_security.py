@@ -25,10 +25,10 @@ def test_every_route_has_a_decision() -> None:
     """Each operation needs one scope, but for two that are open; what changes something needs more than `read`."""
     described = operations(document())
     assert {one.path for one in described if one.scope is None} == OPEN
-    hooks = f"{PREFIX}/webhooks"
+    outside = (f"{PREFIX}/webhooks", f"{PREFIX}/alerts")  # what is sent to other systems
     changes = [one for one in described if one.method != "get"]
-    assert {one.scope for one in changes if one.path.startswith(hooks)} == {"admin"}
-    assert {one.scope for one in changes if not one.path.startswith(hooks)} == {"operate"}
+    assert {one.scope for one in changes if one.path.startswith(outside)} == {"admin"}
+    assert {one.scope for one in changes if not one.path.startswith(outside)} == {"operate"}
     assert {one.path for one in described if one.scope == "admin" and one.method == "get"} == {f"{PREFIX}/audit"}
 
 

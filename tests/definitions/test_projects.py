@@ -212,7 +212,10 @@ def test_a_directory_that_is_no_project_says_how_to_make_one(tmp_path: Path) -> 
     ("text", "message"),
     [
         ('nam = "x"', "1: unknown field 'nam'; did you mean 'name'?"),
-        ('name = "x"\n[limits]\nbig = 1', "2: unknown field 'limits'; known are name, pools and jobEnvironment"),
+        (
+            'name = "x"\n[limits]\nbig = 1',
+            "2: unknown field 'limits'; known are name, pools, jobEnvironment and alerts",
+        ),
         ('jobEnvironment = "A"', f"1: 'jobEnvironment' is 'A'; write a list of variables, as in {VARIABLES}"),
         ('jobEnvironment = ["A-B"]', f"1: 'jobEnvironment' has 'A-B'; allowed are {ALLOWED}, as in {VARIABLES}"),
         ("jobEnvironment = [1]", f"1: 'jobEnvironment' has 1; allowed are {ALLOWED}, as in {VARIABLES}"),

@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
+from freshline.services.alert_evaluator import AlertEvaluator
+from freshline.services.alert_sender import AlertSender
 from freshline.services.event_sequencer import EventSequencer
 from freshline.services.expiry import Expiry
 from freshline.services.heartbeat import Heartbeat
@@ -29,6 +31,8 @@ from tests.waiting import wait_until
 
 SERVICES: dict[str, Callable[[Store], Any]] = {
     "absorber": InboxConsumer,
+    "alert-sender": AlertSender,
+    "alerts": AlertEvaluator,
     "deliverer": WebhookSender,
     "doorbell": lambda store: Notifier(store.database, {}),
     "expiry": Expiry,

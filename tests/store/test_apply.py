@@ -53,6 +53,7 @@ def test_a_plan_says_what_apply_does(lab: Lab) -> None:
         },
         "pools": [],
         "reported": [],
+        "alerts": {"added": [], "changed": [], "removed": []},
         "warnings": [],
     }
     assert lab.store.apply.commit(wanted) == plan

@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from freshline import failpoints
+from freshline.definitions.alerts import read_rule
 from freshline.model.run import StagedOutput
 from freshline.store.db.dump import DUMP
 from freshline.store.db.ids import new_id
@@ -211,6 +212,26 @@ PLANTS = {
             )
         ),
         "table version 0 of asset 'b' is not in its Delta log after 0 tries: not tried yet",
+    ),
+    "incident-stuck": Plant(
+        later(
+            lambda lab: lab.store.alerts.add(read_rule("alarm", {"on": "failing", "to": "json://h/"})),
+            sql(
+                "INSERT INTO alert_incidents (id, rule_id, root, kinds, members, assets, opened_at)"
+                " SELECT id, id, 'workflow:b', '{failing}', '{workflow:b}', '{b}', created_at FROM alert_rules"
+            ),
+        ),
+        "alert 'alarm' has an open incident of b since 2026-01-05",
+    ),
+    "alert-unsent": Plant(
+        later(
+            lambda lab: lab.store.alerts.add(read_rule("alarm", {"on": "failing", "to": "json://h/"})),
+            sql(
+                "INSERT INTO alert_messages (rule_id, kind, incident_ids, target, created_at, eligible_at, trouble)"
+                " SELECT id, 'alert', ARRAY[id], 0, created_at, created_at, 'no answer' FROM alert_rules"
+            ),
+        ),
+        "alert 'alarm' has unsent messages to json://*** (1), the oldest since 2026-01-05 09:00: no answer",
     ),
     "materializers-differ": Plant(registered(graph="0" * 16), "works with another graph (0000000000000000) than epoch"),
 }

@@ -72,6 +72,16 @@ ALONE = {
     "stamp_positions",
     "use_token",
 }
+# These share only rows of alerts, with one lock each; tests/alerts covers them.
+ALERTS = {
+    "add_alert",
+    "claim_alerts",
+    "evaluate_alerts",
+    "pause_alert",
+    "record_alerts",
+    "remove_alert",
+    "resume_alert",
+}
 # These share only rows of webhooks; tests/webhooks/test_interleavings.py covers them.
 WEBHOOKS = {
     "claim_webhook",
@@ -274,7 +284,7 @@ def play(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
 
 def test_every_transaction_is_played() -> None:
     """A transaction that is added without saying what it touches fails here."""
-    assert sorted(TOUCHES.keys() | ALONE | WEBHOOKS | DELIVERIES | WATCHES) == sorted(CASES)
+    assert sorted(TOUCHES.keys() | ALONE | WEBHOOKS | DELIVERIES | WATCHES | ALERTS) == sorted(CASES)
     assert set(DANGEROUS) <= set(PAIRS)
 
 

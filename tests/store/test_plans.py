@@ -131,6 +131,7 @@ HOT = [
             " lock_any_run request_run use_token delivered last_delivery lock_delivery skip_delivery delivery_state"
         ),
         "webhooks": "claim waiting following taken refused",
+        "alerts": "troubles reported_at",
         "tables": "next_commit committed spared removed",
         "read": (
             "event_near event_by_id events_since decision_by_id logs snapshots steps asset"
@@ -151,6 +152,7 @@ SMALL = {
     "runs.renew_leases": {"runs_leases"},
     "runs.lock_run": {"projects_pkey"},
     "webhooks.claim": {"webhooks", "webhooks_pkey"},
+    "alerts.troubles": {"workflow_partitions_failing", "timers_overdue"},  # only what is wrong
     "tables.next_commit": {"table_commits_pkey"},
     "tables.spared": {"runs_active"},
     "retention.forget_snapshots": {"runs_active"},

@@ -13,9 +13,15 @@ from typing import Any
 
 import freshline
 from freshline import failpoints
+from freshline.alerts.message import Frame
+from freshline.alerts.records import MessageKind
+from freshline.definitions.alerts import read_rule
 from freshline.errors import NotFoundError
+from freshline.model.alerts import AlertTarget
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.model.watch import Found, Look, SeenFile
+from freshline.store.alerts.messages import Letter as AlertLetter
+from freshline.store.alerts.messages import Result as AlertResult
 from freshline.store.db.ids import new_id
 from freshline.store.watches.watches import ClaimedWatch, Looked
 from freshline.store.webhooks.delivery import Batch, Letter, Outcome
@@ -324,6 +330,57 @@ def note_looks(scene: Scene) -> None:
     scene.lab.store.watches.note([Looked(watch, Look((), watch.position or {}, "0 files match."), 1)])
 
 
+def add_alert(scene: Scene) -> None:
+    """Add an alert."""
+    scene.lab.store.alerts.add(
+        read_rule("alarm", {"on": "failing", "to": ["json://h/", {"env": "ALERT_URL"}]}), key="k"
+    )
+
+
+def alerted(scene: Scene) -> None:
+    """Prepare an alert, and a failure that it reports."""
+    failed(scene)
+    add_alert(scene)
+
+
+def silenced(scene: Scene) -> None:
+    """Pause the alert."""
+    alerted(scene)
+    scene.lab.store.alerts.pause("alarm")
+
+
+def told(scene: Scene) -> None:
+    """Queue the messages of the alert, one per address."""
+    alerted(scene)
+    scene.lab.store.alert_evaluation.run()
+
+
+def claim_alerts(scene: Scene) -> list[AlertLetter]:
+    """Claim the messages."""
+    return scene.lab.store.alert_messages.claim(lease_ms=60_000)
+
+
+def claimed_alerts(scene: Scene) -> None:
+    """Queue the messages and claim them."""
+    told(scene)
+    claim_alerts(scene)
+
+
+def record_alerts(scene: Scene) -> None:
+    """Record the results of the first claim: one was sent, one failed."""
+    frame, now = Frame("alarm"), scene.lab.now
+    rows = scene.lab.rows("SELECT number, target FROM alert_messages ORDER BY number")
+    letters = [AlertLetter(row["number"], 1, MessageKind.ALERT, frame, AlertTarget("x"), now, ()) for row in rows]
+    results = [AlertResult(letters[0], "title"), AlertResult(letters[1], "title", "planted")]
+    scene.lab.store.alert_messages.record(results)
+
+
+def remove_alert(scene: Scene) -> None:
+    """Remove the alert; a repetition finds it removed."""
+    with suppress(NotFoundError):
+        scene.lab.store.alerts.remove("alarm")
+
+
 def key_of(lab: Lab, slug: str) -> tuple[int, str]:
     """Return the key of the workflow's consideration."""
     return lab.one("SELECT id FROM workflows WHERE slug = %s", slug), ""
@@ -391,6 +448,38 @@ CASES = {
         lambda s: s.lab.store.watches.fail(held_watch(s), "planted"),
         lambda s: s.count("watches WHERE failures = 1 AND lease_until IS NULL AND error = 'planted'") == 1,
         looking,
+    ),
+    "add_alert": Case(add_alert, lambda s: s.count("alert_rules") == 1),
+    "remove_alert": Case(
+        remove_alert,
+        lambda s: s.count("alert_rules") == s.count("alert_incidents") == s.count("alert_messages") == 0,
+        told,
+    ),
+    "pause_alert": Case(
+        lambda s: s.lab.store.alerts.pause("alarm"),
+        lambda s: s.count("alert_rules WHERE paused_at IS NOT NULL") == 1,
+        alerted,
+    ),
+    "resume_alert": Case(
+        lambda s: s.lab.store.alerts.resume("alarm"),
+        lambda s: s.count("alert_rules WHERE paused_at IS NULL") == 1,
+        silenced,
+    ),
+    "evaluate_alerts": Case(
+        lambda s: s.lab.store.alert_evaluation.run(),
+        lambda s: s.count("alert_incidents WHERE closed_at IS NULL") == 1 and s.count("alert_messages") == 2,
+        alerted,
+    ),
+    "claim_alerts": Case(
+        claim_alerts, lambda s: s.count("alert_messages WHERE claim = 1 AND lease_until IS NOT NULL") == 2, told
+    ),
+    "record_alerts": Case(
+        record_alerts,
+        lambda s: (
+            s.count("alert_messages WHERE sent_at IS NOT NULL AND attempts = 1") == 1
+            and s.count("alert_messages WHERE trouble = 'planted'") == 1
+        ),
+        claimed_alerts,
     ),
     "absorb": Case(
         lambda s: s.lab.store.evaluation.consume_inbox(10),

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from freshline import __version__
 from freshline.api import (
     PREFIX,
+    alerts,
     assets,
     health,
     history,
@@ -81,7 +82,7 @@ def _routes() -> Api:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for part in (overview, workflows, assets, history, webhooks, metrics):
+    for part in (overview, workflows, assets, history, webhooks, alerts, metrics):
         app.include_router(part.router, prefix=PREFIX, responses=PROBLEMS)
     app.include_router(health.router, prefix=PREFIX)
     for part in (health, metrics):  # also at the root, where probes and Prometheus expect them

@@ -46,6 +46,9 @@ GAUGES = (
     ("hooksFailing", "webhooks_failing", "Webhooks whose last delivery failed."),
     ("lettersWaiting", "webhook_letters_waiting", "Failed webhook deliveries that wait for a retry."),
     ("lettersDead", "webhook_letters_dead", "Webhook deliveries that failed permanently."),
+    ("alertsOpen", "alert_incidents_open", "Open incidents of alerts."),
+    ("alertsWaiting", "alert_messages_waiting", "Messages of alerts that were not sent yet."),
+    ("alertsDead", "alert_messages_dead", "Messages of alerts that were given up."),
     ("avoided", "runs_avoided", "Total of runs that were not needed because an input was identical."),
 )
 LABELLED = (

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "workers": ("listings", "workers", "List the processes that are running."),
     "token": ("token", "token", "Create, list and revoke tokens of the HTTP API."),
     "webhook": ("webhook", "webhook", "Send events to other systems over HTTP."),
+    "alert": ("alert", "alert", "Tell people what is wrong, by mail, chat or HTTP."),
     "db": ("db", "db", "Upgrade, inspect or stop the database."),
     "doctor": ("doctor", "doctor", "Check the database and the warehouse, and repair them."),
     "status": ("status", "status", "Show how fresh everything is."),

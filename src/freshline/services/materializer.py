@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from freshline.model.json import Json
 from freshline.redis_bus import open_bus
+from freshline.services.alert_evaluator import AlertEvaluator
+from freshline.services.alert_sender import AlertSender, Explain, no_explanation
 from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.services.event_sequencer import EventSequencer
 from freshline.services.expiry import Expiry
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class Materializer:
-    """All services of one process, started and stopped together."""
+    """All services of one process, started and stopped together. `explain`: the answer of `why` for alerts."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, explain: Explain = no_explanation) -> None:
         self.settings = settings
         self.store = store
         self.bus = open_bus(settings)
@@ -53,6 +55,8 @@ class Materializer:
             Rescuer(store),
             watcher,
             *_outbound(store, self.bus, wakeups),
+            AlertEvaluator(store),
+            AlertSender(store, explain),
             Sweeper(store),
             Pruner(store),
             delta_log_writer,

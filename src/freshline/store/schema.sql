@@ -107,6 +107,94 @@ CREATE FUNCTION public.freshline_skipped(asset text, partition text, up_to bigin
            AND n.number::bigint <= up_to), '[]') END
 $$;
 
+CREATE FUNCTION public.freshline_trouble_digest() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT md5(concat_ws('|', (SELECT i.epoch FROM installation i),
+        (SELECT string_agg(concat_ws(',', p.workflow_id, p.failures, p.breaker_at IS NOT NULL), ';' ORDER BY p.workflow_id)
+           FROM workflow_partitions p WHERE p.failures > 0),
+        (SELECT string_agg(t.asset_id, ';' ORDER BY t.asset_id)
+           FROM timers t WHERE t.kind = 'overdue' AND t.expired_at IS NOT NULL)))
+$$;
+
+CREATE TABLE public.alert_evaluation (
+    one boolean DEFAULT true NOT NULL,
+    digest text DEFAULT ''::text NOT NULL,
+    evaluated_at timestamp with time zone,
+    next_at timestamp with time zone,
+    CONSTRAINT alert_evaluation_one_check CHECK (one)
+);
+
+CREATE TABLE public.alert_incidents (
+    id uuid NOT NULL,
+    rule_id uuid NOT NULL,
+    root text NOT NULL,
+    kinds text[] NOT NULL,
+    members text[] NOT NULL,
+    assets text[] NOT NULL,
+    run_id uuid,
+    error text,
+    opened_at timestamp with time zone NOT NULL,
+    recovered_at timestamp with time zone,
+    closed_at timestamp with time zone,
+    closing text,
+    alerted_at timestamp with time zone,
+    cleared_at timestamp with time zone,
+    done_at timestamp with time zone,
+    CONSTRAINT alert_incidents_cleared_after_alerted CHECK (((cleared_at IS NULL) OR (alerted_at IS NOT NULL))),
+    CONSTRAINT alert_incidents_closing_check CHECK ((closing = ANY (ARRAY['recovered'::text, 'removed'::text, 'unmatched'::text]))),
+    CONSTRAINT alert_incidents_closing_iff_closed_at CHECK (((closing IS NULL) = (closed_at IS NULL))),
+    CONSTRAINT alert_incidents_done_after_closed CHECK (((done_at IS NULL) OR (closed_at IS NOT NULL))),
+    CONSTRAINT alert_incidents_root_check CHECK (((root ~~ 'workflow:%'::text) OR (root ~~ 'asset:%'::text)))
+);
+
+CREATE TABLE public.alert_messages (
+    number bigint NOT NULL,
+    rule_id uuid NOT NULL,
+    kind text NOT NULL,
+    incident_ids uuid[] NOT NULL,
+    target integer NOT NULL,
+    title text,
+    created_at timestamp with time zone NOT NULL,
+    eligible_at timestamp with time zone NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    claim bigint DEFAULT 0 NOT NULL,
+    lease_until timestamp with time zone,
+    sent_at timestamp with time zone,
+    dead_at timestamp with time zone,
+    trouble text,
+    CONSTRAINT alert_messages_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT alert_messages_incident_ids_check CHECK ((cardinality(incident_ids) > 0)),
+    CONSTRAINT alert_messages_kind_check CHECK ((kind = ANY (ARRAY['alert'::text, 'clear'::text, 'summary'::text]))),
+    CONSTRAINT alert_messages_sent_or_dead CHECK (((sent_at IS NULL) OR (dead_at IS NULL))),
+    CONSTRAINT alert_messages_target_check CHECK ((target >= 0))
+);
+
+ALTER TABLE public.alert_messages ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.alert_messages_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.alert_rules (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    project text,
+    policy jsonb NOT NULL,
+    targets jsonb NOT NULL,
+    shown text[] NOT NULL,
+    request_key text,
+    created_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    paused_at timestamp with time zone,
+    digested_at timestamp with time zone NOT NULL,
+    CONSTRAINT alert_rules_name_check CHECK ((name <> ''::text)),
+    CONSTRAINT alert_rules_targets_shown CHECK (((cardinality(shown) > 0) AND (jsonb_array_length(targets) = cardinality(shown))))
+);
+
 CREATE TABLE public.api_tokens (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -581,6 +669,24 @@ ALTER TABLE public.workflows ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 ALTER TABLE ONLY public.events ATTACH PARTITION public.events_default DEFAULT;
 
+ALTER TABLE ONLY public.alert_evaluation
+    ADD CONSTRAINT alert_evaluation_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.alert_incidents
+    ADD CONSTRAINT alert_incidents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.alert_messages
+    ADD CONSTRAINT alert_messages_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_request_key_key UNIQUE (request_key);
+
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_digest_key UNIQUE (digest);
 
@@ -686,6 +792,18 @@ ALTER TABLE ONLY public.workflows
 ALTER TABLE ONLY public.workflows
     ADD CONSTRAINT workflows_slug_key UNIQUE (slug);
 
+CREATE INDEX alert_incidents_current ON public.alert_incidents USING btree (rule_id) WHERE (done_at IS NULL);
+
+CREATE INDEX alert_incidents_done ON public.alert_incidents USING btree (done_at) WHERE (done_at IS NOT NULL);
+
+CREATE INDEX alert_incidents_recent ON public.alert_incidents USING btree (rule_id, opened_at DESC, id DESC);
+
+CREATE INDEX alert_messages_recent ON public.alert_messages USING btree (rule_id, created_at);
+
+CREATE INDEX alert_messages_waiting ON public.alert_messages USING btree (rule_id, target, number) WHERE ((sent_at IS NULL) AND (dead_at IS NULL));
+
+CREATE INDEX alert_rules_project ON public.alert_rules USING btree (project) WHERE (project IS NOT NULL);
+
 CREATE UNIQUE INDEX api_tokens_name ON public.api_tokens USING btree (name) WHERE (revoked_at IS NULL);
 
 CREATE UNIQUE INDEX assets_case ON public.assets USING btree (lower(id));
@@ -762,6 +880,8 @@ CREATE INDEX table_commits_eligible ON public.table_commits USING btree (eligibl
 
 CREATE INDEX timers_due ON public.timers USING btree (due_at) WHERE (due_at IS NOT NULL);
 
+CREATE INDEX timers_overdue ON public.timers USING btree (asset_id) WHERE ((kind = 'overdue'::text) AND (expired_at IS NOT NULL));
+
 CREATE INDEX watched_files_by_revision ON public.watched_files USING btree (asset_id, revision);
 
 CREATE INDEX watched_files_changed ON public.watched_files USING btree (asset_id, seen_at) WHERE (state = 'changed'::text);
@@ -774,6 +894,8 @@ CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree
 
 CREATE INDEX workers_live ON public.workers USING btree (seen_at) WHERE (stopped_at IS NULL);
 
+CREATE INDEX workflow_partitions_failing ON public.workflow_partitions USING btree (workflow_id) WHERE (failures > 0);
+
 CREATE INDEX workflows_project ON public.workflows USING btree (project) WHERE (retired_at IS NULL);
 
 ALTER INDEX public.events_pkey ATTACH PARTITION public.events_default_pkey;
@@ -783,6 +905,15 @@ ALTER INDEX public.events_position ATTACH PARTITION public.events_default_positi
 ALTER INDEX public.events_subject ATTACH PARTITION public.events_default_subject_time_idx;
 
 ALTER INDEX public.events_unstamped ATTACH PARTITION public.events_default_time_id_idx;
+
+ALTER TABLE ONLY public.alert_incidents
+    ADD CONSTRAINT alert_incidents_rule_id_fkey FOREIGN KEY (rule_id) REFERENCES public.alert_rules(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.alert_messages
+    ADD CONSTRAINT alert_messages_rule_id_fkey FOREIGN KEY (rule_id) REFERENCES public.alert_rules(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_project_fkey FOREIGN KEY (project) REFERENCES public.projects(name);
 
 ALTER TABLE ONLY public.assets
     ADD CONSTRAINT assets_producer_id_fkey FOREIGN KEY (producer_id) REFERENCES public.workflows(id);

@@ -7,6 +7,9 @@ instance of the class of the same name; docs/architecture.md lists them with the
 from __future__ import annotations
 
 from freshline.settings import Settings
+from freshline.store.alerts.evaluation import AlertEvaluation
+from freshline.store.alerts.messages import AlertMessages
+from freshline.store.alerts.rules import Alerts
 from freshline.store.apply.apply import Apply
 from freshline.store.db import migrate
 from freshline.store.db.database import Database
@@ -44,6 +47,9 @@ class Store:
         self.webhooks = Webhooks(database)
         self.deliveries = Deliveries(database, settings)
         self.watches = Watches(database, settings)
+        self.alerts = Alerts(database)
+        self.alert_evaluation = AlertEvaluation(database)
+        self.alert_messages = AlertMessages(database, settings)
         self.tokens = Tokens(database)
         self.processes = Processes(database)
         self.retention = Retention(database)

@@ -1,5 +1,6 @@
 """Models of request and response bodies, in camelCase. Requests are strict; responses have the fields of `--json`."""
 
+from freshline.api.models.alert import Alert, AlertIncident, AlertMessage, AlertRequest
 from freshline.api.models.asset import (
     Asset,
     AssetState,
@@ -53,6 +54,10 @@ from freshline.api.models.workflow import (
 
 __all__ = [
     "About",
+    "Alert",
+    "AlertIncident",
+    "AlertMessage",
+    "AlertRequest",
     "Asset",
     "AssetState",
     "AuditEntry",

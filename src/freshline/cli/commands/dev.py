@@ -54,6 +54,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
     Prints events and decisions as they happen. In another terminal: `freshline status`, `freshline report ASSET`.
     """
     process_environment.leave()
+    from freshline.cli.commands.why import explain  # noqa: PLC0415 - imported on demand
     from freshline.services.materializer import Materializer  # noqa: PLC0415
     from freshline.worker.worker import Worker  # noqa: PLC0415 - imported on demand
 
@@ -66,7 +67,7 @@ def dev(app: App, *, directory: Path | None, slots: int, grace: float, quiet: bo
         activity = Activity(store, quiet=quiet)  # from before the apply, so that what it causes is shown
         watched = Watched(store, settings.project)
         watched.apply()
-        services = Materializer(store, settings)
+        services = Materializer(store, settings, explain)
         worker = Worker(store, settings, slots=slots)
         services.start()
         worker.start()

@@ -48,11 +48,12 @@ def materializer(app: App, *, log_format: str | None) -> None:
     Runs until SIGTERM or Ctrl-C. Any number may run; they share the work and never do it twice.
     """
     process_environment.leave()
-    from freshline.services.materializer import Materializer  # noqa: PLC0415 - imported on demand
+    from freshline.cli.commands.why import explain  # noqa: PLC0415 - imported on demand
+    from freshline.services.materializer import Materializer  # noqa: PLC0415
 
     settings = _with_format(app.settings, log_format)
     with stop_signals() as asked, app.store(settings) as store, metrics_served(settings):
-        service = Materializer(store, settings)
+        service = Materializer(store, settings, explain)
         service.start()
         output.message("materializer is running; Ctrl-C stops it")
         try:

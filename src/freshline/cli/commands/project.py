@@ -174,6 +174,9 @@ def show_plan(plan: ApplyPlan) -> None:
         output.show(Text((f"project {plan.project}", "bold")))
     for name, (before, after) in plan.pools.items():
         output.show(f"pool {name}: {_limit(before)} -> {_limit(after)}")
+    for verb, names in (("add", plan.alerts.added), ("change", plan.alerts.changed), ("remove", plan.alerts.removed)):
+        if names:
+            output.show(f"{verb} alert{'s' if len(names) > 1 else ''}: {', '.join(names)}")
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
         if assets:
             output.show(f"{verb}: {', '.join(assets)}")

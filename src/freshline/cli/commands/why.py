@@ -16,11 +16,14 @@ from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from freshline.cli.backend.protocol import ReadOnlyBackend
     from freshline.model.documents.asset import Snapshot
     from freshline.model.documents.decision import Decision
 
 
+EXPLAINED = 3  # decisions in an alert
 HANG = 10  # second lines begin below the sentence
 EVIDENCE: Columns = ["INPUT", Column("LAST READ", drop=2), Column("NOW", drop=1), ""]
 ABOUT = """{question}
@@ -41,15 +44,29 @@ def _examples(name: str) -> list[str]:
 def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
     with app.read_backend() as reader:
         decisions = reader.why(name, limit)
-        if not decisions:
-            _print_none(reader, name)
         if as_json:
+            if not decisions:
+                _print_none(reader, name)
             output.print_json(decisions)
-            return
-        if decisions:
-            _print_state(reader, name)
+        else:
+            print_answer(reader, name, decisions)
+
+
+def print_answer(reader: ReadOnlyBackend, name: str, decisions: Sequence[Decision]) -> None:
+    """Print the state of an asset or a workflow, and the decisions about it."""
+    if decisions:
+        _print_state(reader, name)
+    else:
+        _print_none(reader, name)
     for decision in decisions:
         print_decision(decision)
+
+
+def explain(reader: ReadOnlyBackend, name: str) -> str:
+    """Return what `freshline why NAME --limit 3` prints into a pipe. Alerts contain it."""
+    with output.captured() as text:
+        print_answer(reader, name, reader.why(name, EXPLAINED))
+    return text.getvalue()
 
 
 def print_decision(decision: Decision) -> None:

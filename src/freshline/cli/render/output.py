@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from io import StringIO
 from typing import IO, Any
 
 import click
@@ -13,6 +16,7 @@ import click
 from freshline.cli.render.table import Table
 from freshline.cli.render.text import Text
 
+_captured: ContextVar[StringIO | None] = ContextVar("freshline_captured", default=None)
 STATE_COLOURS = {
     "source": "cyan",
     "running": "bright_blue",
@@ -52,16 +56,28 @@ def coloured(state: str) -> Text:
 
 def show(*parts: str | Text | Table, hang: int = 0) -> None:
     """Print tables and sentences on stdout. On a terminal they are made to fit; a pipe gets every line whole."""
+    file = _captured.get() or sys.stdout
     for part in parts:
         if isinstance(part, Table):
-            _write_table(part, sys.stdout)
+            _write_table(part, file)
         else:
-            write_sentence(part, sys.stdout, hang=hang)
+            write_sentence(part, file, hang=hang)
+
+
+@contextmanager
+def captured() -> Iterator[StringIO]:
+    """Collect what the block shows, as a pipe would get it. Other threads are not affected."""
+    file = StringIO()
+    token = _captured.set(file)
+    try:
+        yield file
+    finally:
+        _captured.reset(token)
 
 
 def message(text: str) -> None:
     """Print a sentence about the answer on stderr."""
-    write_sentence(text, sys.stderr)
+    write_sentence(text, _captured.get() or sys.stderr)
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -87,7 +103,7 @@ def write_line(line: str | Text, file: IO[str]) -> None:
 
 def colourful(file: IO[str]) -> bool:
     """Return whether to use colours: https://no-color.org, and FORCE_COLOR as its opposite."""
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or isinstance(file, StringIO):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (file.isatty() and os.environ.get("TERM") != "dumb")
 

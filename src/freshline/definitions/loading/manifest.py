@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from freshline.definitions import names
+from freshline.definitions.alerts import MOST_RULES, read_rule
 from freshline.errors import DefinitionError, DefinitionErrors, Place
+from freshline.model.alerts import AlertRule
 from freshline.model.json import Json
 from freshline.suggest import suggestion
 
@@ -17,14 +19,14 @@ FILE = "freshline.toml"
 MOST_POOLS = 1_000
 MOST_SLOTS = 10_000
 MOST_VARIABLES = 1_000
-_KNOWN = ("name", "pools", "jobEnvironment")
+_KNOWN = ("name", "pools", "jobEnvironment", "alerts")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\*?")
 _LINE = re.compile(r"at line (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The name of a project, the limit of concurrent runs of each pool, and the variables that its jobs may see.
+    """The name of a project, the limit of concurrent runs of each pool, the variables of its jobs, and its alerts.
 
     `job_environment`: None: jobs see all variables but secrets. `named`: the file states the name.
     """
@@ -33,6 +35,7 @@ class Manifest:
     pools: Mapping[str, int]
     job_environment: tuple[str, ...] | None = None
     named: bool = True
+    alerts: tuple[AlertRule, ...] = ()
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -45,6 +48,8 @@ def read_manifest(root: Path) -> Manifest:
         place = Place(FILE, int(line[1]) if line else None)
         raise DefinitionErrors([DefinitionError(f"cannot be read as TOML: {error}", place=place)]) from None
     errors = [DefinitionError(message, place=_place(text, key)) for key, message in _mistakes(data)]
+    alerts, mistakes = _alerts(data.get("alerts", {}), text)
+    errors += mistakes
     if errors:
         raise DefinitionErrors(errors)
     variables = data.get("jobEnvironment")
@@ -53,7 +58,33 @@ def read_manifest(root: Path) -> Manifest:
         dict(data.get("pools", {})),
         None if variables is None else tuple(variables),
         named="name" in data,
+        alerts=alerts,
     )
+
+
+def _alerts(tables: object, text: str) -> tuple[tuple[AlertRule, ...], list[DefinitionError]]:
+    """Return the alert rules, and a mistake of each rule that has one."""
+    if not isinstance(tables, dict):
+        message = "'alerts' is not a table; write one table per alert, as in [alerts.sales]"
+        return (), [DefinitionError(message, place=_place(text, "alerts"))]
+    rules: list[AlertRule] = []
+    errors: list[DefinitionError] = []
+    if len(tables) > MOST_RULES:
+        message = f"there are {len(tables)} alerts; allowed are {MOST_RULES}"
+        errors.append(DefinitionError(message, place=_place(text, "alerts")))
+    for name, data in tables.items():
+        place = _alert_place(text, name)
+        try:
+            rules.append(replace(read_rule(name, data), line=place.line))
+        except ValueError as error:
+            errors.append(DefinitionError(str(error), place=place))
+    return tuple(rules), errors
+
+
+def _alert_place(text: str, name: str) -> Place:
+    pattern = re.compile(rf"""\s*\[\s*alerts\s*\.\s*["']?{re.escape(name)}["']?\s*\]""")
+    lines = [number for number, line in enumerate(text.splitlines(), start=1) if pattern.match(line)]
+    return Place(FILE, lines[0]) if lines else _place(text, "alerts")
 
 
 def _text(root: Path) -> str:

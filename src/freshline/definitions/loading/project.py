@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from freshline.definitions.alerts import alert_warnings
 from freshline.definitions.code import Code, read_code
 from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint, needs_code
 from freshline.definitions.loading import document
@@ -29,6 +30,7 @@ from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.problems import Problem, explain, show
 from freshline.definitions.validation.references import Draft, check_references
 from freshline.errors import DefinitionError, Place
+from freshline.model.alerts import AlertRule
 from freshline.model.allowed_paths import AllowedPaths, base, default, prefix
 from freshline.model.json import Json
 from freshline.model.policy import Policy
@@ -79,6 +81,7 @@ class Project:
     warnings: tuple[str, ...]
     pools: Mapping[str, int] = field(default_factory=dict)
     named: bool = True
+    alerts: tuple[AlertRule, ...] = ()
 
     def source_location(self, source: Source) -> Json | None:
         """Return the location of a source with an absolute path or URL; None if it declares no path."""
@@ -121,6 +124,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     _check_pools(workflows, manifest.pools, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     findings.raise_errors()
+    findings.warnings += alert_warnings(manifest.alerts, known, FILE)
     return Project(
         root=root,
         name=manifest.name,
@@ -130,6 +134,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
         warnings=findings.warning_texts(),
         pools=manifest.pools,
         named=manifest.named,
+        alerts=manifest.alerts,
     )
 
 

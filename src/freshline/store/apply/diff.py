@@ -15,6 +15,8 @@ from freshline.definitions.steps import external_inputs, produced
 from freshline.errors import ConflictError, DefinitionError, DefinitionErrors, Place
 from freshline.graph import Graph, find_cycle
 from freshline.model.json import Json
+from freshline.store.alerts.rules import RuleChanges, compare
+from freshline.store.db.database import Row
 
 
 class StoredWorkflow(TypedDict):
@@ -49,6 +51,7 @@ class Stored:
     assets: Mapping[str, StoredAsset]
     edges: Sequence[tuple[str, str]]
     pools: Mapping[str, int] = field(default_factory=dict)  # of the project
+    alerts: Mapping[str, Row] = field(default_factory=dict)  # all rules by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,13 @@ class ApplyPlan:
     pools: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)  # limits before and after
     reported: list[str] = field(default_factory=list)  # new sources whose data exists
     warnings: list[str] = field(default_factory=list)
+    alerts: RuleChanges = field(default_factory=RuleChanges)
 
     @property
     def empty(self) -> bool:
         """Return whether nothing would change."""
-        return not (self.added or self.changed or self.retired or self.pools or self.reported)
+        parts = (self.added, self.changed, self.retired, self.pools, self.reported, self.alerts)
+        return not any(parts)
 
     def as_json(self) -> Json:
         """Return the plan as `freshline apply --json` shows it."""
@@ -85,6 +90,7 @@ class ApplyPlan:
             "changes": self.changes,
             "pools": [{"name": name, "before": old, "after": new} for name, (old, new) in self.pools.items()],
             "reported": self.reported,
+            "alerts": {name: list(getattr(self.alerts, name)) for name in ("added", "changed", "removed")},
             "warnings": self.warnings,
         }
 
@@ -95,7 +101,8 @@ def make_plan(project: Project, stored: Stored, with_data: AbstractSet[str] = fr
     `with_data`: the sources whose data exists.
     """
     _refuse_clashes(project, stored)
-    plan = ApplyPlan(project.name, warnings=list(project.warnings))
+    alerts = compare(project.name, project.alerts, stored.alerts)
+    plan = ApplyPlan(project.name, warnings=list(project.warnings), alerts=alerts)
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
         _compare(plan, loaded, stored)
     names = sorted(stored.pools.keys() | project.pools.keys())

@@ -12,6 +12,7 @@ from freshline.store.db.queries import load
 from freshline.suggest import did_you_mean
 
 SQL = load("apply")
+ALERTS = load("alerts")
 DB = load("db")
 
 
@@ -44,6 +45,7 @@ def rename(connection: Connection, before: str, after: str) -> Renamed:
     connection.execute(SQL["rename_workflows"], names)
     runs = connection.execute(SQL["rename_runs"], {**names, "workflows": [row["id"] for row in rows]}).rowcount
     sources = connection.execute(SQL["rename_sources"], names).rowcount
+    connection.execute(ALERTS["rename_rules"], names)
     connection.execute(SQL["drop_project"], names)
     return {
         "before": before,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from freshline.graph import Graph
+from freshline.store.alerts import rules
 from freshline.store.apply.diff import Stored, StoredAsset, StoredWorkflow
 from freshline.store.apply.wait_warnings import Duration, WaitWarnings
 from freshline.store.db.database import Connection
@@ -50,6 +51,7 @@ def read_stored(connection: Connection, project: str) -> Stored:
         assets={row["id"]: cast("StoredAsset", row) for row in connection.execute(SQL["stored_assets"])},
         edges=[(row["asset_id"], row["slug"]) for row in connection.execute(SQL["stored_edges"])],
         pools={row["name"]: row["slots"] for row in connection.execute(SQL["stored_pools"], {"project": project})},
+        alerts=rules.stored(connection),
     )
 
 

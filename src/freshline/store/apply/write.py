@@ -13,6 +13,7 @@ from freshline.definitions.steps import external_inputs, produced
 from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
+from freshline.store.alerts import rules
 from freshline.store.apply import watches
 from freshline.store.apply.diff import ApplyPlan, Stored, reshaped
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
@@ -41,6 +42,8 @@ def write(
     connection.execute(SQL["cancel_queued"], {**ending, "reason": "definition-changed"})
     connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
     connection.execute(SQL["save_pools"], {"project": project.name, "pools": Jsonb(dict(project.pools))})
+    if plan.alerts:
+        rules.save(connection, project.name, project.alerts)
     freshness = declared_freshness(connection, touched + retired)
     wanted = {*plan.added, *plan.changed}
     loaded = [one for one in project.workflows if one.definition.slug in wanted]

@@ -258,5 +258,20 @@ STATEMENTS = (
         "make sure that a materializer can write to the warehouse; `freshline table repair` rewrites a log",
         "table version {version} of asset '{asset}' is not in its Delta log after {tries} tries: {trouble}",
     ),
+    Check(
+        "incident-stuck",
+        Severity.WARNING,
+        "an open incident of an alert has something that is wrong",
+        "",
+        "alert '{rule}' has an open incident of {root} since {since}, and nothing is wrong with it",
+        "evaluates the alerts, once; a materializer does so continuously",
+    ),
+    Check(
+        "alert-unsent",
+        Severity.WARNING,
+        "messages of alerts are sent",
+        "try it with `freshline alert test`; `freshline alert show` lists the messages",
+        "alert '{rule}' has unsent messages to {to} ({waiting}), the oldest since {since}: {trouble}",
+    ),
 )
 STORE_CHECKS = (SCHEMA, FORGOTTEN, *STATEMENTS, MATERIALIZERS_DIFFER, ATTENDANCE, CLOCK)

@@ -183,6 +183,7 @@ def _repairs(store: Store) -> Mapping[str, Callable[[], None]]:
         "timer-missing": store.doctor.repair,
         "timer-orphan": store.doctor.repair,
         "lease-lost": lambda: _until_done(lambda: store.runs.rescue(batch)),
+        "incident-stuck": lambda: _until_done(store.alert_evaluation.run),
         "timer-late": lambda: _until_done(lambda: store.evaluation.fire_timers(batch)),
         "event-unabsorbed": lambda: _until_done(lambda: store.evaluation.consume_inbox(batch)),
         "event-unstamped": lambda: _until_done(lambda: store.events.stamp_positions(batch)),

@@ -33,6 +33,7 @@ from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
 from freshline.store import source_warnings
+from freshline.store.alerts.read import AlertReader
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
 from freshline.store.read import declarations, resolve, runs
@@ -61,6 +62,7 @@ class Reader:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._statements = load("read")
+        self.alerts = AlertReader(database)
 
     def runs(
         self,

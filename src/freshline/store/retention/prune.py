@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from freshline.counters import count
+from freshline.store.alerts import messages
 from freshline.store.db.database import Database, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import tokens
@@ -80,6 +81,7 @@ class Retention:
             connection.execute(SQL["forget_workers"])
             tokens.prune(connection, days, batch)
             delivery.prune(connection, days)
+            messages.prune(connection, days)
         return _pruned(row, batch, after)
 
     def forget_snapshots(self, days: int, batch: int, after: Place = BEGINNING) -> Forgotten:

@@ -264,6 +264,34 @@ SELECT c.asset_id AS asset, c.table_version AS version, c.tries, coalesce(c.trou
  WHERE s.produced_at < (SELECT freshline_now()) - %(late)s * interval '1 ms'
  ORDER BY c.asset_id, c.table_version LIMIT %(limit)s
 
+-- name: incident_stuck
+-- purpose: find open incidents whose members are all fine, although alerts should have been evaluated since
+SELECT r.name AS rule, substr(i.root, strpos(i.root, ':') + 1) AS root,
+       to_char(i.opened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS since, count(*) OVER () AS total
+  FROM alert_incidents i JOIN alert_rules r ON r.id = i.rule_id CROSS JOIN alert_evaluation e
+ WHERE i.closed_at IS NULL AND i.done_at IS NULL
+   AND coalesce(i.recovered_at, e.evaluated_at, i.opened_at) < (SELECT freshline_now()) - %(late)s * interval '1 ms'
+                                                              - (r.policy ->> 'clear_after_ms')::bigint * interval '1 ms'
+   AND NOT EXISTS (SELECT FROM workflows w JOIN workflow_partitions p ON p.workflow_id = w.id
+                    WHERE 'workflow:' || w.slug = ANY (i.members) AND w.retired_at IS NULL AND p.failures > 0)
+   AND NOT EXISTS (SELECT FROM timers t JOIN assets a ON a.id = t.asset_id JOIN workflows w ON w.id = a.producer_id
+                    WHERE t.kind = 'overdue' AND t.expired_at IS NOT NULL AND 'workflow:' || w.slug = ANY (i.members))
+ ORDER BY r.name, i.opened_at LIMIT %(limit)s
+
+-- name: alert_unsent
+-- purpose: find rules whose messages wait for long or were given up
+SELECT r.name AS rule, coalesce(r.shown[m.target + 1], 'a former address') AS "to", count(*) AS waiting,
+       to_char(min(m.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS since,
+       coalesce((array_agg(m.trouble ORDER BY m.number DESC) FILTER (WHERE m.trouble IS NOT NULL))[1],
+                'no materializer has tried it') AS trouble, count(*) OVER () AS total
+  FROM alert_messages m JOIN alert_rules r ON r.id = m.rule_id
+ WHERE m.sent_at IS NULL AND r.paused_at IS NULL
+   AND m.created_at < (SELECT freshline_now()) - %(late)s * interval '1 ms'
+   AND (m.dead_at IS NULL OR NOT EXISTS (SELECT FROM alert_messages x
+                                          WHERE (x.rule_id, x.target) = (m.rule_id, m.target) AND x.number > m.number
+                                            AND x.sent_at IS NOT NULL))
+ GROUP BY r.name, r.shown, m.target ORDER BY r.name, m.target LIMIT %(limit)s
+
 -- name: head_sequence
 -- purpose: read whether a head is still the one that was checked
 SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''

@@ -260,6 +260,10 @@ SELECT w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.
        (SELECT count(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.dead_at IS NOT NULL) AS "lettersDead"
   FROM webhooks w WHERE w.id = %(id)s
 
+-- name: alert_state
+-- purpose: read the audited state of a rule, without its addresses
+SELECT r.name, r.project, r.policy, r.shown AS "to", r.paused_at AS "pausedAt" FROM alert_rules r WHERE r.id = %(id)s
+
 -- name: project_state
 -- purpose: read the audited state of a project
 SELECT p.code_hash AS "codeHash", p.applied_at AS "appliedAt",

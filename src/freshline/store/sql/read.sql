@@ -260,7 +260,9 @@ SELECT r.queued, r.queued_age AS "queuedAge", r.running, i.unabsorbed, i.age AS 
        (SELECT count(*) FROM watches WHERE failures > 0) AS "watchesFailing",
        (SELECT count(*) FROM watches WHERE breaker_at IS NOT NULL) AS "watchBreakers",
        (SELECT count(*) FROM webhooks WHERE failures > 0) AS "hooksFailing",
-       d.waiting AS "lettersWaiting", d.dead AS "lettersDead"
+       d.waiting AS "lettersWaiting", d.dead AS "lettersDead",
+       (SELECT count(*) FROM alert_incidents WHERE done_at IS NULL AND closed_at IS NULL) AS "alertsOpen",
+       m.waiting AS "alertsWaiting", m.dead AS "alertsDead"
 FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTER (WHERE status = 'running') AS running,
              extract(epoch FROM freshline_now() - min(queued_at) FILTER (WHERE status = 'queued'))::float8 AS queued_age
       FROM runs WHERE status IN ('queued', 'running')) r,
@@ -268,6 +270,8 @@ FROM (SELECT count(*) FILTER (WHERE status = 'queued') AS queued, count(*) FILTE
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(not_before))::float8 AS age
       FROM considerations WHERE not_before <= freshline_now()) k,
      (SELECT count(*) FILTER (WHERE dead_at IS NULL) AS waiting, count(dead_at) AS dead FROM webhook_deliveries) d,
+     (SELECT count(*) FILTER (WHERE sent_at IS NULL AND dead_at IS NULL) AS waiting, count(dead_at) AS dead
+      FROM alert_messages) m,
      (SELECT count(*) AS unstamped, extract(epoch FROM freshline_now() - min(time))::float8 AS age
       FROM events WHERE position IS NULL) u,
      (SELECT count(*) AS due, extract(epoch FROM freshline_now() - min(due_at))::float8 AS age

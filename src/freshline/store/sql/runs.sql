@@ -357,9 +357,11 @@ SELECT DISTINCT v.needs_spark FROM workflows w
 SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
 
 -- name: secret_names
--- purpose: read the names of the variables that workflows declare as secrets
-SELECT DISTINCT jsonb_array_elements_text(v.definition -> 'secrets') AS name FROM workflows w
+-- purpose: read the names of the variables that workflows declare as secrets, and of those that hold addresses of alerts
+SELECT jsonb_array_elements_text(v.definition -> 'secrets') AS name FROM workflows w
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+UNION
+SELECT t.target ->> 'env' FROM alert_rules r, jsonb_array_elements(r.targets) AS t (target) WHERE t.target ? 'env'
  ORDER BY name
 
 -- name: spark_waits

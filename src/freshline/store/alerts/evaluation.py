@@ -1,0 +1,182 @@
+"""The transaction `evaluate_alerts`: reads what is wrong, and writes incidents and messages.
+
+It compares states, not events, so nothing can be lost: a restart, a rule that was added later or a repaired database
+lead to the same incidents. Its cost is what is wrong, and only if that has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from freshline.alerts import causes, schedule
+from freshline.alerts.evaluate import evaluate
+from freshline.alerts.records import Closing, Incident, Node, Planned, Rule, Trouble
+from freshline.counters import count
+from freshline.model.alerts import AlertKind
+from freshline.model.json import Json
+from freshline.store.alerts.rules import policy_of
+from freshline.store.apply.stored import GraphCache
+from freshline.store.db.database import Connection, Database, Row
+from freshline.store.db.ids import new_id
+from freshline.store.db.queries import load
+
+SQL = load("alerts")
+LONGEST_PAUSE = timedelta(minutes=1)
+_EXCEPTION = re.compile(r"([A-Za-z_][\w.]{0,199}):")
+
+
+class AlertEvaluation:
+    """Turns what is wrong into incidents and messages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._graph = GraphCache()
+
+    def time_left(self) -> float | None:
+        """Return the seconds until an evaluation is due; None without rules."""
+        with self._database.reading() as connection:
+            row = connection.execute(SQL["time_left"]).fetchone()
+        return None if row is None or row["seconds"] is None else float(row["seconds"])
+
+    def run(self) -> bool:
+        """Evaluate all rules, if it is due and no other process does it. Return whether it was done."""
+        with self._database.transaction("evaluate_alerts") as connection:
+            begun = connection.execute(SQL["begin_evaluation"]).fetchone()
+            if begun is None or not begun["due"]:
+                return False
+            opened, closed = self._evaluate(connection, begun["now"], begun)
+        count("alert_incidents", opened, change="opened")
+        count("alert_incidents", closed, change="closed")
+        return True
+
+    def _evaluate(self, connection: Connection, now: datetime, begun: Row) -> tuple[int, int]:
+        rules = [_rule(row) for row in connection.execute(SQL["rules"], {"since": now - schedule.WINDOW})]
+        before = {row["id"]: incident(row) for row in connection.execute(SQL["current_incidents"])}
+        troubles = [_trouble(row) for row in connection.execute(SQL["troubles"])] if rules else []
+        graph = self._graph.read(connection, begun["epoch"])
+        sources = sorted(causes.sources_above(troubles, graph))
+        reported = _reported(connection, sources)
+        found = evaluate(rules, list(before.values()), troubles, graph, reported=reported, now=now, new_id=new_id)
+        _write(connection, found.incidents, found.messages, found.digested, now)
+        next_at = min(now + LONGEST_PAUSE, found.next_at or now + LONGEST_PAUSE)
+        connection.execute(SQL["end_evaluation"], {"digest": begun["digest"], "now": now, "next_at": next_at})
+        opened = sum(one.id not in before for one in found.incidents)
+        closed = sum(not one.open and (one.id not in before or before[one.id].open) for one in found.incidents)
+        return opened, closed
+
+
+def incident(row: Row) -> Incident:
+    """Return a stored incident."""
+    known = {kind.value for kind in AlertKind}
+    times = ("opened_at", "recovered_at", "closed_at", "alerted_at", "cleared_at", "done_at")
+    return Incident(
+        id=row["id"],
+        rule_id=row["rule_id"],
+        root=Node.of(row["root"]),
+        kinds=frozenset(AlertKind(kind) for kind in row["kinds"] if kind in known),
+        members=frozenset(row["members"]),
+        assets=tuple(row["assets"]),
+        run_id=row["run_id"],
+        error=row["error"],
+        closing=Closing(row["closing"]) if row["closing"] else None,
+        **{name: row[name] for name in times},
+    )
+
+
+def _rule(row: Row) -> Rule:
+    return Rule(
+        id=row["id"],
+        name=row["name"],
+        policy=policy_of(row["policy"]),
+        project=row["project"],
+        paused=row["paused"],
+        digested_at=row["digested_at"],
+        recent=row["recent"],
+    )
+
+
+def _trouble(row: Row) -> Trouble:
+    return Trouble(
+        node=Node("workflow", row["slug"]),
+        since=row["since"],
+        assets=dict(_kinds(row)),
+        workflow_id=row["id"],
+        project=row["project"],
+        run_id=row["run_id"],
+        failures=row["failures"],
+        error_code=_code(row),
+        error=row["message"],
+        good=_changed(row["consumed"] or {}, row["pins"] or {}, row["outputs"]),
+        produced_at=row["produced_at"],
+    )
+
+
+def _kinds(row: Row) -> Iterator[tuple[AlertKind, tuple[str, ...]]]:
+    """Yield what is wrong with a workflow, and the affected assets."""
+    outputs = tuple(row["outputs"])
+    if row["failures"]:
+        yield AlertKind.FAILING, outputs
+        if row["broken"]:
+            yield AlertKind.BREAKER, outputs
+        if row["checks"]:
+            yield AlertKind.CHECK_FAILED, outputs
+    if row["late"]:
+        yield AlertKind.OVERDUE, tuple(row["late"])
+
+
+def _code(row: Row) -> str | None:
+    """Return what kind of error it is: its code, and the class of the exception if the message begins with it."""
+    found = _EXCEPTION.match(row["message"] or "")
+    return f"{row['code']} {found[1]}" if found else row["code"]
+
+
+def _changed(consumed: Mapping[str, Any], pins: Mapping[str, Any], own: Sequence[str]) -> dict[str, str | None]:
+    """Return the inputs of the failed run that are not those of the last success, with the version of the success."""
+    good = {asset_id: (consumed.get(asset_id) or {}).get("dataVersion") for asset_id in pins if asset_id not in own}
+    return {asset_id: version for asset_id, version in good.items() if version != pins[asset_id].get("dataVersion")}
+
+
+def _reported(connection: Connection, sources: Sequence[str]) -> dict[str, datetime]:
+    if not sources:
+        return {}
+    return {
+        row["asset_id"]: row["produced_at"] for row in connection.execute(SQL["reported_at"], {"assets": list(sources)})
+    }
+
+
+def _write(
+    connection: Connection,
+    incidents: Sequence[Incident],
+    messages: Sequence[Planned],
+    digested: Sequence[str],
+    now: datetime,
+) -> None:
+    if incidents:
+        connection.execute(SQL["save_incidents"], {"incidents": Jsonb([_incident_row(one) for one in incidents])})
+    if messages:
+        rows = [{"rule_id": one.rule_id, "kind": one.kind, "incident_ids": list(one.incident_ids)} for one in messages]
+        connection.execute(SQL["queue_messages"], {"messages": Jsonb(rows), "now": now})
+    if digested:
+        connection.execute(SQL["digested"], {"rules": list(digested), "now": now})
+
+
+def _incident_row(one: Incident) -> Json:
+    times = ("opened_at", "recovered_at", "closed_at", "alerted_at", "cleared_at", "done_at")
+    moments = {name: getattr(one, name) for name in times}
+    return {
+        "id": one.id,
+        "rule_id": one.rule_id,
+        "root": one.root.key,
+        "kinds": sorted(one.kinds),
+        "members": sorted(one.members),
+        "assets": list(one.assets),
+        "run_id": one.run_id,
+        "error": one.error,
+        "closing": one.closing,
+        **{name: moment.isoformat() if moment else None for name, moment in moments.items()},
+    }
