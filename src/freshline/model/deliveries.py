@@ -22,6 +22,14 @@ def position_of(data_version: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def advice(asset_id: str, number: int) -> str:
+    """Return how to go on after a delivery that cannot be read."""
+    return (
+        f"this is delivery {number} of '{asset_id}'; repair the file, or leave it out for all consumers with "
+        f"`freshline delivery skip {asset_id} {number} --reason TEXT`"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One delivery of an append source: what was reported, and the path that it added, if any."""

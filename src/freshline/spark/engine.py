@@ -18,15 +18,16 @@ from freshline.definitions.schema.spark import runtime
 from freshline.definitions.schema.workflow import Produces, Query, Step
 from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
-from freshline.model.deliveries import Deliveries
+from freshline.model.deliveries import Deliveries, Delivery
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.spark.application import Application
 from freshline.spark.code_distribution import pack
 from freshline.spark.connect import Remote
+from freshline.spark.delivery_failures import delivery_error
 from freshline.spark.failures import classified, classify, explain, failed, no_client
 from freshline.spark.progress import Meter, Reporter, metered
 from freshline.spark.read_failures import reason, unreadable
-from freshline.spark.reading import load
+from freshline.spark.reading import load, load_deliveries, with_paths
 from freshline.spark.session import SESSION_CONF
 from freshline.spark.staging import Staging, write
 from freshline.storage.base import Storage
@@ -182,8 +183,20 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - data sources raise anything
             if unable := no_client(error, str(self._storage)):
                 raise unable from None
-            raise _cannot_read(pinned, error) from None
+            raise (self._delivery_error(pinned, error, new=new) or _cannot_read(pinned, error)) from None
         return table
+
+    def _delivery_error(self, pinned: PinnedInput, error: Exception, *, new: bool) -> JobError | None:
+        """Return the error of an append source with the delivery that cannot be read, if it is one."""
+        if pinned.deliveries is None or isinstance(error, FreshlineError):
+            return None
+        chosen = with_paths(self._deliveries(pinned).after(pinned.since if new else None))
+
+        def read(some: Sequence[Delivery]) -> DataFrame:
+            return load_deliveries(self._session, pinned, some, local=self.application.local)
+
+        found = delivery_error(pinned.asset_id, read, chosen, error)
+        return None if found is None else classified(found, error)
 
     def create_views(self, step: Step, inputs: Mapping[str, PinnedInput]) -> None:
         """Create a view for every consumed asset whose data can be read."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
-from freshline.model.deliveries import Deliveries
+from freshline.model.deliveries import Deliveries, Delivery
 from freshline.model.run import Location, PinnedInput
 from freshline.spark.merging import aligned
 from freshline.spark.parquet import READ_OPTIONS
@@ -56,18 +56,30 @@ def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: i
 def _delivered(
     session: SparkSession, pinned: PinnedInput, deliveries: Deliveries, since: int | None, *, local: bool
 ) -> DataFrame:
-    """Read the deliveries of an append source together. Columns are matched by name."""
-    location = pinned.location or {}
-    reader = _reader(session, location, pinned.schema)
-    # A CSV file whose header differs is an error, because Spark matches columns by position.
-    reader = reader.options(**MATCHED.get(str(location.get("format", "parquet")), {}))
-    chosen = [_source_path(pinned, one.path, local=local) for one in deliveries.after(since) if one.path is not None]
+    """Read the deliveries of an append source together."""
+    chosen = with_paths(deliveries.after(since))
     if chosen:
-        return reader.load(chosen)
-    newest = next((one.path for one in reversed(deliveries) if one.path is not None), None)
+        return load_deliveries(session, pinned, chosen, local=local)
+    newest = next((one for one in reversed(deliveries) if one.path is not None), None)
     if newest is None:
         return session.createDataFrame([], StructType())
-    return reader.load(_source_path(pinned, newest, local=local)).limit(0)
+    return load_deliveries(session, pinned, [newest], local=local).limit(0)
+
+
+def with_paths(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    """Return the deliveries that have files."""
+    return [one for one in deliveries if one.path is not None]
+
+
+def load_deliveries(
+    session: SparkSession, pinned: PinnedInput, chosen: Sequence[Delivery], *, local: bool
+) -> DataFrame:
+    """Read some deliveries of a source. Columns are matched by name."""
+    location = pinned.location or {}
+    # A CSV file whose header differs is an error, because Spark matches columns by position.
+    matched = MATCHED.get(str(location.get("format", "parquet")), {})
+    reader = _reader(session, location, pinned.schema).options(**matched)
+    return reader.load([_source_path(pinned, str(one.path), local=local) for one in chosen])
 
 
 def _source_path(pinned: PinnedInput, path: str, *, local: bool) -> str:

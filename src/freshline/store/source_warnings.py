@@ -15,6 +15,7 @@ from freshline.store.read.session import ReadSession
 
 SQL = load("operations")
 NAMED = 3
+RECENT = 100  # deliveries among which a repeated path is noticed
 ADVICE = "if each report adds data, declare `mode: append` for the source and run `freshline apply`"
 
 
@@ -39,6 +40,19 @@ def of_report(connection: Connection, asset: Row, head: Row | None, path: str | 
         if unread:
             warnings.append(replaced([Replaced(asset["id"], head["sequence"], before["path"])], unread))
     return warnings
+
+
+def of_delivery(connection: Connection, asset_id: str, number: int, path: str | None) -> list[str]:
+    """Return the warning about a delivery with the path of another one. Only the last ones are looked at."""
+    where = {"asset": asset_id, "partition": "", "first": max(1, number - RECENT), "number": number, "path": path}
+    known = connection.execute(SQL["same_path"], where).fetchone() if path else None
+    if known is None:
+        return []
+    again = (
+        f"{path} was delivered before as delivery {known['number']}: its rows are read again; a report with --key is "
+        f"ignored when it is repeated; `freshline delivery skip {asset_id} {number} --reason TEXT` leaves this one out"
+    )
+    return [again]
 
 
 def of_names(session: ReadSession, assets: Sequence[str], slugs: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
 from freshline.errors import CheckError, FreshlineError, JobError
-from freshline.model.deliveries import Deliveries, DeliveryRange
+from freshline.model.deliveries import Deliveries, DeliveryRange, advice
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
 from freshline.storage.real_paths import confined, confined_delivery
@@ -85,21 +85,31 @@ def execute(task: StepTask) -> StepResult:
 
 
 def _name_delivery(error: JobError, task: StepTask) -> None:
-    """Add to the error the delivery whose file it names, and how to go on without it."""
-    if error.hint or isinstance(error, CheckError):
+    """Add to the error the delivery whose file it names and how to go on without it, or which deliveries were new."""
+    if isinstance(error, CheckError):
         return
-    named = []
+    named, new = [], list[str]()
     for asset_id, pinned in task.request.inputs.items():
         if pinned.deliveries is not None:
             with suppress(FreshlineError):  # the first error counts
                 named += [(len(path), asset_id, number) for number, path in _named(error.message, task, pinned)]
-    if not named:
-        return
-    _, asset_id, number = max(named)
-    error.hint = (
-        f"this is delivery {number} of '{asset_id}'; repair the file, or leave it out for all consumers with "
-        f"`freshline delivery skip {asset_id} {number} --reason TEXT`"
-    )
+                new += _new(pinned)
+    if named and not error.hint:
+        _, asset_id, number = max(named)
+        error.hint = advice(asset_id, number)
+    elif new and not named:
+        error.hint = "; ".join([*([error.hint] if error.hint else []), *new])
+
+
+def _new(pinned: PinnedInput) -> list[str]:
+    """Return a sentence about the deliveries that the step had not read before; none if it reads all of them again."""
+    known, since = pinned.deliveries, pinned.since
+    if known is None or since is None or known.index_after(since) == known.count:
+        return []
+    first = known.number(known.index_after(since))
+    if first == known.last:
+        return [f"delivery {first} of '{pinned.asset_id}' was new to this run"]
+    return [f"deliveries {first} to {known.last} of '{pinned.asset_id}' were new to this run"]
 
 
 def _named(text: str, task: StepTask, pinned: PinnedInput) -> list[tuple[int, str]]:

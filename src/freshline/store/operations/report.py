@@ -78,9 +78,11 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
         return _reported(report, known, duplicate=known["event_id"] != report.event_id)
     number = _next_delivery(connection, asset, report)
     row = _snapshot_row(asset, report, head, number, _now(connection))
-    if number is not None:
-        deliveries.add(connection, report.asset_id, report.partition_key, [_delivery(report, row)])
     lost = [] if row["late"] else source_warnings.of_report(connection, asset, head, _path(report))
+    if number is not None:
+        delivery = _delivery(report, row)
+        lost = source_warnings.of_delivery(connection, report.asset_id, number, delivery["path"])
+        deliveries.add(connection, report.asset_id, report.partition_key, [delivery])
     with audit.changing(connection, "report", report.asset_id, "head_state", report.asset_id):
         append(connection, [_published(row)], late=row["late"])
     return _reported(report, row, duplicate=False, warnings=lost)

@@ -104,6 +104,15 @@ WITH rows AS MATERIALIZED (
 SELECT i.item FROM rows r, jsonb_array_elements(r.items) AS i (item)
  WHERE r.asset_id = %(asset)s AND r.partition_key = %(partition)s AND i.item ->> 'key' = %(key)s
 
+-- name: same_path
+-- purpose: find a recent delivery with this path that is not skipped
+SELECT (i.item ->> 'number')::bigint AS number
+  FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
+ WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s
+   AND d.last_number >= %(first)s AND d.last_number < %(number)s::bigint + 1000 AND d.first_number < %(number)s
+   AND i.item ->> 'path' = %(path)s AND (i.item ->> 'number')::bigint < %(number)s AND NOT i.item ? 'skipped'
+ ORDER BY 1 DESC LIMIT 1
+
 -- name: last_delivery
 -- purpose: read the number of the newest delivery; the lock of the head makes it the last
 SELECT last_number FROM deliveries WHERE asset_id = %(asset)s AND partition_key = %(partition)s
