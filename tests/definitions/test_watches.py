@@ -73,6 +73,13 @@ WRONG = {
         4,
         "'Host' is not a header that a watch may set; allowed are names such as Authorization, X-Api-Key",
     ),
+    "{python: 'jobs:missing'}": (
+        4,
+        (
+            "entry point 'jobs:missing': module 'jobs' does not exist; looked for jobs.py and jobs/__init__.py in the "
+            "project"
+        ),
+    ),
     "{python: jobs}": (
         4,
         "'jobs' is not an entry point; allowed are package.module:function, as in jobs.clean:run",
@@ -83,7 +90,8 @@ WRONG = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_read_and_stored_without_loss(tmp_path: Path, kind: str) -> None:
     """A block of each kind loads, has its kind, and is the same after it was stored as JSON."""
-    source = loaded(tmp_path, {"sources/a.yaml": SOURCE + VALID[kind]}).sources[0].definition
+    code = {"jobs/landing.py": "def latest(ctx): ..."}
+    source = loaded(tmp_path, {"sources/a.yaml": SOURCE + VALID[kind], **code}).sources[0].definition
     assert source.watch is not None
     assert source.watch.kind == kind
     assert watch_of(watch_json(source.watch)) == source.watch

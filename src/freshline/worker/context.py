@@ -109,7 +109,7 @@ class Context:
         self.partition_key = partition_key
         self.parameters = dict(parameters)
         self.full_refresh = full_refresh
-        self.log = _logger(reporter)
+        self.log = job_logger(reporter)
         self.inputs = Inputs({asset: self._input(pinned, deliveries(pinned)) for asset, pinned in inputs.items()})
         self._pinned = dict(inputs)
         self._tables = tables
@@ -199,7 +199,8 @@ class _Handler(logging.Handler):
             self._reporter.log(line[:MAX_LOGGED].replace("\x00", "\ufffd"))
 
 
-def _logger(reporter: ProgressReporter) -> logging.Logger:
+def job_logger(reporter: ProgressReporter) -> logging.Logger:
+    """Return the logger of one step. Its lines go to the supervisor."""
     logger = logging.Logger("freshline.job", logging.DEBUG)  # noqa: LOG001 - it belongs to one step, not to the process
     logger.addHandler(_Handler(reporter))
     return logger

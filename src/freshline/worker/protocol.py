@@ -14,6 +14,8 @@ from pydantic import TypeAdapter
 
 from freshline.model.deliveries import Delivery
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
+from freshline.watching.look import Mode
+from freshline.watching.python import Returned
 from freshline.worker.step_errors import ErrorRecord, JobFailedError
 
 MAX_MESSAGE = 16 * 1024 * 1024
@@ -47,6 +49,18 @@ class StepRequest:
     conf: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None
     orphans: tuple[str, ...] | list[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """One call of a function that looks at a source. `position`: what it returned as its position last time."""
+
+    asset_id: str
+    mode: Mode
+    entrypoint: str
+    position: Any = None
+    timeout_ms: int | None = None
+    secrets: tuple[str, ...] | list[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,15 @@ class RunStep:
 
     id: int
     request: StepRequest
+    secrets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLook:
+    """Call a function that looks at a source, with these secrets in its environment. It counts as a step."""
+
+    id: int
+    request: LookRequest
     secrets: Mapping[str, str]
 
 
@@ -189,25 +212,26 @@ class DeliveriesQuery:
 class StepEnded:
     """The step has ended: with a result, with an error, or with neither if it was stopped.
 
-    `last`: the runner cannot execute another step.
+    `returned`: the result of a look. `last`: the runner cannot execute another step.
     """
 
     id: int
     last: bool
     result: StepResult | None = None
     error: ErrorRecord | None = None
+    returned: Returned | None = None
 
 
 Query = SnapshotQuery | DeliveriesQuery
 Answer = SnapshotAnswer | DeliveriesAnswer
-ToRunner = Hello | RunStep | CancelStep | Answer | Exit
+ToRunner = Hello | RunStep | RunLook | CancelStep | Answer | Exit
 FromRunner = Ready | Unable | LogLine | Progress | Query | StepEnded
 Message = ToRunner | FromRunner
 
 _KINDS: Mapping[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
-        *(Hello, RunStep, CancelStep, SnapshotAnswer, DeliveriesAnswer, Exit),
+        *(Hello, RunStep, RunLook, CancelStep, SnapshotAnswer, DeliveriesAnswer, Exit),
         *(Ready, Unable, LogLine, Progress, SnapshotQuery, DeliveriesQuery, StepEnded),
     )
 }

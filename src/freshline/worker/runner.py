@@ -29,7 +29,9 @@ from freshline.masking import Secrets
 from freshline.model.deliveries import Delivery
 from freshline.model.run import PinnedInput
 from freshline.process_environment import close_to_others
+from freshline.watching.python import Returned
 from freshline.worker.failures import user_error
+from freshline.worker.look_executor import execute_look
 from freshline.worker.progress_reporter import ProgressReporter
 from freshline.worker.protocol import (
     Answer,
@@ -38,9 +40,11 @@ from freshline.worker.protocol import (
     DeliveriesAnswer,
     DeliveriesQuery,
     Hello,
+    LookRequest,
     ProtocolError,
     Query,
     Ready,
+    RunLook,
     RunStep,
     SnapshotAnswer,
     SnapshotQuery,
@@ -102,9 +106,11 @@ class Runner:
         if spark is not None and spark.jvm is not None:
             threading.Thread(target=self._guard, args=(spark.jvm,), name="guard", daemon=True).start()
         self._channel.send(Ready(class_archive=not (spark and spark.lacks_archive())))
-        while self._usable and isinstance(message := self._inbox.get(), RunStep):
+        while self._usable and isinstance(message := self._inbox.get(), RunStep | RunLook):
             result, error = self._run_step(message)
-            self._channel.send(StepEnded(message.id, last=not self._usable, result=result, error=error))
+            done, returned = (None, result) if isinstance(result, Returned) else (result, None)
+            last = not self._usable
+            self._channel.send(StepEnded(message.id, last=last, result=done, error=error, returned=returned))
         if spark is not None:
             spark.close()
 
@@ -132,8 +138,8 @@ class Runner:
             code=code,
         )
 
-    def _run_step(self, message: RunStep) -> tuple[StepResult | None, ErrorRecord | None]:
-        """Execute one step; return its result or its error, or neither if it was canceled."""
+    def _run_step(self, message: RunStep | RunLook) -> tuple[StepResult | Returned | None, ErrorRecord | None]:
+        """Execute one step or look; return its result or its error, or neither if it was canceled."""
         self._over.clear()
         self._step = message.id
         secrets = Secrets(message.secrets.values())
@@ -153,10 +159,12 @@ class Runner:
             sys.stdout.flush()
             sys.stderr.flush()
 
-    def _execute(self, request: StepRequest) -> StepResult:
-        step = Step.model_validate(request.step)
+    def _execute(self, request: StepRequest | LookRequest) -> StepResult | Returned:
         reporter = ProgressReporter(self._channel.send)
         try:
+            if isinstance(request, LookRequest):
+                return execute_look(request, reporter, self._interruption)
+            step = Step.model_validate(request.step)
             queries = StoreQueries(self._find_version, self._find_deliveries)
             return execute(StepTask(request, step, self._engine, reporter, queries, self._interruption))
         finally:

@@ -15,12 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from freshline.credentials import own_credentials
 from freshline.errors import FreshlineError, NotFoundError
 from freshline.masking import Secrets
 from freshline.settings import Settings
+from freshline.watching.python import Returned
 from freshline.worker.code_copies import CodeCopy, CopyInUse, import_from
 from freshline.worker.listener import Exited, Line, Listener, Received
 from freshline.worker.log_capture import TAIL, StepLog
@@ -33,10 +36,12 @@ from freshline.worker.protocol import (
     Exit,
     Hello,
     LogLine,
+    LookRequest,
     Message,
     Progress,
     ProgressValues,
     Query,
+    RunLook,
     RunStep,
     SnapshotAnswer,
     SnapshotQuery,
@@ -198,15 +203,38 @@ class RunnerProcess:
 
         Raise JobFailedError, CheckError, EngineError, WarehouseError, StepTimeout, StepStopped or RunnerDied.
         """
+        ended = self._perform(request, on_log, partial(Callbacks, on_progress=on_progress, queries=queries, stop=stop))
+        assert ended.result is not None  # noqa: S101 - of a step
+        return ended.result
+
+    def run_look(
+        self, request: LookRequest, *, on_log: Callable[[str, str], None], stop: Callable[[], str | None]
+    ) -> Returned:
+        """Call a function that looks at a source. Raise as `run_step` does."""
+        callbacks = partial(Callbacks, on_progress=_ignore, queries=NO_QUERIES, stop=stop)
+        ended = self._perform(request, on_log, callbacks)
+        assert ended.returned is not None  # noqa: S101 - of a look
+        return ended.returned
+
+    def _perform(
+        self,
+        request: StepRequest | LookRequest,
+        on_log: Callable[[str, str], None],
+        calling: Callable[[StepLog], Callbacks],
+    ) -> StepEnded:
         secrets = declared_secrets(request.secrets, os.environ)
         log = StepLog(on_log, Secrets([*secrets.values(), *own_credentials(os.environ, self._settings)]))
+        callbacks = calling(log)
         try:
-            listener = self._wait_ready(stop)
+            listener = self._wait_ready(callbacks.stop)
             listener.secrets = log.secrets
             self._steps += 1
             self._given.update(secrets)
-            self._send(RunStep(self._steps, request, secrets))
-            return self._follow(listener, request, Callbacks(log, on_progress, queries, stop))
+            if isinstance(request, LookRequest):
+                self._send(RunLook(self._steps, request, secrets))
+            else:
+                self._send(RunStep(self._steps, request, secrets))
+            return self._follow(listener, request.timeout_ms, callbacks)
         except FreshlineError as error:
             hide_in(error, log.secrets.hide_cut)
             raise
@@ -234,9 +262,9 @@ class RunnerProcess:
         except OSError:
             self.kill()  # whoever waits for an answer learns of the exit
 
-    def _follow(self, listener: Listener, request: StepRequest, callbacks: Callbacks) -> StepResult:
+    def _follow(self, listener: Listener, timeout_ms: int | None, callbacks: Callbacks) -> StepEnded:
         log = callbacks.log
-        deadline = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
+        deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         while True:
             match listener.next(POLL_S):
                 case Exited(status, fault):
@@ -244,17 +272,17 @@ class RunnerProcess:
                 case Line(stream, text):
                     log.write(stream, text)
                 case Received(message):
-                    if result := self._handle(message, callbacks):
-                        return result
+                    if ended := self._handle(message, callbacks):
+                        return ended
             if reason := callbacks.stop():
                 self._interrupt(listener, reason, log)
                 raise StepStopped(reason)
             if deadline is not None and time.monotonic() > deadline:
                 self._interrupt(listener, TIMEOUT, log)
-                raise StepTimeout(f"the step took longer than its timeoutMs of {request.timeout_ms} and was stopped")
+                raise StepTimeout(f"the step took longer than its timeoutMs of {timeout_ms} and was stopped")
 
-    def _handle(self, message: Message, callbacks: Callbacks) -> StepResult | None:
-        """Handle one message; return the result if it ends the step, or raise its error."""
+    def _handle(self, message: Message, callbacks: Callbacks) -> StepEnded | None:
+        """Handle one message; return it if it ends the step with a result, or raise its error."""
         match message:
             case LogLine(text):
                 callbacks.log.write("log", text)
@@ -264,8 +292,8 @@ class RunnerProcess:
                 self._send(_answer(message, callbacks.queries))
             case StepEnded(id=self._steps, error=ErrorRecord() as record):
                 raise record.to_error()
-            case StepEnded(id=self._steps):
-                return message.result
+            case StepEnded(id=self._steps) if message.result is not None or message.returned is not None:
+                return message
         return None
 
     def _interrupt(self, listener: Listener, reason: str, log: StepLog) -> None:
@@ -297,6 +325,17 @@ class RunnerProcess:
         if self._listener:
             self._listener.kill()
             self._listener.ended.wait(SEND_TIMEOUT_S)
+
+
+def _ignore(_: ProgressValues) -> None:
+    """Drop the progress of a look, which takes seconds."""
+
+
+def _not_there(asset_id: str, *_: int) -> NoReturn:
+    raise NotFoundError(f"a look cannot read asset {asset_id!r}")
+
+
+NO_QUERIES = StoreQueries(_not_there, _not_there)
 
 
 def _answer(query: Query, queries: StoreQueries) -> Answer:

@@ -194,7 +194,7 @@ def _call(task: StepTask, entrypoint: str) -> Any:
     """Call the user's function. Convert everything that it raises into one JobError that shows the user's own lines."""
     try:
         with task.interruptible():
-            function = _function(entrypoint)
+            function = entry_function(entrypoint)
             context = _context(task)
             with contextlib.closing(context):
                 arguments, named = _arguments(task, function, context)
@@ -242,7 +242,8 @@ def _end_at_user(trace: TracebackType | None) -> bool:
     return last is not None
 
 
-def _function(entrypoint: str) -> Callable[..., Any]:
+def entry_function(entrypoint: str) -> Callable[..., Any]:
+    """Import the function of an entry point. Raise `JobError` if the module has no such function."""
     module_name, _, name = entrypoint.partition(":")
     module = importlib.import_module(module_name)
     function = getattr(module, name, None)

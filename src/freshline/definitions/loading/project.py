@@ -120,7 +120,9 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     origins += workflow_origins(functions, known, findings)
     sources = [source for entry in entries if (source := draft_of(Source, entry, findings))]
     workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
-    _check(root, code, workflows, known, findings)
+    entrypoints = EntryPoints(root, code)
+    _check(entrypoints, workflows, known, findings)
+    _check_watches(entrypoints, sources, findings)
     _check_pools(workflows, manifest.pools, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     findings.raise_errors()
@@ -223,14 +225,19 @@ def draft_of(model: type[Definition], origin: Origin, findings: Findings) -> Dra
 
 
 def _check(
-    root: Path, code: Code, workflows: list[Draft[Workflow]], known: AbstractSet[str], findings: Findings
+    entrypoints: EntryPoints, workflows: list[Draft[Workflow]], known: AbstractSet[str], findings: Findings
 ) -> None:
-    entrypoints = EntryPoints(root, code)
     views = {view_of(asset_id).lower(): asset_id for asset_id in sorted(known)}
     for draft in workflows:
         workflow = draft.definition
         for problem in chain(inconsistencies(workflow), sql_problems(workflow, views), entrypoints.problems(workflow)):
             findings.add(draft.origin, problem)
+
+
+def _check_watches(entrypoints: EntryPoints, sources: list[Draft[Source]], findings: Findings) -> None:
+    for source in sources:
+        for problem in entrypoints.source_problems(source.definition):
+            findings.add(source.origin, problem)
 
 
 def _check_pools(workflows: list[Draft[Workflow]], pools: Mapping[str, int], findings: Findings) -> None:

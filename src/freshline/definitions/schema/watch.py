@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from freshline.credentials import HIDDEN
 from freshline.definitions import names
-from freshline.definitions.schema.base import FieldError, Model
+from freshline.definitions.schema.base import AsTuple, FieldError, Model
 from freshline.model.json import Json
 from freshline.suggest import suggestion
 
@@ -230,6 +230,9 @@ class PythonWatch(Watch, kind="python"):
 
     python: Annotated[str, AfterValidator(names.entrypoint)] = Field(
         description="The entry point, as in jobs.landing:latest."
+    )
+    secrets: Annotated[tuple[Annotated[str, AfterValidator(names.secret)], ...], AsTuple, Field(max_length=100)] = (
+        Field((), description="Names of environment variables of the worker; values are never stored or shown.")
     )
 
 

@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from freshline.definitions.code import Code
-from freshline.definitions.schema.workflow import SparkSql, Workflow
+from freshline.definitions.schema.watch import PythonWatch
+from freshline.definitions.schema.workflow import Source, SparkSql, Workflow
 from freshline.definitions.validation.problems import Problem
 from freshline.suggest import suggestion
 
@@ -41,6 +42,11 @@ class EntryPoints:
                     yield Problem(
                         ("steps", index, "job", "entrypoint"), f"entrypoint {step.job.entrypoint!r}: {message}"
                     )
+
+    def source_problems(self, source: Source) -> Iterator[Problem]:
+        """Yield the entry point of a source's watch if it does not exist or cannot be called with `ctx`."""
+        if isinstance(source.watch, PythonWatch) and (message := self._problem(source.watch.python)):
+            yield Problem(("watch", "python"), f"entry point {source.watch.python!r}: {message}")
 
     def _problem(self, entrypoint: str) -> str | None:
         name, function = entrypoint.split(":")
