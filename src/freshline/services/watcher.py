@@ -54,6 +54,7 @@ class Watcher(DueService):
 
     name = "watcher"
     woken_by_work = True
+    kinds = OWN
 
     def __init__(self, store: Store, *, poll_s: float | None = None) -> None:
         super().__init__(store, poll_s=poll_s)
@@ -70,14 +71,14 @@ class Watcher(DueService):
         self._follow()
         self._record()
         self._abandon()
-        free = self.store.settings.watch_threads - len(self._running)
+        free = self.threads - len(self._running)
         return free > 0 and self._begin(free) == free
 
     def time_left(self) -> float | None:
         """Return the seconds until a watch is due, or a look has to be abandoned."""
         times = [one.deadline - time.monotonic() for one in self._running.values()]
-        if len(self._running) < self.store.settings.watch_threads:
-            due = self.store.watches.until_due(OWN, excluded=[*self._running, *self._hanging])
+        if len(self._running) < self.threads:
+            due = self._until_due([*self._running, *self._hanging])
             times += [] if due is None else [due]
             times += [BUSY_HINT_S] if self.notifications.pending else []
         return min(times, default=None)
@@ -98,6 +99,11 @@ class Watcher(DueService):
         self.notifications.close()
 
     @property
+    def threads(self) -> int:
+        """The number of looks at a time."""
+        return self.store.settings.watch_threads
+
+    @property
     def busy(self) -> bool:
         """Whether a look is under way or not recorded yet."""
         return bool(self._running)
@@ -115,7 +121,7 @@ class Watcher(DueService):
     def _begin(self, most: int) -> int:
         excluded = [*self._running, *self._hanging]
         hinted = [asset_id for asset_id in self.notifications.hinted() if asset_id not in excluded]
-        claimed = self.store.watches.claim(OWN, most, hinted=hinted[:most], excluded=excluded)
+        claimed = self._claim(most, hinted[:most], excluded)
         for watch in claimed:
             now = time.monotonic()
             one = Running(watch, now, now + watch.timeout_ms / 1000, self.notifications.take(watch.asset_id))
@@ -123,6 +129,12 @@ class Watcher(DueService):
             name = f"look {watch.asset_id}"
             threading.Thread(target=self._look, args=(one,), name=name, daemon=True).start()
         return len(claimed)
+
+    def _claim(self, most: int, hinted: list[str], excluded: list[str]) -> list[ClaimedWatch]:
+        return self.store.watches.claim(self.kinds, most, hinted=hinted, excluded=excluded)
+
+    def _until_due(self, excluded: list[str]) -> float | None:
+        return self.store.watches.until_due(self.kinds, excluded=excluded)
 
     def _look(self, one: Running) -> None:
         try:
@@ -168,6 +180,8 @@ class Watcher(DueService):
                 break
             if one.abandoned:
                 self._hanging.discard(one.watch.asset_id)
+                if self._running.get(one.watch.asset_id) is one:  # by itself, because this process stops
+                    del self._running[one.watch.asset_id]
             elif isinstance(one.result, Look) and _looked(one).quiet:
                 quiet.append(one)
             else:

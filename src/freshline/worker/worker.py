@@ -27,6 +27,7 @@ from freshline.storage import layout
 from freshline.storage.base import storage_at
 from freshline.store.store import Store
 from freshline.worker.code_copies import CodeCopies, CodeCopy
+from freshline.worker.function_watcher import FunctionWatcher
 from freshline.worker.lease import LeaseKeeper
 from freshline.worker.runner_environment import JobEnvironment
 from freshline.worker.slot import Slot
@@ -60,13 +61,14 @@ class Worker:
         self._environment_at = -math.inf
         self._renamed_to: str | None = None
         self.bus = open_bus(settings)
-        self._notifier = Notifier(store.database, {"runs": self._wake}, self.bus)
+        self.watcher = FunctionWatcher(self)
+        self._notifier = Notifier(store.database, {"runs": self._wake, "watches": self.watcher.wake}, self.bus)
 
     def start(self) -> None:
         """Start all services and return at once. Raise `WarehouseError` for the warehouse of another database."""
         self._warehouse_id = self.store.warehouse_id
         self.check_warehouse(make=True)
-        for service in (self.heartbeat, self.leases, *self.slots):
+        for service in (self.heartbeat, self.leases, *self.slots, self.watcher):
             service.start()
         self._notifier.start()
 
@@ -76,6 +78,7 @@ class Worker:
         deadline = time.monotonic() + grace
         for slot in self.slots:
             slot.leave(deadline)
+        self.watcher.stop()
         for slot in self.slots:
             slot.stop()
         self.leases.stop()

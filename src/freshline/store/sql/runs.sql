@@ -357,11 +357,15 @@ SELECT DISTINCT v.needs_spark FROM workflows w
 SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
 
 -- name: secret_names
--- purpose: read the names of the variables that workflows declare as secrets, and of those that hold addresses of alerts
+-- purpose: read the names of the variables that workflows and watches declare as secrets, and of those that hold addresses of alerts
 SELECT jsonb_array_elements_text(v.definition -> 'secrets') AS name FROM workflows w
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
 UNION
 SELECT t.target ->> 'env' FROM alert_rules r, jsonb_array_elements(r.targets) AS t (target) WHERE t.target ? 'env'
+UNION
+SELECT jsonb_array_elements_text(spec -> 'secrets') FROM watches WHERE jsonb_typeof(spec -> 'secrets') = 'array'
+UNION
+SELECT jsonb_path_query(spec, '$.**.env') #>> '{}' FROM watches
  ORDER BY name
 
 -- name: spark_waits

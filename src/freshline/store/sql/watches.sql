@@ -5,7 +5,8 @@ WITH moment AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT w.asset_id FROM watches w JOIN assets a ON a.id = w.asset_id CROSS JOIN moment m
      WHERE w.next_at <= m.now AND w.kind = ANY (%(kinds)s) AND NOT w.asset_id = ANY (%(excluded)s)
-       AND (%(project)s::text IS NULL OR a.source_project = %(project)s)
+       AND (%(project)s::text IS NULL OR (a.source_project, %(code_hash)s::text) IN (SELECT p.name, p.code_hash FROM projects p
+                                                    WHERE p.name = %(project)s))
      ORDER BY w.next_at, w.asset_id LIMIT %(most)s
        FOR UPDATE OF w SKIP LOCKED
 ), hinted AS MATERIALIZED (
@@ -30,7 +31,8 @@ SELECT c.*, a.declaration FROM claimed c JOIN assets a ON a.id = c.asset_id ORDE
 SELECT extract(epoch FROM min(w.next_at) - freshline_now())::double precision AS seconds
   FROM watches w JOIN assets a ON a.id = w.asset_id
  WHERE w.kind = ANY (%(kinds)s) AND NOT w.asset_id = ANY (%(excluded)s)
-   AND (%(project)s::text IS NULL OR a.source_project = %(project)s)
+   AND (%(project)s::text IS NULL OR (a.source_project, %(code_hash)s::text) IN (SELECT p.name, p.code_hash FROM projects p
+                                                    WHERE p.name = %(project)s))
 
 -- name: lock_claim
 -- purpose: lock the watch if the claim is still valid: not claimed later, not recorded yet, and not applied again

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -32,6 +32,13 @@ BREAKER_FAILURES = 5
 FILES_PER_STATEMENT = 10_000
 MOST_CONFLICTS = 100
 MOST_ERROR_CHARS = 2_000
+
+
+class ProjectCode(NamedTuple):
+    """The code that a worker has of its project."""
+
+    project: str
+    code_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +100,24 @@ class Watches:
         *,
         hinted: Collection[str] = (),
         excluded: Collection[str] = (),
-        project: str | None = None,
+        code: ProjectCode | None = None,
     ) -> list[ClaimedWatch]:
         """Claim due watches of some kinds, each for its timeout and a margin.
 
         `hinted`: sources that changed; they are claimed before they are due unless somebody looks at them or the
-        breaker is open. `excluded`: sources that this process cannot look at now. `project`: None for all.
+        breaker is open. `excluded`: sources that this process cannot look at now. `code`: only sources of this project,
+        and only while this is its applied code.
         """
-        values = {**_scope(kinds, excluded, project), "hinted": list(hinted), "most": most, "margin_ms": MARGIN_MS}
+        values = {**_scope(kinds, excluded, code), "hinted": list(hinted), "most": most, "margin_ms": MARGIN_MS}
         with self._database.transaction("claim_watches") as connection:
             return [ClaimedWatch(**row) for row in connection.execute(SQL["claim"], values)]
 
     def until_due(
-        self, kinds: Sequence[str], *, excluded: Collection[str] = (), project: str | None = None
+        self, kinds: Sequence[str], *, excluded: Collection[str] = (), code: ProjectCode | None = None
     ) -> float | None:
         """Return the seconds until a watch is due; None if there is none."""
         with self._database.connection() as connection:
-            row = connection.execute(SQL["until_due"], _scope(kinds, excluded, project)).fetchone()
+            row = connection.execute(SQL["until_due"], _scope(kinds, excluded, code)).fetchone()
         return None if row is None else row["seconds"]
 
     def record(self, looked: Looked) -> list[Reported]:
@@ -206,8 +214,9 @@ class Watches:
         ]
 
 
-def _scope(kinds: Sequence[str], excluded: Collection[str], project: str | None) -> dict[str, Any]:
-    return {"kinds": list(kinds), "excluded": list(excluded), "project": project}
+def _scope(kinds: Sequence[str], excluded: Collection[str], code: ProjectCode | None) -> dict[str, Any]:
+    project, code_hash = code or (None, None)
+    return {"kinds": list(kinds), "excluded": list(excluded), "project": project, "code_hash": code_hash}
 
 
 def _lock(connection: Connection, watch: ClaimedWatch) -> Row:
