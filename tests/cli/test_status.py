@@ -37,7 +37,7 @@ def test_json_has_the_fields_of_the_contract(freshline: Freshline, shop: Rows) -
     assert {name: one["state"] for name, one in assets.items()} == {
         "raw": "source",
         "clean": "waiting",
-        "bad": "missing",
+        "bad": "failing",
     }
     assert assets["clean"]["hold"] == {"reason": "waiting-for-upstream", "until": None, "blocker": "make-bad"}
     bad = next(one for one in found["workflows"] if one["slug"] == "make-bad")
@@ -97,7 +97,7 @@ def test_watching_in_a_pipe_prints_changes(freshline: Freshline, rows: Rows, mon
             case "end":
                 raise KeyboardInterrupt
 
-    def lost(*_: object) -> None:
+    def lost(*_: object, **__: object) -> None:
         raise DatabaseError("the server is away")
 
     monkeypatch.setattr("freshline.cli.status_watch.time.sleep", turn)

@@ -158,5 +158,10 @@ def test_sources_and_undecided_assets_are_explained(freshline: Freshline, rows: 
     rows.source("raw")
     rows.workflow("w", ["a"])
     assert "raw is a source" in freshline("why", "raw").stderr
-    assert "is `freshline materializer`" in freshline("why", "a").stderr
+    told = freshline("why", "a")
+    assert "nothing was decided about a yet" in told.stderr
+    assert "no materializer is running" in told.stdout
+    assert "start `freshline materializer`, or `freshline dev`" in told.stdout
+    rows.worker("materializer")
+    assert "no materializer" not in freshline("why", "a").stdout
     assert freshline.json("why", "raw") == []

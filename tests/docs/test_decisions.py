@@ -91,7 +91,7 @@ def test_the_evidence_is_what_is_told(reason: str) -> None:
 def test_the_common_evidence_is_what_is_told() -> None:
     """The table of common keys, the keys of an input, the causes and the reasons of an expiry."""
     rows = {code(row[0]): row[1] for row in PAGE.table("Evidence")}
-    assert set(rows) == COMMON | AT_TIMES
+    assert set(rows) == COMMON | AT_TIMES | {"changes"}  # derived when a decision is read
     assert codes(rows["inputs"]) == list(stale().decide().evidence["inputs"][0])
     bases = {one.decide().evidence["cause"] for reason in CAUSES for one in SCENARIOS[reason]}
     assert set(codes(rows["cause"])) == bases
@@ -241,7 +241,7 @@ def test_the_fields_of_a_decision_are_those_of_the_listing() -> None:
 
 def test_the_sentence_of_the_page_is_what_why_says() -> None:
     """The words and the versions side by side; the time of day aside."""
-    (text,) = PAGE.blocks("text")
+    text = PAGE.blocks("text")[0]
     first, _, *rows = text.splitlines()
     said = re.sub(r"until [\d :-]+ at", "until * at", sentence(shown()))
     assert re.sub(r"until [\d :-]+ at", "until * at", first) == said

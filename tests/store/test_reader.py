@@ -302,7 +302,7 @@ class TestState:
         assert states(reader)["clean"] == "fresh"
 
     def test_order_of_states(self, rows: Rows, reader: Reader) -> None:
-        """running, missing, failing, waiting, stale: the first that holds is shown."""
+        """running, failing, missing, waiting, stale: the first that holds is shown."""
         chain(rows)
         rows.snapshot("raw", "r2", 2)
         rows.consideration("make-clean", due=60, hold="debouncing")
@@ -310,6 +310,8 @@ class TestState:
         rows.update("UPDATE workflow_partitions SET failures = 2, eligible_at = now() WHERE consumed_versions ? 'raw'")
         assert states(reader)["clean"] == "failing"
         rows.update("DELETE FROM heads WHERE asset_id = 'clean'")
+        assert states(reader)["clean"] == "failing"
+        rows.update("UPDATE workflow_partitions SET failures = 0, eligible_at = NULL WHERE consumed_versions ? 'raw'")
         assert states(reader)["clean"] == "missing"
         rows.run("make-clean", "running")
         assert states(reader)["clean"] == "running"

@@ -17,13 +17,17 @@ from freshline.model.documents.status import Status
 from freshline.store.read.session import json_value
 
 Prefix = Annotated[str, Query(max_length=200, description="The beginning of the names.")]
+Everything = Annotated[bool, Query(alias="all", description="Also return retired assets.")]
 router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 
 
 @router.get("/status", response_model=models.Status)
-def show_status(_: RequireRead, store: StoreDep, name: Name = None) -> Status:
-    """Return all assets and workflows; with `name`, one asset or workflow. An asset takes precedence."""
-    return store.reader.status(name)
+def show_status(_: RequireRead, store: StoreDep, name: Name = None, everything: Everything = False) -> Status:
+    """Return all assets and workflows; with `name`, one asset or workflow. An asset takes precedence.
+
+    Retired assets are left out, unless one is named or `all` is true.
+    """
+    return store.reader.status(name, everything=everything)
 
 
 @router.get("/names", response_model=models.Page[models.NamedThing])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from freshline.cli.render import output
 from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import moment
+from freshline.cli.render.status import state_text
 from freshline.cli.render.table import Table
 from freshline.cli.render.text import Text
 from freshline.errors import ApiError, DatabaseError
@@ -74,7 +75,7 @@ def _print(change: Change, *, as_json: bool) -> None:
     held = hold_text(one["hold"])
     version = "" if one["version"] is None else f" version {one['version']}"
     output.write_line(
-        f"{moment(change.at)} {one['assetId']} {one['state']}{version}{f': {held}' if held else ''}", sys.stdout
+        f"{moment(change.at)} {one['assetId']} {state_text(one)}{version}{f': {held}' if held else ''}", sys.stdout
     )
 
 

@@ -143,10 +143,11 @@ class When(StrEnum):
 class AssetState(StrEnum):
     """`status.state`. The first match in this order wins (docs/semantics.md#R5.2)."""
 
+    RETIRED = "retired"
     SOURCE = "source"
     RUNNING = "running"
-    MISSING = "missing"
     FAILING = "failing"
+    MISSING = "missing"
     WAITING = "waiting"
     STALE = "stale"
     FRESH = "fresh"

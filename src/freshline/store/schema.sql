@@ -10,6 +10,42 @@ CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longe
     SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
 $$;
 
+CREATE TABLE public.decisions (
+    id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    version integer NOT NULL,
+    outcome text NOT NULL,
+    reason text NOT NULL,
+    digest text NOT NULL,
+    evidence jsonb NOT NULL,
+    at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    count integer DEFAULT 1 NOT NULL,
+    run_id uuid,
+    CONSTRAINT decisions_count_check CHECK ((count > 0)),
+    CONSTRAINT decisions_last_at_not_before_at CHECK ((last_at >= at)),
+    CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text]))),
+    CONSTRAINT decisions_run_has_run_id CHECK (((NOT (outcome = 'run'::text)) OR (run_id IS NOT NULL)))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
+
+CREATE FUNCTION public.freshline_evidence(decision public.decisions) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN decision.evidence ->> 'cause' IS DISTINCT FROM 'definition-changed' THEN decision.evidence ELSE (
+        SELECT decision.evidence
+               || CASE WHEN count(*) > 0 THEN jsonb_build_object('changes', jsonb_agg(f.change ORDER BY f.change)) ELSE '{}' END
+          FROM (SELECT DISTINCT c.change
+                  FROM workflow_versions v, jsonb_array_elements_text(v.changes) AS c (change)
+                 WHERE v.workflow_id = decision.workflow_id AND v.version <= decision.version
+                   AND v.version > coalesce((SELECT r.version FROM runs r
+                                              WHERE r.workflow_id = decision.workflow_id AND r.status = 'succeeded'
+                                                AND r.finished_at <= decision.at
+                                              ORDER BY r.queued_at DESC, r.id DESC LIMIT 1), decision.version - 1)
+                 ORDER BY c.change LIMIT 20) f) END
+$$;
+
 CREATE FUNCTION public.freshline_id() RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -216,6 +252,7 @@ CREATE TABLE public.assets (
     step_id text,
     declaration jsonb DEFAULT '{}'::jsonb NOT NULL,
     source_project text,
+    unused_since timestamp with time zone,
     CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text)),
     CONSTRAINT assets_step_iff_producer CHECK (((producer_id IS NULL) = (step_id IS NULL)))
 );
@@ -258,26 +295,6 @@ CREATE TABLE public.considerations (
     CONSTRAINT considerations_waited_ms_check CHECK ((waited_ms >= 0))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='500');
-
-CREATE TABLE public.decisions (
-    id uuid NOT NULL,
-    workflow_id bigint NOT NULL,
-    partition_key text NOT NULL,
-    version integer NOT NULL,
-    outcome text NOT NULL,
-    reason text NOT NULL,
-    digest text NOT NULL,
-    evidence jsonb NOT NULL,
-    at timestamp with time zone NOT NULL,
-    last_at timestamp with time zone NOT NULL,
-    count integer DEFAULT 1 NOT NULL,
-    run_id uuid,
-    CONSTRAINT decisions_count_check CHECK ((count > 0)),
-    CONSTRAINT decisions_last_at_not_before_at CHECK ((last_at >= at)),
-    CONSTRAINT decisions_outcome_check CHECK ((outcome = ANY (ARRAY['run'::text, 'hold'::text, 'skip'::text, 'error'::text]))),
-    CONSTRAINT decisions_run_has_run_id CHECK (((NOT (outcome = 'run'::text)) OR (run_id IS NOT NULL)))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
 
 CREATE TABLE public.deliveries (
     asset_id text NOT NULL,
@@ -382,7 +399,8 @@ CREATE TABLE public.pools (
 CREATE TABLE public.projects (
     name text NOT NULL,
     code_hash text NOT NULL,
-    applied_at timestamp with time zone NOT NULL
+    applied_at timestamp with time zone NOT NULL,
+    code_files jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
 CREATE TABLE public.run_logs (
@@ -634,6 +652,7 @@ CREATE TABLE public.workflow_versions (
     definition jsonb NOT NULL,
     source_file text,
     applied_at timestamp with time zone NOT NULL,
+    changes jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT workflow_versions_version_check CHECK ((version > 0))
 );
 

@@ -52,6 +52,7 @@ class AssetState(ResponseBody):
     partition_key: str
     workflow_slug: str | None
     state: State
+    upstream_failing: bool
     produced_at: datetime | None
     expires_at: datetime | None
     expired: bool

@@ -16,7 +16,7 @@ RunStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 TriggerType = Literal["auto-materialize", "manual", "backfill"]
 Outcome = Literal["run", "hold", "skip", "error"]
 WRITTEN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]", re.ASCII)
-State = Literal["fresh", "stale", "running", "waiting", "failing", "missing", "source"]
+State = Literal["fresh", "stale", "running", "waiting", "failing", "missing", "source", "retired"]
 
 
 def _written(value: Any) -> Any:

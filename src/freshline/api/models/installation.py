@@ -23,6 +23,17 @@ class Pool(ResponseBody):
     queued: int
 
 
+class RootCause(ResponseBody):
+    """What keeps an asset from being produced or updated, at its origin."""
+
+    kind: Literal["never-reported", "failing", "paused", "not-automatic"]
+    asset_id: str | None
+    workflow_slug: str | None
+    run_id: str | None
+    error: str | None
+    append: bool
+
+
 class Status(ResponseBody):
     """The state of the installation, or of one asset or workflow. `notes` lists what prevents progress."""
 
@@ -32,6 +43,9 @@ class Status(ResponseBody):
     pools: list[Pool]
     notes: list[str]
     warnings: list[str]
+    retired: int
+    materializers: int
+    root_causes: list[RootCause]
 
 
 class About(ResponseBody):

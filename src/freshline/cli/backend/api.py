@@ -33,9 +33,9 @@ class Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def status(self, name: str | None = None) -> Status:
+    def status(self, name: str | None = None, *, everything: bool = False) -> Status:
         """Return the status of everything, or of one asset or workflow."""
-        return self._one(Status, "status", name=name)
+        return self._one(Status, "status", name=name, **({"all": "true"} if everything else {}))
 
     def find(self, name: str) -> FoundAsset | FoundWorkflow:
         """Return the asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""

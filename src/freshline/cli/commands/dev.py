@@ -20,6 +20,7 @@ from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.render import listing, output
 from freshline.cli.render.progress import HANG
 from freshline.cli.render.run import print_error
+from freshline.cli.render.status import report_command
 from freshline.cli.render.text import Text
 from freshline.cli.signals import stop_signals
 from freshline.definitions.fingerprint import needs_spark
@@ -227,9 +228,9 @@ def unreported_sources(project: Project, status: Status) -> list[str]:
 def _unreported(asset_id: str, slugs: list[str], source: Source | None) -> str:
     more = f" and {len(slugs) - 1} more" if len(slugs) > 1 else ""
     path = source.path if source else None
-    payload = ' --payload \'{"path": "..."}\'' if path and source and source.mode == "append" else ""
-    first = f"put its data at {path}, then" if path and not payload else "report it with"
-    return f"{slugs[0]}{more} cannot run: {asset_id} was never reported; {first} `freshline report {asset_id}{payload}`"
+    append = source is not None and path is not None and source.mode == "append"
+    first = f"put its data at {path}, then" if path and not append else "report it with"
+    return f"{slugs[0]}{more} cannot run: {asset_id} was never reported; {first} `{report_command(asset_id, append)}`"
 
 
 def tolerate_outage(poll: Callable[[], object]) -> None:

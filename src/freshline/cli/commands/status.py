@@ -11,10 +11,12 @@ from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
+from freshline.cli.render.status import root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.cli.status_watch import watch
 from freshline.model.documents.status import AssetStatus, Pool, Status, WorkflowStatus
+from freshline.model.enums import AssetState
 from freshline.unmatched import is_pattern
 
 ASSETS: Columns = [
@@ -47,26 +49,29 @@ WORKFLOWS: Columns = [
         "freshline status",
         "freshline status flights.delay.hourly",
         "freshline status 'flights.*' --watch",
+        "freshline status --all        with assets that nobody uses any more",
         "freshline status --json | jq '.assets[] | select(.expired) | .assetId'",
     ],
 )
 @click.argument("name", metavar="[ASSET|SLUG|PATTERN]", required=False)
 @click.option("--watch", "-w", "live", is_flag=True, help="Keep showing it; in a pipe, print what changes.")
+@click.option("--all", "everything", is_flag=True, help="Also show retired assets.")
 @json_option
 @pass_app
-def status(app: App, *, name: str | None, live: bool, as_json: bool) -> None:
+def status(app: App, *, name: str | None, live: bool, everything: bool, as_json: bool) -> None:
     """Show freshness, last automatic run, next refresh, cooldown, breaker and holds.
 
     Without a name: all assets and workflows. With an asset or a workflow's slug: that one in detail. With a pattern
     such as 'sales.*': the assets that it matches.
 
-    States: source (made outside), running, missing (never produced), failing (its last runs failed),
-    waiting (queued or held), stale (its inputs changed or it expired), fresh.
+    States: source (made outside), running, failing (its last runs failed), missing (never produced),
+    waiting (queued or held), stale (its inputs changed or it expired), fresh; retired (nobody produces, reads or
+    reports it any more). "upstream failing" means that a workflow above it fails, so newer data may not arrive.
     """
     with app.read_backend() as reader:
         if live:
-            watch(lambda: reader.status(name), _parts, as_json=as_json)
-        found = reader.status(name)
+            watch(lambda: reader.status(name, everything=everything), _parts, as_json=as_json)
+        found = reader.status(name, everything=everything)
     if as_json:
         output.print_json(found)
     elif name is None or is_pattern(name):
@@ -80,6 +85,9 @@ def _overview(found: Status) -> None:
         output.message(NOTHING)
     else:
         output.show(*_parts(found))
+    if found["retired"]:
+        hidden = "1 retired asset is" if found["retired"] == 1 else f"{found['retired']} retired assets are"
+        output.message(f"{hidden} hidden; `freshline status --all` shows all, `freshline forget ASSET` removes one")
     _print_notes(found)
 
 
@@ -115,7 +123,7 @@ def _asset_row(one: AssetStatus, now: datetime) -> list[str | Text]:
     expires = Text(("expired", "dark_orange")) if one["expired"] else distance(one["expiresAt"], now)
     return [
         one["assetId"],
-        output.coloured(one["state"]),
+        state_text(one),
         distance(one["producedAt"], now).removesuffix(" ago"),
         expires,
         number(one["version"]),
@@ -159,6 +167,8 @@ def _detail(found: Status) -> None:
     for workflow in found["workflows"]:
         title = Text((f"workflow {workflow['slug']}", "bold"))
         output.show(title, Table.of(DETAILS, _workflow_lines(workflow, now)), "")
+    for cause in found["rootCauses"]:
+        output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
     for one in found["assets"][:1]:
         output.message(f"`freshline why {one['assetId']}` shows the last decisions")
     _print_notes(found)
@@ -168,7 +178,7 @@ def _asset_lines(one: AssetStatus, now: datetime) -> list[tuple[str, str | Text]
     last = one["lastAutoRun"]
     run = f"{short(last['runId'])} {last['status']} ({last['reason']})" if last else "-"
     return [
-        ("state", output.coloured(one["state"])),
+        ("state", state_text(one)),
         ("held", hold_text(one["hold"]) or "-"),
         ("produced", _time(one["producedAt"], now)),
         ("expires", _time(one["expiresAt"], now)),
@@ -177,8 +187,12 @@ def _asset_lines(one: AssetStatus, now: datetime) -> list[tuple[str, str | Text]
         ("data version", one["dataVersion"] or "-"),
         ("rows, size", f"{number(one['rows'])}, {size(one['bytes'])}"),
         ("last automatic run", run),
-        ("made by", one["workflowSlug"] or "the outside (a source)"),
+        ("made by", one["workflowSlug"] or _outside(one)),
     ]
+
+
+def _outside(one: AssetStatus) -> str:
+    return "nobody any more" if one["state"] == AssetState.RETIRED else "the outside (a source)"
 
 
 def _time(text: str | None, now: datetime) -> str:

@@ -12,8 +12,10 @@ from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence, vectors, when
 from freshline.cli.render.format import differing, short
 from freshline.cli.render.run import check_lines
+from freshline.cli.render.status import root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
+from freshline.model.enums import AssetState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +23,16 @@ if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
     from freshline.model.documents.asset import Snapshot
     from freshline.model.documents.decision import Decision
+    from freshline.model.documents.status import Status
 
 
 EXPLAINED = 3  # decisions in an alert
 HANG = 10  # second lines begin below the sentence
 EVIDENCE: Columns = ["INPUT", Column("LAST READ", drop=2), Column("NOW", drop=1), ""]
+NO_MATERIALIZER = (
+    "no materializer is running, so nothing is decided and nothing runs by itself; "
+    "start `freshline materializer`, or `freshline dev`"
+)
 ABOUT = """{question}
 
 Every decision is stored with its reason and its evidence: the data versions of the inputs that the last success
@@ -46,18 +53,18 @@ def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
         decisions = reader.why(name, limit)
         if as_json:
             if not decisions:
-                _print_none(reader, name)
+                _print_none(reader.status(name), name)
             output.print_json(decisions)
         else:
             print_answer(reader, name, decisions)
 
 
 def print_answer(reader: ReadOnlyBackend, name: str, decisions: Sequence[Decision]) -> None:
-    """Print the state of an asset or a workflow, and the decisions about it."""
-    if decisions:
-        _print_state(reader, name)
-    else:
-        _print_none(reader, name)
+    """Print the state of an asset or a workflow, its root causes, and the decisions about it."""
+    status = reader.status(name)
+    _print_state(reader, status)
+    if not decisions:
+        _print_none(status, name)
     for decision in decisions:
         print_decision(decision)
 
@@ -78,16 +85,20 @@ def print_decision(decision: Decision) -> None:
         output.show(Table.of(EVIDENCE, rows, indent=4))
 
 
-def _print_state(reader: ReadOnlyBackend, name: str) -> None:
-    status = reader.status(name)
+def _print_state(reader: ReadOnlyBackend, status: Status) -> None:
     for one in status["assets"]:
-        output.show(Text((one["assetId"], "bold"), " is ", output.coloured(one["state"])))
+        article = "a " if one["state"] == AssetState.SOURCE else ""
+        output.show(Text((one["assetId"], "bold"), f" is {article}", state_text(one)))
         if one["version"] is not None:
             _print_version(reader.snapshot(one["assetId"]))
     for workflow in status["workflows"]:
         _print_failure(reader, workflow["slug"])
     for warning in status["warnings"]:
         output.show(Text(("warning: ", "bold yellow"), warning), hang=2)
+    for cause in status["rootCauses"]:
+        output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
+    if not status["materializers"]:
+        output.show(Text((NO_MATERIALIZER, "yellow")), hang=2)
 
 
 def _print_version(snapshot: Snapshot) -> None:
@@ -108,16 +119,20 @@ def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
                 output.show(line)
 
 
-def _print_none(reader: ReadOnlyBackend, name: str) -> None:
-    found = reader.find(name)
-    if "slug" not in found and found["workflowSlug"] is None:
-        output.message(
-            f"{name} is a source: `freshline report {name}` reports its changes, and nothing is decided about it"
-        )
-    else:
-        output.message(
-            f"nothing was decided about {name} yet; is `freshline materializer` (or `freshline dev`) running?"
-        )
+def _print_none(status: Status, name: str) -> None:
+    """Print why nothing was decided about a name."""
+    for one in status["assets"]:
+        if one["state"] == AssetState.RETIRED:
+            output.message(f"nobody produces, reads or reports {name} any more; `freshline forget {name}` removes it")
+            return
+        if one["workflowSlug"] is None:
+            reported = "" if one["version"] is not None else "it was never reported; "
+            output.message(
+                f"{name} is a source: {reported}`freshline report {name}` reports its changes, and nothing is decided "
+                "about it"
+            )
+            return
+    output.message(f"nothing was decided about {name} yet")
 
 
 @command(

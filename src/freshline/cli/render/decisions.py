@@ -87,7 +87,8 @@ def _retry(_decision: Conclusion, evidence: Evidence) -> str:
 def _definition_changed(_decision: Conclusion, evidence: Evidence) -> str:
     foreign = evidence.get("foreign", ())
     if not foreign:
-        return "its definition changed since the last success"
+        changes = evidence.get("changes", ())
+        return "its definition changed since the last success" + (f": {', '.join(changes)}" if changes else "")
     return _list([_made_by_others(one) for one in foreign])
 
 

@@ -18,6 +18,7 @@ from freshline.cli.render.text import Text
 
 _captured: ContextVar[StringIO | None] = ContextVar("freshline_captured", default=None)
 STATE_COLOURS = {
+    "retired": "dim",
     "source": "cyan",
     "running": "bright_blue",
     "missing": "magenta",

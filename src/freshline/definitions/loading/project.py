@@ -82,6 +82,7 @@ class Project:
     pools: Mapping[str, int] = field(default_factory=dict)
     named: bool = True
     alerts: tuple[AlertRule, ...] = ()
+    code_files: Mapping[str, str] = field(default_factory=dict)  # digests, to say which of them changed
 
     def source_location(self, source: Source) -> Json | None:
         """Return the location of a source with an absolute path or URL; None if it declares no path."""
@@ -137,6 +138,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
         pools=manifest.pools,
         named=manifest.named,
         alerts=manifest.alerts,
+        code_files=code.digests(),
     )
 
 

@@ -46,6 +46,7 @@ class Evidence(TypedDict, total=False):
     assetId: str
     expiry: ExpiryEvidence
     foreign: list[ForeignHead]
+    changes: list[str]
     error: str
 
     until: str

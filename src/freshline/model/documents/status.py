@@ -29,6 +29,7 @@ class AssetStatus(TypedDict):
     partitionKey: str
     workflowSlug: str | None
     state: str
+    upstreamFailing: bool
     producedAt: str | None
     expiresAt: str | None
     expired: bool
@@ -93,10 +94,27 @@ class Pool(TypedDict):
     queued: int
 
 
+class RootCause(TypedDict):
+    """Why an asset is not produced or updated, at its origin: a source, or a workflow above it or its own.
+
+    `kind`: `never-reported` (a source), `failing` (with the run and its error), `paused`, or `not-automatic` (it was
+    never run). `append`: each report of the source must name a path.
+    """
+
+    kind: Literal["never-reported", "failing", "paused", "not-automatic"]
+    assetId: str | None
+    workflowSlug: str | None
+    runId: str | None
+    error: str | None
+    append: bool
+
+
 class Status(TypedDict):
     """The state of the installation. `notes`: work that no running process can do.
 
     `warnings`: what sources lose, of the asset or workflow that was asked for.
+    `retired`: how many assets are left out because nobody uses them. `materializers`: how many are live. `rootCauses`:
+    of the asset or workflow that was asked for.
     """
 
     at: str
@@ -105,3 +123,6 @@ class Status(TypedDict):
     pools: list[Pool]
     notes: list[str]
     warnings: list[str]
+    retired: int
+    materializers: int
+    rootCauses: list[RootCause]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,6 +18,11 @@ from freshline.graph import Graph, find_cycle
 from freshline.model.json import Json
 from freshline.store.alerts.rules import RuleChanges, compare
 from freshline.store.db.database import Row
+
+MOST_FILES = 10
+# The parts of a definition that the fingerprint of its jobs covers (docs/semantics.md#R1.2).
+_JOB = re.compile(r"steps(\[\d+\](\.(job|consumes)\b.*)?)?$|parameters\b")
+_SQL = re.compile(r"steps\[(\d+)\]\.job\.sql$")
 
 
 class StoredWorkflow(TypedDict):
@@ -52,6 +58,7 @@ class Stored:
     edges: Sequence[tuple[str, str]]
     pools: Mapping[str, int] = field(default_factory=dict)  # of the project
     alerts: Mapping[str, Row] = field(default_factory=dict)  # all rules by name
+    code_files: Mapping[str, str] = field(default_factory=dict)  # of the project, with their digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,9 @@ def make_plan(project: Project, stored: Stored, with_data: AbstractSet[str] = fr
     _refuse_clashes(project, stored)
     alerts = compare(project.name, project.alerts, stored.alerts)
     plan = ApplyPlan(project.name, warnings=list(project.warnings), alerts=alerts)
+    code = _changed_files(project, stored)
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
-        _compare(plan, loaded, stored)
+        _compare(plan, loaded, stored, code)
     names = sorted(stored.pools.keys() | project.pools.keys())
     limits = {name: (stored.pools.get(name), project.pools.get(name)) for name in names}
     plan.pools.update({name: (old, new) for name, (old, new) in limits.items() if old != new})
@@ -124,7 +132,7 @@ def _is_new_source(row: StoredAsset | None) -> bool:
     return row is None or (row["source_project"] is None and not row["produced"])
 
 
-def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored) -> None:
+def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, code: Sequence[str]) -> None:
     slug = loaded.definition.slug
     row = stored.workflows.get(slug)
     if row is None or row["retired"]:
@@ -133,14 +141,36 @@ def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored) -> None:
         plan.unchanged.append(slug)
     else:
         plan.changed.append(slug)
-        plan.changes[slug] = _differences(loaded, row)
+        plan.changes[slug] = _differences(loaded, row, code)
 
 
-def _differences(loaded: LoadedWorkflow, row: StoredWorkflow) -> list[str]:
+def _differences(loaded: LoadedWorkflow, row: StoredWorkflow, code: Sequence[str]) -> list[str]:
     found = sorted(_paths(row["definition"], workflow_json(loaded.definition), ""))
-    if row["code_hash"] != loaded.code_hash:
-        found.append("Python code")
-    return found
+    return [*found, *code] if row["code_hash"] != loaded.code_hash else found
+
+
+def _changed_files(project: Project, stored: Stored) -> list[str]:
+    """Return the Python files that differ from those of the last apply; a summary if they are not known."""
+    before, after = stored.code_files, project.code_files
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    if not before or not names:
+        return ["Python code"]
+    more = len(names) - MOST_FILES
+    return names if more <= 0 else [*names[:MOST_FILES], f"{more} more Python files"]
+
+
+def job_changes(loaded: LoadedWorkflow, changes: Sequence[str]) -> list[str]:
+    """Return which of the changes concern the jobs: files as they are, fields of the definition with their file."""
+    steps = workflow_json(loaded.definition)["steps"]
+    fields = [one for one in changes if one.startswith(("steps", "parameters")) and not one.endswith(".py")]
+    files = [one for one in changes if one not in fields and (one.endswith(".py") or "Python" in one)]
+    return [_in_file(loaded, steps, one) for one in fields if _JOB.match(one)] + files
+
+
+def _in_file(loaded: LoadedWorkflow, steps: Sequence[Json], field: str) -> str:
+    found = _SQL.match(field)
+    file = steps[int(found[1])]["job"].get("sqlFile") if found else None
+    return str(file) if file else f"{loaded.place.file}: {field}"
 
 
 def _paths(old: Any, new: Any, path: str) -> set[str]:

@@ -46,7 +46,9 @@ class GraphCache:
 
 def read_stored(connection: Connection, project: str) -> Stored:
     """Return the catalogue that a project is compared with."""
+    files = connection.execute(SQL["stored_code_files"], {"project": project}).fetchone()
     return Stored(
+        code_files=files["code_files"] if files else {},
         workflows={row["slug"]: cast("StoredWorkflow", row) for row in connection.execute(SQL["stored_workflows"])},
         assets={row["id"]: cast("StoredAsset", row) for row in connection.execute(SQL["stored_assets"])},
         edges=[(row["asset_id"], row["slug"]) for row in connection.execute(SQL["stored_edges"])],

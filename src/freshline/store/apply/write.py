@@ -15,7 +15,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store.alerts import rules
 from freshline.store.apply import watches
-from freshline.store.apply.diff import ApplyPlan, Stored, reshaped
+from freshline.store.apply.diff import ApplyPlan, Stored, job_changes, reshaped
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
@@ -40,14 +40,15 @@ def write(
     watches.lock(connection, project)
     ending = {"workflows": touched + retired, "retired": retired, "code_hash": project.code_hash}
     connection.execute(SQL["cancel_queued"], {**ending, "reason": "definition-changed"})
-    connection.execute(SQL["save_project"], {"name": project.name, "code_hash": project.code_hash})
+    code = {"code_hash": project.code_hash, "code_files": Jsonb(dict(project.code_files))}
+    connection.execute(SQL["save_project"], {"name": project.name, **code})
     connection.execute(SQL["save_pools"], {"project": project.name, "pools": Jsonb(dict(project.pools))})
     if plan.alerts:
         rules.save(connection, project.name, project.alerts)
     freshness = declared_freshness(connection, touched + retired)
     wanted = {*plan.added, *plan.changed}
     loaded = [one for one in project.workflows if one.definition.slug in wanted]
-    ids = _save_workflows(connection, project, loaded, stored)
+    ids = _save_workflows(connection, project, loaded, stored, plan)
     _save_assets(connection, project, loaded, touched + retired)
     # Before the baseline: data that exists at the first apply is the state to begin with, and not a change of it.
     _report_existing(connection, plan.reported)
@@ -68,7 +69,7 @@ def write(
 
 
 def _save_workflows(
-    connection: Connection, project: Project, loaded: Sequence[LoadedWorkflow], stored: Stored
+    connection: Connection, project: Project, loaded: Sequence[LoadedWorkflow], stored: Stored, plan: ApplyPlan
 ) -> list[int]:
     rows = []
     for one in loaded:
@@ -88,6 +89,7 @@ def _save_workflows(
                 "needs_spark": needs_spark(one.definition),
                 "definition": workflow_json(one.definition),
                 "source_file": one.place.file,
+                "changes": job_changes(one, plan.changes.get(one.definition.slug, ())),
             }
         )
     saved = connection.execute(SQL["save_workflows"], {"rows": Jsonb(rows)}).fetchall()
@@ -113,6 +115,7 @@ def _save_assets(
     forgotten = connection.execute(SQL["forget_sources"], {"project": project.name, "sources": sources}).fetchall()
     watches.save(connection, project, [row["id"] for row in forgotten])
     connection.execute(SQL["save_edges"], {"rows": Jsonb(edges)})
+    connection.execute(SQL["mark_unused"])
 
 
 def _edges(loaded: LoadedWorkflow) -> Iterator[Json]:

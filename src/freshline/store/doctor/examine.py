@@ -22,7 +22,7 @@ from freshline.store.db.queries import load
 from freshline.store.doctor import checks
 from freshline.store.doctor.checks import Check, Finding, finding
 from freshline.store.read import status
-from freshline.store.read.reader import SILENT_MS
+from freshline.store.read.status import SILENT_MS
 
 if TYPE_CHECKING:
     from freshline.store.store import Store

@@ -28,11 +28,10 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process, Token, ValidToken, Webhook, WebhookDelivery
 from freshline.model.documents.lineage import RunLineage
 from freshline.model.documents.run import LogLine, Run, RunDetail
-from freshline.model.documents.status import Pool, Status, WorkflowStatus
+from freshline.model.documents.status import Status, WorkflowStatus
 from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
-from freshline.store import source_warnings
 from freshline.store.alerts.read import AlertReader
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
@@ -40,7 +39,7 @@ from freshline.store.read import declarations, resolve, runs
 from freshline.store.read.event_outcomes import of_event
 from freshline.store.read.lineage import Lineage
 from freshline.store.read.session import ReadSession
-from freshline.store.read.status import asset_status, notes, workflow_status
+from freshline.store.read.status import SILENT_MS, notes, read_status, workflow_status
 
 if TYPE_CHECKING:
     from freshline.settings import Settings
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 MAX_LIMIT = 100_000
 # A transaction that began before a follower's last read may commit after it, so followers read this far back.
 OVERLAP = timedelta(seconds=60)
-# A process without a heartbeat for this long counts as dead: twice the lease.
-SILENT_MS = 30_000
 
 Period = tuple[datetime | None, datetime | None]
 ALWAYS: Period = (None, None)
@@ -207,23 +204,13 @@ class Reader:
             return self.decisions(limit, workflow=found["slug"])
         return self.decisions(limit, asset=found["assetId"])
 
-    def status(self, name: str | None = None) -> Status:
-        """Return `{at, assets, workflows, pools, notes}`: all, or those of one asset or workflow."""
+    def status(self, name: str | None = None, *, everything: bool = False) -> Status:
+        """Return the assets, workflows and pools: all, or those of one asset or workflow.
+
+        Retired assets are left out, unless one is named or `everything` is asked for.
+        """
         with self._session() as session:
-            names, slugs = resolve.scope(session, name)
-            at = session.json_rows("clock")[0]["now"]
-            assets = session.rows("status_assets", assets=names)
-            workflows = session.rows("status_workflows", slugs=slugs)
-            queue, pools = session.rows("queue", grace=SILENT_MS)[0], session.documents(Pool, "pools")
-            warnings = source_warnings.of_names(session, names, slugs) if names and slugs is not None else []
-        return {
-            "at": at,
-            "assets": [asset_status(row) for row in assets],
-            "workflows": [workflow_status(row) for row in workflows],
-            "pools": pools,
-            "notes": notes(queue),
-            "warnings": warnings,
-        }
+            return read_status(session, name, everything=everything)
 
     def notes(self) -> list[str]:
         """Return the notes of `status`: work that no running process can do."""

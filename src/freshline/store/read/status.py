@@ -5,10 +5,47 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from freshline.model.documents.status import AssetStatus, Hold, LastRun, Pause, WorkflowStatus
+from freshline.model.documents.status import (
+    AssetStatus,
+    Hold,
+    LastRun,
+    Pause,
+    Pool,
+    RootCause,
+    Status,
+    WorkflowStatus,
+)
 from freshline.model.enums import AssetState
+from freshline.store import source_warnings
 from freshline.store.db.database import Row
-from freshline.store.read.session import json_value
+from freshline.store.read import resolve
+from freshline.store.read.session import ReadSession, json_value
+from freshline.unmatched import is_pattern
+
+MOST_CAUSES = 20
+# A process without a heartbeat for this long counts as dead: twice the lease.
+SILENT_MS = 30_000
+
+
+def read_status(session: ReadSession, name: str | None, *, everything: bool) -> Status:
+    """Return the status of the installation, or of one asset or workflow."""
+    names, slugs = resolve.scope(session, name)
+    one = name is not None and not is_pattern(name)
+    assets = session.rows("status_assets", assets=names)
+    workflows = session.rows("status_workflows", slugs=slugs)
+    queue = session.rows("queue", grace=SILENT_MS)[0]
+    shown = [row for row in assets if everything or one or not row["retired"]]
+    return {
+        "at": session.json_rows("clock")[0]["now"],
+        "assets": [asset_status(row) for row in shown],
+        "workflows": [workflow_status(row) for row in workflows],
+        "pools": session.documents(Pool, "pools"),
+        "notes": notes(queue),
+        "warnings": source_warnings.of_names(session, names, slugs) if names and slugs is not None else [],
+        "retired": len(assets) - len(shown),
+        "materializers": queue["materializers"],
+        "rootCauses": session.documents(RootCause, "root_causes", slugs=slugs, limit=MOST_CAUSES) if one else [],
+    }
 
 
 def asset_status(row: Row) -> AssetStatus:
@@ -19,6 +56,7 @@ def asset_status(row: Row) -> AssetStatus:
         "partitionKey": row["partitionKey"],
         "workflowSlug": row["workflowSlug"],
         "state": asset_state(row).value,
+        "upstreamFailing": row["upstreamFailing"],
         "producedAt": json_value(row["producedAt"]),
         "expiresAt": json_value(row["expiresAt"]),
         "expired": row["expired_at"] is not None,
@@ -39,10 +77,11 @@ def asset_status(row: Row) -> AssetStatus:
 def asset_state(row: Row) -> AssetState:
     """Return the state of an asset: the first that matches (docs/semantics.md#R5.2)."""
     for state, matches in (
+        (AssetState.RETIRED, row["retired"]),
         (AssetState.SOURCE, row["workflowSlug"] is None),
         (AssetState.RUNNING, row["running"]),
+        (AssetState.FAILING, row["failures"] > 0 or row["only_failed"]),
         (AssetState.MISSING, row["missing"]),
-        (AssetState.FAILING, row["failures"] > 0),
         (AssetState.WAITING, row["queued"] or row["hold"] is not None),
         (AssetState.STALE, row["due"] or row["behind"] or row["expired_at"] is not None),
     ):
@@ -82,6 +121,8 @@ def notes(queue: Row) -> list[str]:
         )
     if queue["unabsorbed"] and not queue["materializers"]:
         found.append(f"{_count(queue['unabsorbed'], 'event')} not looked at and no materializer is running")
+    elif queue["due"] and not queue["materializers"]:
+        found.append(f"{_count(queue['due'], 'workflow')} due and no materializer is running")
     found += [f"a worker takes no Spark runs: {trouble}" for trouble in queue["engine"] or ()]
     if queue["unlogged"]:
         # Without names: `/readyz` shows the notes without a token.

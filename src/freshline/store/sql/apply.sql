@@ -47,13 +47,19 @@ SELECT w.slug, d.p95_ms, d.runs
  WHERE w.slug = ANY (%(slugs)s) AND d.p95_ms > %(longer_ms)s
 
 -- name: save_project
--- purpose: store the project and the hash of its code
-INSERT INTO projects (name, code_hash, applied_at) VALUES (%(name)s, %(code_hash)s, freshline_now())
-ON CONFLICT (name) DO UPDATE SET code_hash = excluded.code_hash, applied_at = excluded.applied_at
+-- purpose: store the project, the hash of its code and the digests of its files
+INSERT INTO projects (name, code_hash, code_files, applied_at)
+VALUES (%(name)s, %(code_hash)s, %(code_files)s, freshline_now())
+ON CONFLICT (name) DO UPDATE
+   SET code_hash = excluded.code_hash, code_files = excluded.code_files, applied_at = excluded.applied_at
 
 -- name: stored_pools
 -- purpose: read the pools that a project declares
 SELECT name, slots FROM pools WHERE project = %(project)s AND retired_at IS NULL ORDER BY name
+
+-- name: stored_code_files
+-- purpose: read the digests of the Python files of the last apply
+SELECT code_files FROM projects WHERE name = %(project)s
 
 -- name: save_pools
 -- purpose: store the pools of a project; a removed pool keeps its limit for the runs that still name it
@@ -100,12 +106,12 @@ RETURNING w.id, w.slug
 -- name: save_versions
 -- purpose: store definitions as they were applied
 INSERT INTO workflow_versions (workflow_id, version, fingerprint, job_fingerprint, code_hash, needs_spark, definition,
-                               source_file, applied_at)
+                               source_file, changes, applied_at)
 SELECT w.id, r.version, r.fingerprint, r.job_fingerprint, r.code_hash, r.needs_spark, r.definition, r.source_file,
-       freshline_now()
+       r.changes, freshline_now()
   FROM jsonb_to_recordset(%(rows)s) AS r (
         slug text, version integer, fingerprint text, job_fingerprint text, code_hash text, needs_spark boolean,
-        definition jsonb, source_file text)
+        definition jsonb, source_file text, changes jsonb)
   JOIN workflows w ON w.slug = r.slug
  ORDER BY w.id
 
@@ -160,6 +166,14 @@ SELECT r.asset_id, w.id, r.triggers, r.declaration
   FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, slug text, triggers boolean, declaration jsonb)
   JOIN workflows w ON w.slug = r.slug
  ORDER BY r.asset_id, w.id
+
+-- name: mark_unused
+-- purpose: note since when assets are neither produced, consumed nor declared, and forget it for those in use again
+UPDATE assets a SET unused_since = CASE WHEN f.unused THEN freshline_now() END
+  FROM (SELECT s.id, s.producer_id IS NULL AND s.source_project IS NULL
+                     AND NOT EXISTS (SELECT FROM edges e WHERE e.asset_id = s.id) AS unused
+          FROM assets s) f
+ WHERE f.id = a.id AND f.unused IS DISTINCT FROM (a.unused_since IS NOT NULL)
 
 -- name: heal_partitions
 -- purpose: close the breaker and end the cooldown after a new definition version; return whose breaker was open

@@ -112,7 +112,7 @@ SELECT coalesce(max(position), 0) AS position FROM events WHERE position IS NOT 
 -- name: decisions
 -- purpose: read a page of decisions, newest first; `after` is the last decision of the previous page
 SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
-       d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
+       d.reason, freshline_evidence(d) AS "evidence", d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
 WHERE (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
   AND (%(outcome)s::text IS NULL OR d.outcome = %(outcome)s)
@@ -125,7 +125,7 @@ LIMIT %(limit)s
 -- name: decisions_since
 -- purpose: read decisions made at or after a time, oldest first; the follower drops those that it has shown
 SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
-       d.reason, d.evidence, d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
+       d.reason, freshline_evidence(d) AS "evidence", d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
 WHERE d.at >= %(since)s AND (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
 ORDER BY d.at, d.id
@@ -140,9 +140,16 @@ SELECT freshline_now() AS now
 
 -- name: status_assets
 -- purpose: read every asset with its head and the facts that determine its state
-WITH shown AS (
-    SELECT a.id, a.producer_id FROM assets a
+WITH RECURSIVE shown AS (
+    SELECT a.id, a.producer_id, a.source_project, a.unused_since FROM assets a
     WHERE %(assets)s::text[] IS NULL OR a.id = ANY(%(assets)s)
+), below_failing AS (
+    SELECT e.workflow_id AS id FROM workflow_partitions p
+    JOIN workflows w ON w.id = p.workflow_id AND w.retired_at IS NULL
+    JOIN assets a ON a.producer_id = p.workflow_id JOIN edges e ON e.asset_id = a.id
+    WHERE p.failures > 0
+    UNION
+    SELECT e.workflow_id FROM below_failing b JOIN assets a ON a.producer_id = b.id JOIN edges e ON e.asset_id = a.id
 ), makers AS (
     SELECT DISTINCT producer_id AS id FROM shown WHERE producer_id IS NOT NULL
 ), active AS (
@@ -166,6 +173,12 @@ WITH shown AS (
         WHERE r.workflow_id = m.id AND r.trigger_type = 'auto-materialize'
         ORDER BY r.queued_at DESC LIMIT 1
     ) r
+), last_ended AS (
+    SELECT m.id AS workflow_id, r.status
+    FROM makers m CROSS JOIN LATERAL (
+        SELECT r.status FROM runs r WHERE r.workflow_id = m.id AND r.status IN ('succeeded', 'failed')
+        ORDER BY r.queued_at DESC LIMIT 1
+    ) r
 )
 SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slug AS "workflowSlug",
        h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
@@ -175,6 +188,11 @@ SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slu
        w.automatic AS automatic, w.paused_at, w.paused_until,
        coalesce(c.running, false) AS running, coalesce(c.queued, false) AS queued,
        h.asset_id IS NULL AS missing, coalesce(p.failures, 0) AS failures, p.eligible_at, p.breaker_at,
+       h.asset_id IS NULL AND coalesce(z.status = 'failed', false) AS only_failed,
+       s.producer_id IN (SELECT id FROM below_failing) IS TRUE AS "upstreamFailing",
+       s.producer_id IS NULL AND s.source_project IS NULL AND s.unused_since IS NOT NULL
+           AND coalesce(h.produced_at <= s.unused_since, true)
+           AND NOT EXISTS (SELECT FROM edges e WHERE e.asset_id = s.id) AS retired,
        k.hold, k.not_before, k.blocks_until,
        coalesce(d.evidence ->> 'until', d.evidence ->> 'deadline', d.evidence ->> 'nextProbeAt') AS until,
        b.slug AS blocker,
@@ -201,6 +219,7 @@ LEFT JOIN workflows b ON b.id = k.blocker_id
 LEFT JOIN behind x ON x.workflow_id = s.producer_id
 LEFT JOIN unread u ON u.workflow_id = s.producer_id
 LEFT JOIN last_auto l ON l.workflow_id = s.producer_id
+LEFT JOIN last_ended z ON z.workflow_id = s.producer_id
 ORDER BY s.id, h.partition_key
 
 -- name: status_workflows
@@ -244,12 +263,45 @@ SELECT (SELECT count(*) FROM queued) AS queued,
        (SELECT array_agg(DISTINCT q.project ORDER BY q.project) FROM queued q
         WHERE NOT EXISTS (SELECT FROM live l WHERE l.kind = 'worker' AND l.project = q.project)) AS unattended,
        (SELECT count(*) FROM live WHERE kind = 'materializer') AS materializers,
+       (SELECT count(*) FROM considerations WHERE not_before <= freshline_now()) AS due,
        (SELECT count(*) FROM inbox) AS unabsorbed,
        (SELECT array_agg(DISTINCT info ->> 'engine') FROM live WHERE kind = 'worker' AND info ->> 'engine' <> 'ok')
            AS engine,
        (SELECT array_agg(DISTINCT info ->> 'bus') FROM live WHERE info ->> 'bus' <> 'ok') AS bus,
        (SELECT array_agg(DISTINCT info ->> 'warehouse') FROM live WHERE info ->> 'warehouse' <> 'ok') AS warehouse,
        (SELECT count(DISTINCT asset_id) FROM table_commits WHERE tries > 1) AS unlogged
+
+-- name: root_causes
+-- purpose: read what keeps a workflow, or an ancestor of it, from running: sources without data, failures, people
+WITH RECURSIVE above AS (
+    SELECT id FROM workflows WHERE slug = ANY (%(slugs)s) AND retired_at IS NULL
+    UNION
+    SELECT a.producer_id FROM above u JOIN edges e ON e.workflow_id = u.id
+    JOIN assets a ON a.id = e.asset_id AND a.producer_id IS NOT NULL
+)
+SELECT 'never-reported' AS kind, s.id AS "assetId", NULL AS "workflowSlug", NULL::uuid AS "runId", NULL::text AS error,
+       s.declaration ->> 'mode' = 'append' AND s.declaration -> 'location' <> 'null' AS append
+FROM assets s
+WHERE s.producer_id IS NULL AND s.id IN (SELECT e.asset_id FROM above u JOIN edges e ON e.workflow_id = u.id)
+  AND NOT EXISTS (SELECT FROM heads h WHERE h.asset_id = s.id)
+UNION ALL
+SELECT CASE WHEN f.id IS NOT NULL THEN 'failing' WHEN k.hold = 'paused' THEN 'paused' ELSE 'not-automatic' END,
+       o.id, w.slug, f.id, coalesce(f.error ->> 'message', ''), false
+FROM above u
+JOIN workflows w ON w.id = u.id AND w.retired_at IS NULL
+LEFT JOIN workflow_partitions p ON p.workflow_id = w.id AND p.partition_key = ''
+LEFT JOIN considerations k ON k.workflow_id = w.id AND k.partition_key = ''
+LEFT JOIN LATERAL (
+    SELECT min(a.id) AS id, bool_or(h.asset_id IS NULL) AS missing FROM assets a LEFT JOIN heads h ON h.asset_id = a.id
+    WHERE a.producer_id = w.id
+) o ON true
+LEFT JOIN LATERAL (
+    SELECT r.id, r.error, r.status FROM runs r WHERE r.workflow_id = w.id AND r.status IN ('succeeded', 'failed')
+    ORDER BY r.queued_at DESC LIMIT 1
+) f ON f.status = 'failed' AND (p.failures > 0 OR o.missing)
+WHERE f.id IS NOT NULL OR k.hold = 'paused' OR (NOT w.automatic AND o.missing)
+ORDER BY 1, 2, 3
+LIMIT %(limit)s
 
 -- name: measures
 -- purpose: count what waits, with the age of the oldest in seconds

@@ -1,0 +1,49 @@
+"""States of assets, and root causes as sentences: what keeps an asset from being updated, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from freshline.cli.render import output
+from freshline.cli.render.format import short
+from freshline.cli.render.text import Text
+from freshline.model.enums import AssetState
+
+if TYPE_CHECKING:
+    from freshline.model.documents.status import AssetStatus, RootCause
+
+LONGEST_ERROR = 500
+# States in which a failure above an asset is worth mentioning.
+_AT_REST = frozenset({AssetState.FRESH, AssetState.STALE, AssetState.WAITING, AssetState.MISSING})
+
+
+def state_text(one: AssetStatus) -> Text:
+    """Return the state of an asset, and whether a workflow above it fails."""
+    if not one["upstreamFailing"] or one["state"] not in _AT_REST:
+        return output.coloured(one["state"])
+    return Text((one["state"], output.STATE_COLOURS[one["state"]]), (", upstream failing", "red"))
+
+
+def root_cause(cause: RootCause) -> str:
+    """Return a root cause as one sentence with a command."""
+    slug = cause["workflowSlug"]
+    match cause["kind"]:
+        case "never-reported":
+            return f"{cause['assetId']} was never reported; `{report_command(cause['assetId'] or '', cause['append'])}`"
+        case "failing":
+            run = short(cause["runId"])
+            return f"run {run} of {slug} failed: {_first_line(cause['error'])}; `freshline runs {run}` shows more"
+        case "paused":
+            return f"{slug} is paused; `freshline resume {slug}` ends that"
+        case _:
+            return f"{slug} was never run, and runs only when asked to; `freshline run {slug}`"
+
+
+def _first_line(error: str | None) -> str:
+    line = ((error or "").strip().splitlines() or ["no error was stored"])[0].rstrip(".")
+    return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"
+
+
+def report_command(asset_id: str, append: bool) -> str:
+    """Return the command that reports a source. Each report of an append source with a path names a file."""
+    return f"freshline report {asset_id}" + (' --payload \'{"path": "..."}\'' if append else "")
