@@ -7,7 +7,7 @@ import re
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from freshline.errors import JobError
@@ -122,6 +122,7 @@ policies = st.builds(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine says nothing about the policies
 @given(policies)
 def test_a_policy_survives_its_json_form(policy: Policy) -> None:
     """What the store keeps as JSON comes back as the same policy."""
