@@ -52,6 +52,40 @@ def test_a_bad_number_is_refused_with_its_name_and_value(name: str, text: str) -
         settings.load({name: text})
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("FRESHLINE_KEEP_TABLES_MS", "7d", 604_800_000),
+        ("FRESHLINE_POLL_MS", "1.5s", 1_500),
+        ("FRESHLINE_POLL_MS", " 250 ms ", 250),
+        ("ASSET_MATERIALIZER_MAX_BACKOFF_MS", "1h30m", 5_400_000),
+        ("FRESHLINE_KEEP_DAYS", "2w", 14),
+        ("FRESHLINE_KEEP_FAILED_HOURS", "2d", 48),
+        ("FRESHLINE_KEEP_DAYS", "7", 7),
+    ],
+)
+def test_a_duration_may_have_units(name: str, text: str, value: int) -> None:
+    """A plain number is in the unit that the name ends with."""
+    field = name.partition("_")[2].lower().removeprefix("materializer_")
+    assert getattr(settings.load({name: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("FRESHLINE_KEEP_DAYS", "36h"),
+        ("FRESHLINE_KEEP_DAYS", "11y"),
+        ("FRESHLINE_POLL_MS", "2m"),
+        ("FRESHLINE_POLL_MS", "-1s"),
+        ("FRESHLINE_BATCH", "7d"),
+    ],
+)
+def test_a_duration_that_does_not_fit_is_refused(name: str, text: str) -> None:
+    """Not whole, not a unit, beyond the range, or not a duration at all."""
+    with pytest.raises(UsageError, match=f"{name} is '{text}'; allowed are whole numbers from "):
+        settings.load({name: text})
+
+
 def test_the_refresh_can_be_turned_off() -> None:
     """Zero turns the sweep off; the backoffs have no such value."""
     assert settings.load({"ASSET_MATERIALIZER_REFRESH_INTERVAL_MS": "0"}).refresh_interval_ms == 0

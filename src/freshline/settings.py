@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from freshline.duration import UNITS, milliseconds
 from freshline.errors import UsageError
 
 Network = IPv4Network | IPv6Network
@@ -103,22 +104,22 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         bus_length=_number(env, "FRESHLINE_BUS_LENGTH", 100_000, low=1),
         bus_dead_length=_number(env, "FRESHLINE_BUS_DEAD_LENGTH", 10_000, low=1),
         # Below the 5 s after which PostgreSQL ends a transaction that does nothing: the relay waits for Redis in one.
-        bus_timeout_ms=_number(env, "FRESHLINE_BUS_TIMEOUT_MS", 2_000, low=50, high=4_000),
+        bus_timeout_ms=_duration(env, "FRESHLINE_BUS_TIMEOUT_MS", 2_000, low=50, high=4_000),
         warehouse=_warehouse(env.get("FRESHLINE_WAREHOUSE")),
         spark_remote=_spark_remote(env.get("FRESHLINE_SPARK_REMOTE")),
         spark_token=env.get("FRESHLINE_SPARK_TOKEN") or None,
         spark_master=env.get("FRESHLINE_SPARK_MASTER") or None,
-        base_backoff_ms=_number(env, "ASSET_MATERIALIZER_BASE_BACKOFF_MS", 120_000, low=1),
-        max_backoff_ms=_number(env, "ASSET_MATERIALIZER_MAX_BACKOFF_MS", 1_800_000, low=1),
-        refresh_interval_ms=_number(env, "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS", 600_000, low=0),
-        poll_ms=_number(env, "FRESHLINE_POLL_MS", 1_000, low=10, high=60_000),
-        lease_ms=_number(env, "FRESHLINE_LEASE_MS", 15_000, low=500, high=3_600_000),
+        base_backoff_ms=_duration(env, "ASSET_MATERIALIZER_BASE_BACKOFF_MS", 120_000, low=1),
+        max_backoff_ms=_duration(env, "ASSET_MATERIALIZER_MAX_BACKOFF_MS", 1_800_000, low=1),
+        refresh_interval_ms=_duration(env, "ASSET_MATERIALIZER_REFRESH_INTERVAL_MS", 600_000, low=0),
+        poll_ms=_duration(env, "FRESHLINE_POLL_MS", 1_000, low=10, high=60_000),
+        lease_ms=_duration(env, "FRESHLINE_LEASE_MS", 15_000, low=500, high=3_600_000),
         batch=_number(env, "FRESHLINE_BATCH", 500, low=1, high=10_000),
         max_worker_losses=_number(env, "FRESHLINE_MAX_WORKER_LOSSES", 5, low=1, high=1_000),
-        keep_days=_number(env, "FRESHLINE_KEEP_DAYS", 30, low=1, high=3_650),
+        keep_days=_duration(env, "FRESHLINE_KEEP_DAYS", 30, low=1, high=3_650, unit="d"),
         keep_versions=_number(env, "FRESHLINE_KEEP_VERSIONS", 10, low=1, high=100_000),
-        keep_tables_ms=_number(env, "FRESHLINE_KEEP_TABLES_MS", 7 * 86_400_000, low=0),
-        keep_failed_hours=_number(env, "FRESHLINE_KEEP_FAILED_HOURS", 24, low=0, high=8_760),
+        keep_tables_ms=_duration(env, "FRESHLINE_KEEP_TABLES_MS", 7 * 86_400_000, low=0),
+        keep_failed_hours=_duration(env, "FRESHLINE_KEEP_FAILED_HOURS", 24, low=0, high=8_760, unit="h"),
         api_host=env.get("FRESHLINE_API_HOST") or "127.0.0.1",
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),
@@ -126,15 +127,15 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         api_streams_per_token=_number(env, "FRESHLINE_API_STREAMS_PER_TOKEN", 100, low=1, high=300),
         api_url=_api_url(env.get("FRESHLINE_API_URL")),
         api_token=_api_token(env.get("FRESHLINE_API_TOKEN")),
-        ready_lag_ms=_number(env, "FRESHLINE_READY_LAG_MS", 60_000, low=0),
+        ready_lag_ms=_duration(env, "FRESHLINE_READY_LAG_MS", 60_000, low=0),
         actor=env.get("FRESHLINE_ACTOR") or None,
         metrics_host=env.get("FRESHLINE_METRICS_HOST") or "127.0.0.1",
         metrics_port=_number(env, "FRESHLINE_METRICS_PORT", 0, low=0, high=65_535),
         watch_threads=_number(env, "FRESHLINE_WATCH_THREADS", 16, low=1, high=1_000),
-        watch_probe_ms=_number(env, "FRESHLINE_WATCH_PROBE_MS", 600_000, low=1_000, high=86_400_000),
+        watch_probe_ms=_duration(env, "FRESHLINE_WATCH_PROBE_MS", 600_000, low=1_000, high=86_400_000),
         webhook_attempts=_number(env, "FRESHLINE_WEBHOOK_ATTEMPTS", 30, low=1, high=1_000),
-        webhook_max_age_ms=_number(env, "FRESHLINE_WEBHOOK_MAX_AGE_MS", 86_400_000, low=0),
-        webhook_timeout_ms=_number(env, "FRESHLINE_WEBHOOK_TIMEOUT_MS", 10_000, low=100, high=30_000),
+        webhook_max_age_ms=_duration(env, "FRESHLINE_WEBHOOK_MAX_AGE_MS", 86_400_000, low=0),
+        webhook_timeout_ms=_duration(env, "FRESHLINE_WEBHOOK_TIMEOUT_MS", 10_000, low=100, high=30_000),
         webhook_allow_private=_networks(env, "FRESHLINE_WEBHOOK_ALLOW_PRIVATE"),
         log_format=_choice(env, "FRESHLINE_LOG_FORMAT", "console", ("console", "json")),
         log_level=_choice(env, "FRESHLINE_LOG_LEVEL", "info", ("debug", "info", "warning", "error")),
@@ -152,6 +153,36 @@ def _number(env: Mapping[str, str], name: str, default: int, *, low: int, high: 
     if not low <= value <= high:
         raise UsageError(f"{name} is {text!r}; allowed are whole numbers from {low} to {high}; default {default}")
     return value
+
+
+def _duration(
+    env: Mapping[str, str], name: str, default: int, *, low: int, high: int = 10**12, unit: str = "ms"
+) -> int:
+    """Return a duration in its unit, which the name ends with: a whole number of them, or a text such as `7d`."""
+    text = (env.get(name) or "").strip()
+    if not text:
+        return default
+    value = _whole(text, UNITS[unit])
+    if value is None or not low <= value <= high:
+        units = {"ms": "milliseconds", "h": "hours", "d": "days"}[unit]
+        raise UsageError(
+            f"{name} is {env[name]!r}; allowed are whole numbers from {low} to {high}, in {units}, and durations such "
+            f"as 90s, 1h30m or 7d that are; default {default}"
+        )
+    return value
+
+
+def _whole(text: str, unit: int) -> int | None:
+    """Return a number, or a duration as a number of units; None if it is neither."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        found, rest = divmod(milliseconds(text), unit)
+    except ValueError:
+        return None
+    return None if rest else found
 
 
 def _choice(env: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:

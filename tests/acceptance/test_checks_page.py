@@ -82,5 +82,5 @@ def sees_the_failure(deployment: Deployment, run: dict[str, Any], shown: list[st
     found = re.search(r"\(the data is in (\S+) for 24 h\)", error["message"])
     assert found
     assert duckdb.sql(f"SELECT count(*) FROM '{Path(found[1])}/*.parquet'").fetchall() == [(3,)]
-    assert "error unique(id): column 'id': 1 values occur more than once" in deployment.cli("logs", run["id"])
+    assert "error unique(id): column 'id': 1 value occurs more than once" in deployment.cli("logs", run["id"])
     assert deployment.reader.snapshot("orders.clean")["version"] == 1

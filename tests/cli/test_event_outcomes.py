@@ -142,7 +142,7 @@ def test_more_consumers_than_asked_for(applied: Freshline) -> None:
     reported = applied.json("report", "shop.raw")["eventId"]
     told = applied("events", reported, "--limit", "1")
     assert "make-more" not in told.stdout
-    assert "1 more workflows consume it" in told.stderr
+    assert "1 more workflow consumes it" in told.stderr
 
 
 @pytest.mark.parametrize(

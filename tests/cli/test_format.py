@@ -8,6 +8,7 @@ import pytest
 
 from freshline.cli.render import format as formatting
 from freshline.errors import UsageError
+from freshline.plural import counted
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -77,3 +78,18 @@ def test_bad_ends_are_refused(text: str, message: str) -> None:
     """Texts that are not times, and a time that has passed."""
     with pytest.raises(UsageError, match=message):
         formatting.parse_when(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((0, "row"), "0 rows"),
+        ((1, "row"), "1 row"),
+        ((1204, "row"), "1,204 rows"),
+        ((1, "delivery", "deliveries"), "1 delivery"),
+        ((2, "workflow has", "workflows have"), "2 workflows have"),
+    ],
+)
+def test_counts_agree_with_their_nouns(words: tuple[int, str] | tuple[int, str, str], text: str) -> None:
+    """One of something is not several."""
+    assert counted(*words) == text

@@ -143,7 +143,7 @@ def test_dev_applies_works_watches_and_stops(
     file.write_text("slug: [")
     wait_until(lambda: "the last good definitions stay" in output(tmp_path), 30)
     file.write_text(good.replace("ttl: 1h", "ttl: 2h"))
-    wait_until(lambda: {one["version"] for one in freshline.json("status")["workflows"]} == {1, 2}, 30)
+    wait_until(lambda: {one["workflowVersion"] for one in freshline.json("status")["workflows"]} == {1, 2}, 30)
     wait_until(lambda: "asset.produced  shop.daily" in output(tmp_path), 30)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0

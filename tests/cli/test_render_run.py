@@ -24,10 +24,10 @@ FAILED = {
     "severity": "error",
     "passed": False,
     "observed": {"count": 1, "example": '{"id":7}'},
-    "message": "column 'id': 1 values occur more than once, such as {\"id\":7}",
+    "message": "column 'id': 1 value occurs more than once, such as {\"id\":7}",
 }
 WARNING = "  warn range: column 'v' has 1 of 2 values out of range: it goes from 0 to 9"
-FAILURE = "  error unique(id): column 'id': 1 values occur more than once, such as {\"id\":7}"
+FAILURE = "  error unique(id): column 'id': 1 value occurs more than once, such as {\"id\":7}"
 
 
 def failed(rows: Rows, **error: Any) -> str:

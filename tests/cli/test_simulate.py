@@ -139,7 +139,7 @@ def test_the_past_is_replayed(past: Lab, freshline: Freshline) -> None:
     assert current["assets"]["b"]["lagSeconds"]["max"] == pytest.approx(90, abs=0.1)
     assert current["assets"]["c"]["lagSeconds"]["max"] == pytest.approx(120, abs=0.1)
     assert past.everything() == before
-    assert "1 workflows have no recorded run" in freshline("simulate", "--since", "2d").stderr
+    assert "1 workflow has no recorded run" in freshline("simulate", "--since", "2d").stderr
 
 
 def test_recorded_failures_happen_again(past: Lab, freshline: Freshline) -> None:

@@ -41,7 +41,7 @@ def test_json_has_the_fields_of_the_contract(freshline: Freshline, shop: Rows) -
     }
     assert assets["clean"]["hold"] == {"reason": "waiting-for-upstream", "until": None, "blocker": "make-bad"}
     bad = next(one for one in found["workflows"] if one["slug"] == "make-bad")
-    assert {"slug", "version", "paused", "inFlight", "cooldown", "breaker"} <= bad.keys()
+    assert {"slug", "workflowVersion", "paused", "inFlight", "runsAvoided"} <= bad.keys()
     assert bad["cooldown"]["failures"] == 5
     assert bad["breaker"]["state"] == "open"
     assert bad["paused"]["until"]

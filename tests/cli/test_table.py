@@ -107,7 +107,7 @@ def test_all_logs_are_repaired_after_a_restore(freshline: Freshline, table: Tabl
     assert freshline.json("table", "repair", "--all") == {"repaired": ["b"], "cleared": [], "failed": {}}
     table.check()
     assert [check["count"] for check in freshline.json("doctor", code=1)["checks"] if check["id"] == "delta-log"] == [0]
-    assert "the Delta logs of 1 tables are right" in freshline("table", "repair", "--all").stderr
+    assert "the Delta logs of 1 table are right" in freshline("table", "repair", "--all").stderr
     assert "name an asset, or use --all" in freshline("table", "repair", code=2).stderr
     shutil.rmtree(log)
     log.write_text("no directory")

@@ -228,9 +228,9 @@ class TestReport:
     def test_fields_duplicates_and_late_reports(self, applied: Freshline) -> None:
         """A report tells what it did; keys and sequences are respected."""
         first = applied.json("report", "shop.raw", "--version", "v1", "--key", "k1", "--sequence", "5")
-        wanted = {"assetId", "sequence", "dataVersion", "changed", "duplicate", "movedHead", "eventId"}
+        wanted = {"assetId", "version", "dataVersion", "changed", "duplicate", "movedHead", "eventId"}
         assert wanted <= first.keys()
-        assert (first["sequence"], first["dataVersion"], first["changed"]) == (1, "v1", True)
+        assert (first["version"], first["dataVersion"], first["changed"]) == (1, "v1", True)
         again = ("report", "shop.raw", "--version", "v1", "--key", "k1", "--sequence")
         assert "reported before" in applied(*again, "5").stderr
         assert "with another sequence" in applied(*again, "6", code=1).stderr

@@ -102,3 +102,15 @@ def test_the_scopes_of_the_page_are_those_of_the_command() -> None:
     """docs/security.md names each, from the smallest to the largest."""
     rows = Page("docs/security.md").table("Tokens")
     assert [codes(row[0])[0] for row in rows] == ["read", "operate", "admin"]
+
+
+VERSIONED = {"About", "Asset", "AssetState", "Delivery", "Reported", "Snapshot", "Partition"}
+
+
+def test_one_name_per_thing() -> None:
+    """`version` alone is that of an asset's table (and of the program, in About); other names have no synonyms."""
+    schemas = document()["components"]["schemas"]
+    fields = {(name, field) for name, one in schemas.items() for field in one.get("properties", ())}
+    assert {name for name, field in fields if field == "version"} <= VERSIONED
+    assert [one for one in fields if one[1] in {"avoided", "asset", "asset_id", "data_version"}] == []
+    assert {name for name, field in fields if field == "runsAvoided"} == {"PolicyStatus", "WorkflowState"}

@@ -37,7 +37,7 @@ GOOD: list[dict[str, Any]] = [
 
 BAD: list[tuple[dict[str, Any], Any, str]] = [
     ({"notNull": ["k", "n"]}, {"n": 2}, "column 'n' has 2 nulls"),
-    ({"unique": ["t"]}, {"count": 1, "example": '{"t":"a"}'}, "column 't': 1 values occur more than once"),
+    ({"unique": ["t"]}, {"count": 1, "example": '{"t":"a"}'}, "column 't': 1 value occurs more than once"),
     ({"unique": ["n"]}, None, "column 'n': 2 values"),
     ({"minRows": 5}, 4, "4 rows; allowed are 5 or more"),
     ({"maxRows": 3}, 4, "4 rows; allowed are 3 or fewer"),

@@ -90,5 +90,5 @@ def test_rows_that_are_not_the_published_ones_are_found(harness: SparkHarness) -
     damaged = files(harness, "split")[0]
     damaged.write_bytes(damaged.read_bytes()[:-4])
     numbers, split = sorted(look(harness)[0])
-    assert numbers == "asset 'numbers' version 5: its 5 rows differ from those that were published"
+    assert numbers == "asset 'numbers' version 5: its 5 rows differ from what was published"
     assert split.startswith("asset 'split' version 3: it cannot be read: ")

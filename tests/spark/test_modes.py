@@ -362,7 +362,7 @@ def test_checks_of_rows_see_the_new_ones_and_checks_of_the_table_all(harness: Sp
     feed(harness, 1, then=False)
     harness.lab.settle()
     run = harness.lab.start_of("numbers")
-    with pytest.raises(CheckError, match="1 values occur more than once"):
+    with pytest.raises(CheckError, match="1 value occurs more than once"):
         harness.execute(run)
     assert harness.rows("numbers") == [(1,), (2,), (3,)]
     assert list((harness.lab.warehouse / "numbers" / "data").glob(f"{run.id}-*")), "the data is kept"

@@ -114,7 +114,7 @@ def test_an_answer_that_is_lost_on_the_wire_is_looked_up(wired: tuple[Lab, Wire]
     lab, wire = wired
     wire.lose_answer_to(b"COMMIT")
     result = lab.report("a", "1")
-    assert (wire.lost, result["sequence"], result["duplicate"], result["movedHead"]) == (1, 1, False, True)
+    assert (wire.lost, result["version"], result["duplicate"], result["movedHead"]) == (1, 1, False, True)
     assert lab.one("SELECT count(*) FROM snapshots") == 1
     wire.lose_answer_to(b"COMMIT")
     run_id = lab.store.operations.request_run("b")

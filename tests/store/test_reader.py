@@ -332,7 +332,7 @@ class TestStatus:
         found = reader.status()
         wanted = {"assetId", "state", "producedAt", "expiresAt", "dataVersion", "version", "lastAutoRun"}
         assert wanted | {"nextRefreshAt", "hold"} <= found["assets"][0].keys()
-        assert {"slug", "version", "paused", "inFlight", "cooldown", "breaker"} <= found["workflows"][0].keys()
+        assert {"slug", "workflowVersion", "paused", "inFlight", "runsAvoided"} <= found["workflows"][0].keys()
         assert found["workflows"][0]["cooldown"] == {"failures": 0, "nextEligibleAt": None}
         assert found["workflows"][0]["breaker"] == {"state": "closed", "openedAt": None}
         assert found["workflows"][0]["paused"] is False

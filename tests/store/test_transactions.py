@@ -518,7 +518,7 @@ def test_two_reports_of_one_asset_are_both_counted(stage: Stage) -> None:
     with stage.uncommitted("report", lambda: stage.lab.report("a", "2")):
         second = stage.begin(lambda: stage.lab.report("a", "3"))
         stage.until_blocked(second)
-    assert second.result(TIMEOUT_S)["sequence"] == 3
+    assert second.result(TIMEOUT_S)["version"] == 3
     assert stage.lab.head("a")["data_version"] == "3"
 
 

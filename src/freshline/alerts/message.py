@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from freshline.alerts.records import Closing, Incident, MessageKind, Node
 from freshline.definitions.alert_template import fill
-from freshline.definitions.duration import in_words
+from freshline.duration import in_words
 from freshline.model.alerts import AlertKind
 
 MOST_TITLE = 200

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from freshline.definitions import alert_template, names
-from freshline.definitions.duration import milliseconds
 from freshline.definitions.schema import cron
+from freshline.duration import milliseconds
 from freshline.errors import DefinitionError, Place
 from freshline.model.alerts import AFTER_MS, CLEAR_AFTER_MS, AlertKind, AlertPolicy, AlertRule, AlertTarget, matches
 from freshline.model.policy import Freshness, QuietHours

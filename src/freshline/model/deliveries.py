@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, overload
 
 from freshline.errors import JobError
+from freshline.plural import counted
 
 DELIVERED = re.compile(r"delivery:([1-9]\d*)")
 PAGE = 1_000  # deliveries that are loaded together
@@ -101,7 +102,7 @@ class Deliveries(Sequence[Delivery]):
         return map(self._at, self._indexes)
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} deliveries>"
+        return f"<{counted(len(self), 'delivery', 'deliveries')}>"
 
     def after(self, number: int | None) -> Deliveries:
         """Return the deliveries with a higher number; all for None."""

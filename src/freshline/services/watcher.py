@@ -18,8 +18,8 @@ import psycopg
 import structlog
 
 from freshline.counters import count, observe
-from freshline.definitions.duration import as_text
 from freshline.definitions.schema.watch import KINDS, watch_of
+from freshline.duration import as_text
 from freshline.errors import DatabaseError, FencedError, FreshlineError
 from freshline.model.watch import Look
 from freshline.services.due_service import DueService

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual alias
 from freshline.definitions.schema.checks import VIEW, Check
 from freshline.errors import CheckError
 from freshline.model.json import Json
+from freshline.plural import counted as amount  # the counters of checks have this name
 from freshline.spark.failures import explain
 from freshline.spark.fingerprint import quoted
 
@@ -151,13 +152,14 @@ def _expression(table: DataFrame, sql: str) -> dict[str, Column]:
 
 
 def _result(table: DataFrame, rows: int, wrote: int, check: Check, counted: Counters | None) -> Result:
+    have = amount(rows, "row")
     match check.kind:
         case "minRows":
             low = check.min_rows or 0
-            return Result(check, rows >= low, rows, f"the table has {rows} rows; allowed are {low} or more")
+            return Result(check, rows >= low, rows, f"the table has {have}; allowed are {low} or more")
         case "maxRows":
             high = check.max_rows or 0
-            return Result(check, rows <= high, rows, f"the table has {rows} rows; allowed are {high} or fewer")
+            return Result(check, rows <= high, rows, f"the table has {have}; allowed are {high} or fewer")
         case "sql" if check.is_query:
             return _query(table, check)
     seen = counted or {}
@@ -177,10 +179,10 @@ def _sql(check: Check, seen: Counters, rows: int, wrote: int) -> Result:
     """Return the result of a SQL expression. An aggregate may be false for a table without rows."""
     if "holds" in seen:
         holds = bool(seen["holds"])
-        text = f"`{check.sql}` does not hold for the table of {rows} rows"
+        text = f"`{check.sql}` does not hold for the table of {amount(rows, 'row')}"
         return Result(check, holds, 0 if holds else rows, text)
     wrong = seen["count"]
-    return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong} of {wrote} rows")
+    return Result(check, not wrong, wrong, f"`{check.sql}` does not hold for {wrong:,} of {amount(wrote, 'row')}")
 
 
 def _not_null(check: Check, seen: Counters) -> Result:
@@ -241,7 +243,8 @@ def _set_id(keys: Sequence[str], chosen: Collection[str]) -> int:
 def _unique(check: Check, seen: Counters) -> Result:
     count, first = seen["count"], seen.get("example")
     names = ", ".join(map(repr, check.unique or ()))
-    text = f"column {names}: {count} values occur more than once, such as {(first or '')[:SHOWN]}"
+    occur = amount(count, "value occurs", "values occur")
+    text = f"column {names}: {occur} more than once, such as {(first or '')[:SHOWN]}"
     return Result(check, not count, {"count": count, "example": first} if count else 0, text)
 
 

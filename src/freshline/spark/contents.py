@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from freshline.errors import NotFoundError
 from freshline.model.run import PinnedInput
+from freshline.plural import counted
 from freshline.spark import reading
 from freshline.spark.fingerprint import Fingerprint, aggregates, counted_fields, fingerprint
 from freshline.storage.base import Storage, storage_at
@@ -60,8 +61,8 @@ def _difference(session: SparkSession, storage: Storage, one: PublishedHead) -> 
     rows = sum(part.rows for part in parts)
     sums = tuple(sum(column) for column in zip(*(part.sums for part in parts), strict=True))
     if rows != published.rows:
-        return f"it has {rows} rows; {published.rows} were published"
-    return None if sums == published.sums else f"its {rows} rows differ from those that were published"
+        return f"it has {counted(rows, 'row')}; {published.rows:,} were published"
+    return None if sums == published.sums else f"its {counted(rows, 'row')} differ from what was published"
 
 
 def _fingerprints(session: SparkSession, storage: Storage, one: PublishedHead) -> Iterator[Fingerprint]:

@@ -118,7 +118,7 @@ class Graph(ResponseBody):
 class Plan(ResponseBody):
     """The runs that a change of the asset would cause now."""
 
-    asset: str
+    asset_id: str
     assumes: list[str]
     active: list[str]
     runs: list[Json]
@@ -130,7 +130,7 @@ class Reported(ResponseBody):
     """The result of a report."""
 
     asset_id: str
-    sequence: int
+    version: int
     data_version: str
     changed: bool
     duplicate: bool
@@ -159,9 +159,9 @@ class Delivery(ResponseBody):
 
     number: int
     path: str | None
-    version: str | None
+    data_version: str | None
     payload: Any
-    sequence: int
+    version: int
     report_sequence: int | None = None
     key: str | None
     reported_at: str

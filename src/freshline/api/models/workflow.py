@@ -44,7 +44,7 @@ class WorkflowState(ResponseBody):
     """The state of a workflow."""
 
     slug: str
-    version: int
+    workflow_version: int
     project: str
     automatic: bool
     paused: Pause | Literal[False]
@@ -54,14 +54,14 @@ class WorkflowState(ResponseBody):
     breaker: Breaker
     hold: Hold | None
     succeeded_at: datetime | None
-    avoided: int
+    runs_avoided: int
 
 
 class Workflow(ResponseBody):
     """The current definition of a workflow, as declared."""
 
     slug: str
-    version: int
+    workflow_version: int
     project: str
     automatic: bool
     applied_at: datetime
@@ -109,7 +109,7 @@ class PolicyStatus(ResponseBody):
 
     at: datetime
     slug: str
-    version: int
+    workflow_version: int
     project: str
     automatic: bool
     paused: Pause | Literal[False]

@@ -61,7 +61,7 @@ def skip(app: App, *, source: str, number: int, reason: str, as_json: bool) -> N
 
 
 def _cells(one: Delivery) -> list[str]:
-    what = ", ".join(text for text in (one["version"], one["path"]) if text)
+    what = ", ".join(text for text in (one["dataVersion"], one["path"]) if text)
     skipped = one.get("skipped")
     said = f"skipped by {skipped['by'] or 'somebody'}: {skipped['reason']}" if skipped else ""
     return [str(one["number"]), moment(one["reportedAt"]), what, said]

@@ -27,6 +27,7 @@ from freshline.definitions.fingerprint import needs_spark
 from freshline.definitions.steps import external_inputs
 from freshline.errors import DatabaseError, FreshlineError, NotFoundError, UsageError
 from freshline.model.enums import EventType
+from freshline.plural import counted
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
@@ -222,7 +223,9 @@ def unreported_sources(project: Project, status: Status) -> list[str]:
     declared = {one.definition.asset_id: one.definition for one in project.sources}
     lines = [_unreported(one, slugs, declared.get(one)) for one, slugs in sorted(readers.items())]
     rest = len(lines) - MOST_UNREPORTED
-    return lines if rest <= 0 else [*lines[:MOST_UNREPORTED], f"{rest} more sources were never reported"]
+    if rest <= 0:
+        return lines
+    return [*lines[:MOST_UNREPORTED], f"{counted(rest, 'more source was', 'more sources were')} never reported"]
 
 
 def _unreported(asset_id: str, slugs: list[str], source: Source | None) -> str:

@@ -17,6 +17,7 @@ from freshline.cli.render.table import Column, Table
 from freshline.cli.render.text import Text
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
 from freshline.model.json import Json
+from freshline.plural import counted
 
 if TYPE_CHECKING:
     from freshline.definitions.loading.project import Project
@@ -165,7 +166,9 @@ def show_plan(plan: ApplyPlan) -> None:
     """Print the plan as a table."""
     _warn(plan.warnings)
     if plan.empty:
-        output.message(f"project {plan.project}: nothing changes ({len(plan.unchanged)} workflows as before)")
+        output.message(
+            f"project {plan.project}: nothing changes ({counted(len(plan.unchanged), 'workflow')} as before)"
+        )
         return
     rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]
     if rows:

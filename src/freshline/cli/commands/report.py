@@ -20,12 +20,18 @@ if TYPE_CHECKING:
     "report",
     examples=[
         "freshline report flights.raw",
-        "freshline report flights.raw --version 2013-01-04 --key upload-17",
+        "freshline report flights.raw --data-version 2013-01-04 --key upload-17",
         """freshline report flights.raw --payload '{"path": "data/2013-01-04.parquet"}'""",
     ],
 )
 @click.argument("asset")
-@click.option("--version", metavar="V", help="The new data version. If it is the same as before, nothing changed.")
+@click.option(
+    "--data-version",
+    "--version",
+    "data_version",
+    metavar="V",
+    help="The new data version. If it is the same as before, nothing changed.",
+)
 @click.option("--key", metavar="K", help="The same report with a known key is ignored; another one is an error.")
 @click.option(
     "--sequence",
@@ -44,7 +50,7 @@ def report(
     app: App,
     *,
     asset: str,
-    version: str | None,
+    data_version: str | None,
     key: str | None,
     sequence: int | None,
     payload: str | None,
@@ -52,11 +58,11 @@ def report(
 ) -> None:
     """Report that a source asset changed. Freshline does the rest.
 
-    Without --version every report counts as a change. Assets that a workflow produces cannot be reported.
+    Without --data-version every report counts as a change. Assets that a workflow produces cannot be reported.
     """
     data = _payload(payload)
     with app.backend() as store:
-        found = store.operations.report(asset, version=version, key=key, sequence=sequence, payload=data)
+        found = store.operations.report(asset, version=data_version, key=key, sequence=sequence, payload=data)
     if as_json:
         output.print_json(found)
     else:
@@ -88,7 +94,7 @@ def _payload(text: str | None) -> Any:
 
 
 def _result_text(asset: str, found: Reported) -> str:
-    what = f"{asset} version {found['sequence']} ({found['dataVersion']})"
+    what = f"{asset} version {found['version']} ({found['dataVersion']})"
     if found["delivery"] is not None:
         what = f"delivery {found['delivery']} of {asset}"
     if found["duplicate"]:

@@ -13,6 +13,7 @@ from freshline.cli.render.format import duration
 from freshline.definitions.loading.project import load_project
 from freshline.errors import DefinitionError, UsageError
 from freshline.model.json import Json
+from freshline.plural import counted
 from freshline.settings import Settings
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Jobs, Report
@@ -119,4 +120,5 @@ def _notes(catalogue: Catalogue, runs: list[RecordedRun]) -> tuple[str, ...]:
     unknown = len(catalogue.by_slug.keys() - {run.slug for run in runs})
     if not unknown:
         return ()
-    return (f"{unknown} workflows have no recorded run: theirs take the median of all, or a minute, and succeed",)
+    have = counted(unknown, "workflow has", "workflows have")
+    return (f"{have} no recorded run: its runs take the median of all, or a minute, and succeed",)

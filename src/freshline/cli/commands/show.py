@@ -20,13 +20,14 @@ from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render import table as tables
-from freshline.cli.render.format import moment, number, size
+from freshline.cli.render.format import moment, size
 from freshline.cli.render.run import check_lines, check_summary
 from freshline.cli.render.table import Table
 from freshline.errors import NotFoundError, UsageError, WarehouseError
 from freshline.model.documents.asset import Column, Location, Snapshot
 from freshline.model.documents.run import Check
 from freshline.model.json import Json
+from freshline.plural import counted
 from freshline.storage.duckdb_tables import READERS, TableFiles, is_file, store_error, table_query, text_list
 
 if TYPE_CHECKING:
@@ -201,11 +202,11 @@ def _show_table(snapshot: Snapshot, answer: Answer) -> None:
     output.show(Table.of([tables.Column(name, wraps=NARROW_CELL) for name in names], rows))
     more = "; there are more, see --limit" if answer.truncated else ""
     whole = (
-        f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
+        f"{counted(snapshot['rows'], 'row')}, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
     )
     output.message(
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])} ({whole}): "
-        f"{len(answer.rows)} rows shown{more}"
+        f"{counted(len(answer.rows), 'row')} shown{more}"
     )
 
 
@@ -231,7 +232,7 @@ def _show_facts(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     output.show(Table.of(["COLUMN", tables.Column("TYPE", wraps=20)], columns))
     output.message(
         f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
-        f"{number(snapshot['rows'])} rows, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
+        f"{counted(snapshot['rows'] or 0, 'row')}, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
     )
     _print_checks(snapshot["checks"])
 

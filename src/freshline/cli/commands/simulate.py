@@ -16,6 +16,7 @@ from freshline.cli.render.table import Table
 from freshline.cli.render.text import Text
 from freshline.errors import UsageError
 from freshline.model.json import Json
+from freshline.plural import counted
 
 if TYPE_CHECKING:
     from freshline.cli.commands.scenario import Scenario
@@ -27,7 +28,7 @@ MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def _length(_ctx: click.Context, _parameter: click.Parameter, value: str) -> timedelta:
-    from freshline.definitions.duration import milliseconds  # noqa: PLC0415 - `--help` must not pay for it
+    from freshline.duration import milliseconds  # noqa: PLC0415 - `--help` must not pay for it
 
     try:
         found = timedelta(milliseconds=milliseconds(value))
@@ -134,12 +135,12 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
 
 
 def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
-    output.show(Text((f"{number(chosen.reports)} reports {chosen.words}, {slots} slots", "bold")))
+    output.show(Text((f"{counted(chosen.reports, 'report')} {chosen.words}, {counted(slots, 'slot')}", "bold")))
     columns = ["", "CURRENT", "PROPOSED", "DIFFERENCE"] if len(results) > 1 else ["", "CURRENT"]
     output.show(Table.of(columns, [_row(*row)[: len(columns)] for row in summary(results)]))
     rows = _slowest(results)
     if rows:
-        title = f"lag of the {len(rows)} slowest assets (p50 / p95 / max)"
+        title = f"lag of the {counted(len(rows), 'slowest asset')} (p50 / p95 / max)"
         output.show("", Table.of(["ASSET", *columns[1:3]], rows, title=title))
     for note in chosen.notes:
         output.message(note)

@@ -137,13 +137,13 @@ def _workflow_row(one: WorkflowStatus, now: datetime) -> list[str | Text]:
     run = f"{short(one['inFlight'])} {one['inFlightStatus']}" if one["inFlight"] else "-"
     return [
         one["slug"],
-        str(one["version"]),
+        str(one["workflowVersion"]),
         run,
         _failures(one, now),
         output.coloured(one["breaker"]["state"]),
         _paused(one),
         distance(one["succeededAt"], now),
-        number(one["avoided"]),
+        number(one["runsAvoided"]),
     ]
 
 
@@ -202,7 +202,7 @@ def _time(text: str | None, now: datetime) -> str:
 def _workflow_lines(one: WorkflowStatus, now: datetime) -> list[tuple[str, str | Text]]:
     opened = one["breaker"]["openedAt"]
     return [
-        ("definition", f"version {one['version']} of project {one['project']}"),
+        ("definition", f"version {one['workflowVersion']} of project {one['project']}"),
         ("automatic", "yes" if one["automatic"] else "no"),
         ("run", f"{one['inFlight']} {one['inFlightStatus']}" if one["inFlight"] else "-"),
         ("held", hold_text(one["hold"]) or "-"),
@@ -210,7 +210,7 @@ def _workflow_lines(one: WorkflowStatus, now: datetime) -> list[tuple[str, str |
         ("failures", _failures(one, now)),
         ("breaker", f"open since {moment(opened)}" if opened else "closed"),
         ("last success", _time(one["succeededAt"], now)),
-        ("runs avoided", number(one["avoided"])),
+        ("runs avoided", number(one["runsAvoided"])),
     ]
 
 

@@ -14,6 +14,7 @@ from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import FreshlineError, WarehouseError
 from freshline.model.documents.asset import Snapshot
 from freshline.model.json import Json
+from freshline.plural import counted
 
 if TYPE_CHECKING:
     from freshline.storage.base import Storage
@@ -63,7 +64,10 @@ def versions(app: App, *, asset: str, limit: int, as_json: bool) -> None:
     if as_json:
         output.print_json({"assetId": asset, "versions": [_version(one) for one in found]})
         return
-    output.show(Table.of(VERSIONS, [_cells(one) for one in found]))
+    if found:
+        output.show(Table.of(VERSIONS, [_cells(one) for one in found]))
+    else:
+        output.message(f"{asset} was never produced; `freshline why {asset}` says why")
 
 
 def _version(one: Snapshot) -> Json:
@@ -139,7 +143,7 @@ def vacuum(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
     if as_json:
         output.print_json(found)
     else:
-        output.message(f"{found['marked']} versions marked, the files of {found['removed']} removed")
+        output.message(f"{counted(found['marked'], 'version')} marked, the files of {found['removed']} removed")
 
 
 def _vacuum(store: Store, storage: Storage, asset: str | None) -> Json:
@@ -204,7 +208,9 @@ def _repair_all(store: Store, *, as_json: bool) -> None:
             output.message(f"the Delta log of {name} could not be repaired: {trouble}")
         for name in cleared:
             output.message(f"the database has no version of the table {name}; its commits are in _delta_log_lost")
-        output.message(f"the Delta logs of {len(right)} tables are right, {len(failed)} could not be repaired")
+        output.message(
+            f"the Delta logs of {counted(len(right), 'table')} are right, {len(failed)} could not be repaired"
+        )
     if failed:
         raise click.exceptions.Exit(1)
 

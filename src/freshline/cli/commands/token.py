@@ -12,7 +12,7 @@ from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
-from freshline.definitions.duration import milliseconds
+from freshline.duration import milliseconds
 from freshline.errors import UsageError
 from freshline.model.documents.installation import Token
 

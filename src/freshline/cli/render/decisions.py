@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from freshline.cli.render.format import duration, moment, short, version
 from freshline.model.enums import Outcome, Reason
+from freshline.plural import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,7 +225,7 @@ def _asset(evidence: Evidence) -> str:
 
 
 def _times(failures: int | None) -> str:
-    return "failures" if failures is None else "1 failure" if failures == 1 else f"{failures} failures"
+    return "failures" if failures is None else counted(failures, "failure")
 
 
 def _names(ids: list[str]) -> str:

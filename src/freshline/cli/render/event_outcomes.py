@@ -12,6 +12,7 @@ from freshline.cli.render.table import Column, Columns
 from freshline.cli.render.text import Text
 from freshline.model.documents.event import Event, EventDetail, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason
+from freshline.plural import counted
 
 COLUMNS: Columns = ["WORKFLOW", "OUTCOME", Column("", wraps=30)]
 ABOUT_ASSETS: dict[str, str] = {
@@ -69,7 +70,10 @@ def no_outcome_text(event: Event) -> str:
 def more_text(event: EventDetail) -> str | None:
     """Return how many workflows are not listed; None if all are."""
     missing = event["consumers"] - len(event["fates"])
-    return f"{missing:,} more workflows consume it; --limit shows more" if missing > 0 else None
+    if missing <= 0:
+        return None
+    more = counted(missing, "more workflow consumes", "more workflows consume")
+    return f"{more} it; --limit shows more"
 
 
 def _run(fate: WorkflowOutcome) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from freshline.definitions.duration import in_words
+from freshline.duration import in_words
 from freshline.errors import UsageError
 
 SHORT_ID = 8
@@ -84,7 +84,7 @@ def parse_when(text: str, now: datetime) -> datetime:
 
 def from_duration(text: str, now: datetime) -> datetime | None:
     """Return the time that is a duration after `now`; None if the text is not a duration."""
-    from freshline.definitions.duration import milliseconds  # noqa: PLC0415 - few commands need the definitions
+    from freshline.duration import milliseconds  # noqa: PLC0415 - few commands need the definitions
 
     try:
         return now + timedelta(milliseconds=milliseconds(text))

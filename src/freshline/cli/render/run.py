@@ -13,6 +13,7 @@ from freshline.cli.render.progress import standing
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.run import Check, Run, RunDetail, RunOutput, Step, StepMetrics
+from freshline.plural import counted
 
 LONGEST_VALUE = 100
 INPUTS = ["INPUT", "VERSION", "DATA"]
@@ -89,7 +90,8 @@ def check_lines(checks: Sequence[Check]) -> Iterator[Text]:
 def output_text(made: RunOutput) -> str:
     """Return a published version as `version 3 (1,204 rows, unchanged)`."""
     same = "" if made["changed"] else ", unchanged"
-    return f"version {made['version']} ({number(made['rows'])} rows{same})"
+    rows = "- rows" if made["rows"] is None else counted(made["rows"], "row")
+    return f"version {made['version']} ({rows}{same})"
 
 
 def _headline(run: Run) -> Text:

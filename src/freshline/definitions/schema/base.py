@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 
-from freshline.definitions import duration
+from freshline import duration
 from freshline.model.json import Json
 
 Millis = Annotated[int, Field(ge=0, le=duration.LONGEST_MS)]

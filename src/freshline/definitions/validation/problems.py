@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from freshline.definitions import duration
+from freshline import duration
 from freshline.definitions.schema.base import BadDuration, FieldError, Model, known_fields
 from freshline.definitions.schema.watch import Watch
 from freshline.errors import Place

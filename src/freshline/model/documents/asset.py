@@ -34,6 +34,24 @@ class Skipped(TypedDict):
 class Delivery(TypedDict):
     """One report of a source with `mode: append`.
 
+    `version` is that of the asset that includes it, `reportSequence` the number that the reporter gave it.
+    """
+
+    number: int
+    path: str | None
+    dataVersion: str | None
+    payload: Any
+    version: int
+    reportSequence: NotRequired[int | None]
+    key: str | None
+    reportedAt: str
+    eventId: str
+    skipped: NotRequired[Skipped]
+
+
+class StoredDelivery(TypedDict):
+    """A delivery as it is stored. `version` is the data version that was reported, if any.
+
     `sequence` is the version of the asset that includes it, `reportSequence` the number that the reporter gave it.
     """
 

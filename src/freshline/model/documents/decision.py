@@ -142,4 +142,4 @@ class Wave(TypedDict):
 class Plan(Wave):
     """The effects of a change of an asset."""
 
-    asset: str
+    assetId: str

@@ -71,7 +71,7 @@ class WorkflowStatus(TypedDict):
     """An entry of `status.workflows`. `inFlight` is the id of the active run."""
 
     slug: str
-    version: int
+    workflowVersion: int
     project: str
     automatic: bool
     paused: Pause | Literal[False]
@@ -81,7 +81,7 @@ class WorkflowStatus(TypedDict):
     breaker: Breaker
     hold: Hold | None
     succeededAt: str | None
-    avoided: int
+    runsAvoided: int
 
 
 class Pool(TypedDict):

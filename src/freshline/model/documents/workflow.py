@@ -13,7 +13,7 @@ class Definition(TypedDict):
     """The current definition of a workflow, as declared."""
 
     slug: str
-    version: int
+    workflowVersion: int
     project: str
     automatic: bool
     appliedAt: str
@@ -66,7 +66,7 @@ class PolicyStatus(TypedDict):
 
     at: str
     slug: str
-    version: int
+    workflowVersion: int
     project: str
     automatic: bool
     paused: Pause | Literal[False]

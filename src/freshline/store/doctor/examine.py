@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypedDict
 
-from freshline.definitions.duration import in_words
+from freshline.duration import in_words
 from freshline.errors import SchemaError
 from freshline.settings import Settings
 from freshline.store.apply.stored import read_graph

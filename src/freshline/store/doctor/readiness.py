@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import psycopg
 
-from freshline.definitions.duration import in_words
+from freshline.duration import in_words
 from freshline.errors import DatabaseError, SchemaError
 from freshline.store.read.reader import MAX_LIMIT
 

@@ -14,7 +14,7 @@ from typing import cast
 from psycopg.types.json import Jsonb
 
 from freshline.errors import NotFoundError, UsageError
-from freshline.model.documents.asset import Delivery
+from freshline.model.documents.asset import StoredDelivery
 from freshline.model.json import Json
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
@@ -34,11 +34,11 @@ def data_version(number: int) -> str:
     return VERSION.format(number)
 
 
-def find(connection: Connection, asset_id: str, partition_key: str, key: str) -> Delivery | None:
+def find(connection: Connection, asset_id: str, partition_key: str, key: str) -> StoredDelivery | None:
     """Return the delivery that was reported with this key, however long ago."""
     where = {"asset": asset_id, "partition": partition_key, "key": key}
     row = connection.execute(SQL["delivered"], where).fetchone()
-    return cast("Delivery", row["item"]) if row else None
+    return cast("StoredDelivery", row["item"]) if row else None
 
 
 def next_number(connection: Connection, asset_id: str, partition_key: str) -> int:
@@ -47,20 +47,22 @@ def next_number(connection: Connection, asset_id: str, partition_key: str) -> in
     return 1 + (row["last_number"] if row else 0)
 
 
-def find_all(connection: Connection, asset_id: str, partition_key: str, keys: Sequence[str]) -> dict[str, Delivery]:
+def find_all(
+    connection: Connection, asset_id: str, partition_key: str, keys: Sequence[str]
+) -> dict[str, StoredDelivery]:
     """Return the deliveries that were reported with these keys, however long ago, by key."""
     where = {"asset": asset_id, "partition": partition_key, "keys": list(keys)}
     rows = connection.execute(SQL["delivered_all"], where).fetchall()
-    return {row["item"]["key"]: cast("Delivery", row["item"]) for row in rows}
+    return {row["item"]["key"]: cast("StoredDelivery", row["item"]) for row in rows}
 
 
-def add(connection: Connection, asset_id: str, partition_key: str, new: Sequence[Delivery]) -> None:
+def add(connection: Connection, asset_id: str, partition_key: str, new: Sequence[StoredDelivery]) -> None:
     """Store deliveries, each in a row of its own: compaction joins them later."""
     where = {"asset": asset_id, "partition": partition_key}
     connection.execute(SQL["add_deliveries"], {**where, "items": Jsonb(list(new))})
 
 
-def locked(connection: Connection, asset_id: str, partition_key: str, number: int) -> Delivery:
+def locked(connection: Connection, asset_id: str, partition_key: str, number: int) -> StoredDelivery:
     """Return a delivery, locked. The lock of the head makes sure that compaction does not move it meanwhile."""
     connection.execute(SQL["lock_head"], {"asset": asset_id, "partition": partition_key})
     where = {"asset": asset_id, "partition": partition_key, "number": number}
@@ -69,7 +71,7 @@ def locked(connection: Connection, asset_id: str, partition_key: str, number: in
         raise NotFoundError(
             f"source '{asset_id}' has no delivery {number}", hint=f"`freshline delivery list {asset_id}` lists them"
         )
-    return cast("Delivery", row["item"])
+    return cast("StoredDelivery", row["item"])
 
 
 def skip(connection: Connection, asset_id: str, partition_key: str, number: int, reason: str) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from freshline.definitions.schema.workflow import Consumes, Produces, Step, Workflow
 from freshline.errors import ConfirmationError
 from freshline.model.json import Json
+from freshline.plural import counted
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -32,12 +33,8 @@ class Loss(NamedTuple):
     def __str__(self) -> str:
         inputs = ", ".join(f"'{one}'" for one in self.inputs)
         hold = "input {} holds only its" if len(self.inputs) == 1 else "inputs {} hold only their"
-        rows, versions = _counted(self.rows, "row"), _counted(self.versions, "version")
+        rows, versions = counted(self.rows, "row"), counted(self.versions, "version")
         return f"'{self.asset_id}' has {rows} of {versions}, and its {hold.format(inputs)} newest version"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def refuse_losses(connection: Connection, workflow: Row, partition_key: str) -> None:
@@ -46,7 +43,7 @@ def refuse_losses(connection: Connection, workflow: Row, partition_key: str) -> 
     if not found:
         return
     named = "; ".join(str(one) for one in found[:MOST_NAMED])
-    more = f"; and {len(found) - MOST_NAMED} more tables" if len(found) > MOST_NAMED else ""
+    more = f"; and {counted(len(found) - MOST_NAMED, 'more table')}" if len(found) > MOST_NAMED else ""
     first = found[0]
     raise ConfirmationError(
         f"a full refresh of '{workflow['slug']}' drops rows that cannot be computed again: {named}{more}",

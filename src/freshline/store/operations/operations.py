@@ -20,6 +20,7 @@ from freshline.store.operations import audit, deliveries, report, request
 from freshline.store.operations.full_refresh import refuse_losses
 from freshline.store.operations.report import Report, Reported
 from freshline.store.operations.targets import find_asset, find_workflow, find_workflow_id, refuse_partition
+from freshline.store.read import declarations
 from freshline.store.runs.events import append_event
 
 SQL = load("operations")
@@ -87,7 +88,7 @@ class Operations:
                     _clear_failures(connection, consumer["id"], consumer["slug"])
             skipped = deliveries.locked(connection, asset_id, "", number)
         self._database.notify("events")
-        return skipped
+        return declarations.delivery(skipped)
 
     def request_run(
         self,

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from freshline.errors import ConflictError, KeyReusedError, UsageError
 from freshline.model.allowed_paths import AllowedPaths
-from freshline.model.documents.asset import Delivery
+from freshline.model.documents.asset import StoredDelivery
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store import source_warnings
@@ -55,7 +55,7 @@ class Reported(TypedDict):
     """The answer to a report, as JSON."""
 
     assetId: str
-    sequence: int
+    version: int
     dataVersion: str
     changed: bool
     duplicate: bool
@@ -165,7 +165,7 @@ def _same_snapshot(report: Report, known: Row) -> dict[str, bool]:
     }
 
 
-def _same_delivery(report: Report, known: Delivery) -> dict[str, bool]:
+def _same_delivery(report: Report, known: StoredDelivery) -> dict[str, bool]:
     return {
         "version": report.version == known["version"],
         "sequence": report.sequence == known.get("reportSequence"),
@@ -184,7 +184,7 @@ def _refuse_other(report: Report, sequence: int, same: Mapping[str, bool]) -> No
         )
 
 
-def _as_row(known: Delivery) -> Row:
+def _as_row(known: StoredDelivery) -> Row:
     """Return the columns of the snapshot that the delivery got, which may be forgotten."""
     return {
         "sequence": known["sequence"],
@@ -213,7 +213,7 @@ def _next_delivery(connection: Connection, asset: Row, report: Report) -> int | 
     return deliveries.next_number(connection, report.asset_id, report.partition_key)
 
 
-def _delivery(report: Report, row: Json) -> Delivery:
+def _delivery(report: Report, row: Json) -> StoredDelivery:
     return {
         "number": row["delivery"],
         "path": (row["location"] or {}).get("path"),
@@ -293,7 +293,7 @@ def check_payload(payload: Any) -> None:
 def _reported(report: Report, row: Row, *, duplicate: bool, warnings: Sequence[str] = ()) -> Reported:
     return {
         "assetId": report.asset_id,
-        "sequence": row["sequence"],
+        "version": row["sequence"],
         "dataVersion": row["data_version"],
         "changed": row["changed"],
         "duplicate": duplicate,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from freshline.errors import NotFoundError
-from freshline.model.documents.asset import Asset, AssetDeclaration, DeclaredPolicy
+from freshline.model.documents.asset import Asset, AssetDeclaration, DeclaredPolicy, Delivery, StoredDelivery
 from freshline.model.documents.status import WorkflowStatus
 from freshline.model.documents.workflow import ActiveRun, Lag, NextRefresh, PolicyAsset, PolicyStatus
 from freshline.model.json import Json
@@ -37,7 +37,7 @@ def policy(session: ReadSession, slug: str, workflow_id: int | None) -> PolicySt
     return {
         "at": json_value(now),
         "slug": workflow["slug"],
-        "version": workflow["version"],
+        "workflowVersion": workflow["workflowVersion"],
         "project": workflow["project"],
         "automatic": workflow["automatic"],
         "paused": workflow["paused"],
@@ -45,7 +45,7 @@ def policy(session: ReadSession, slug: str, workflow_id: int | None) -> PolicySt
         "breaker": workflow["breaker"],
         "hold": workflow["hold"],
         "succeededAt": workflow["succeededAt"],
-        "runsAvoided": workflow["avoided"],
+        "runsAvoided": workflow["runsAvoided"],
         "inFlight": _active_run(workflow),
         "lastAutoRun": asset_status(states[0])["lastAutoRun"] if states else None,
         "nextRefresh": _earliest_refresh(states),
@@ -96,3 +96,10 @@ def _declaration(row: Row) -> AssetDeclaration:
 def _policy(row: Row) -> DeclaredPolicy:
     declared = row["declaration"]
     return {"freshness": declared.get("freshness"), "autoMaterialize": declared.get("autoMaterialize")}
+
+
+def delivery(stored: StoredDelivery) -> Delivery:
+    """Return a delivery as commands and the API show it."""
+    shown = {"dataVersion": stored["version"], "version": stored["sequence"]}
+    rest = {name: value for name, value in stored.items() if name not in {"version", "sequence"}}
+    return cast("Delivery", {**rest, **shown})

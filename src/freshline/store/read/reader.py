@@ -279,7 +279,8 @@ class Reader:
         """List the deliveries of an append source, newest first. `before`: only numbers lower than this one."""
         with self._session() as session:
             resolve.asset(session, asset)
-            return [row["item"] for row in session.rows("deliveries", asset=asset, limit=limit, before=before)]
+            found = session.rows("deliveries", asset=asset, limit=limit, before=before)
+            return [declarations.delivery(row["item"]) for row in found]
 
     def snapshot(self, asset: str, version: int | None = None) -> Snapshot:
         """Return a snapshot of an asset: the given version, or the current one."""
@@ -355,7 +356,7 @@ class Reader:
 
         facts = self.below(asset)
         made = planning.plan(restore(facts, settings), asset) if facts.known else planning.Plan()
-        return {"asset": asset, **made.as_json()}
+        return {"assetId": asset, **made.as_json()}
 
     def history(self, since: datetime) -> dict[str, list[Json]]:
         """Return `{workflows, reports, runs}` since then, for a replay in the simulation."""

@@ -94,7 +94,7 @@ def workflow_status(row: Row) -> WorkflowStatus:
     """Return an entry of `status.workflows`."""
     return {
         "slug": row["slug"],
-        "version": row["version"],
+        "workflowVersion": row["version"],
         "project": row["project"],
         "automatic": row["automatic"],
         "paused": _paused(row),
@@ -104,7 +104,7 @@ def workflow_status(row: Row) -> WorkflowStatus:
         "breaker": {"state": "open" if row["breaker_at"] else "closed", "openedAt": json_value(row["breaker_at"])},
         "hold": _hold(row),
         "succeededAt": json_value(row["succeededAt"]),
-        "avoided": row["avoided"],
+        "runsAvoided": row["avoided"],
     }
 
 

@@ -21,6 +21,7 @@ from freshline.model.enums import EventType, RunStatus, StepStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.plural import counted
 from freshline.settings import Settings
 from freshline.store.db.database import Connection, Database, LostConnectionError, Row
 from freshline.store.db.queries import load
@@ -254,7 +255,7 @@ class Runs:
         close_steps(connection, row["id"], StepStatus.LOST)
         times = row["crashes"] + crashed
         if crashed and times >= self._settings.max_worker_losses:
-            text = f"its worker, its Spark or the warehouse was lost {times} times while it ran"
+            text = f"its worker, its Spark or the warehouse was lost {counted(times, 'time')} while it ran"
             message = f"{text}; it is not tried again by itself before the cooldown"
             self._fail(connection, row, attempt, {"code": "poison", "message": message})
         else:

@@ -439,7 +439,7 @@ LIMIT %(limit)s
 
 -- name: definition
 -- purpose: read the current definition of a workflow
-SELECT w.slug, w.version, w.project, w.automatic, w.applied_at AS "appliedAt", w.retired_at AS "retiredAt",
+SELECT w.slug, w.version AS "workflowVersion", w.project, w.automatic, w.applied_at AS "appliedAt", w.retired_at AS "retiredAt",
        v.fingerprint, v.source_file AS "sourceFile", v.definition,
        coalesce((SELECT jsonb_agg(a.id ORDER BY a.id) FROM assets a WHERE a.producer_id = w.id), '[]') AS produces,
        coalesce((SELECT jsonb_agg(e.asset_id ORDER BY e.asset_id) FROM edges e WHERE e.workflow_id = w.id), '[]')
