@@ -128,7 +128,8 @@ HOT = [
         ),
         "operations": (
             "lock_asset reported reported_again lock_head requested expire_now register_worker"
-            " lock_any_run request_run use_token delivered last_delivery lock_delivery skip_delivery delivery_state"
+            " lock_any_run request_run use_token delivered delivered_all last_delivery lock_delivery"
+            " skip_delivery delivery_state same_path"
         ),
         "webhooks": "claim waiting following taken refused",
         "alerts": "troubles reported_at",

@@ -133,7 +133,8 @@ class Execution:
             raise
         except FreshlineError as error:
             if isinstance(error, CheckError):
-                error.hint = _where_kept(error, self.storage, self.settings.keep_failed_hours) or error.hint
+                kept = _where_kept(error, self.storage, self.settings.keep_failed_hours)
+                error.hint = "; ".join(text for text in (kept, error.hint) if text) or None
             failure = describe(error, step.id)
             self._persist(lambda: self.store.runs.finish_step(run.id, run.attempt, step.id, try_, error=failure))
             raise

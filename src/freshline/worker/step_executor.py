@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
-from freshline.errors import CheckError, FreshlineError, JobError
+from freshline.errors import FreshlineError, JobError
 from freshline.model.deliveries import Deliveries, DeliveryRange, advice
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
@@ -86,8 +86,6 @@ def execute(task: StepTask) -> StepResult:
 
 def _name_delivery(error: JobError, task: StepTask) -> None:
     """Add to the error the delivery whose file it names and how to go on without it, or which deliveries were new."""
-    if isinstance(error, CheckError):
-        return
     named, new = [], list[str]()
     for asset_id, pinned in task.request.inputs.items():
         if pinned.deliveries is not None:
@@ -108,7 +106,8 @@ def _new(pinned: PinnedInput) -> list[str]:
         return []
     first = known.number(known.index_after(since))
     if first == known.last:
-        return [f"delivery {first} of '{pinned.asset_id}' was new to this run"]
+        leave_out = f"`freshline delivery skip {pinned.asset_id} {first} --reason TEXT` leaves it out"
+        return [f"delivery {first} of '{pinned.asset_id}' was new to this run; {leave_out}"]
     return [f"deliveries {first} to {known.last} of '{pinned.asset_id}' were new to this run"]
 
 

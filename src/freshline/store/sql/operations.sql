@@ -120,9 +120,12 @@ SELECT last_number FROM deliveries WHERE asset_id = %(asset)s AND partition_key 
 
 -- name: delivered_all
 -- purpose: find the earlier deliveries with one of these keys
-SELECT i.item FROM deliveries d, jsonb_array_elements(d.items) AS i (item)
- WHERE d.asset_id = %(asset)s AND d.partition_key = %(partition)s AND d.keys && %(keys)s::text[]
-   AND i.item ->> 'key' = ANY (%(keys)s)
+-- By keys first: the primary key would find all deliveries of the source.
+WITH rows AS MATERIALIZED (
+    SELECT d.asset_id, d.partition_key, d.items FROM deliveries d WHERE d.keys && %(keys)s::text[]
+)
+SELECT i.item FROM rows r, jsonb_array_elements(r.items) AS i (item)
+ WHERE r.asset_id = %(asset)s AND r.partition_key = %(partition)s AND i.item ->> 'key' = ANY (%(keys)s)
 
 -- name: add_deliveries
 -- purpose: add deliveries after the newest one
