@@ -73,8 +73,8 @@ def test_assets_that_wait_for_one_silent_source_are_one_alert(lab: Lab) -> None:
 
 
 def test_consumers_of_a_broken_source_are_one_alert(lab: Lab) -> None:
-    """All twenty fail since the same report with the same kind of error; a failure of another kind is its own."""
-    lab.apply(*(workflow(f"w{number}", "a") for number in range(20)), workflow("other", "a"))
+    """All six fail since the same report with the same kind of error; a failure of another kind is its own."""
+    lab.apply(*(workflow(f"w{number}", "a") for number in range(6)), workflow("other", "a"))
     lab.store.alerts.add(rule())
     lab.report("a", "1")
     lab.work()
@@ -84,7 +84,7 @@ def test_consumers_of_a_broken_source_are_one_alert(lab: Lab) -> None:
         lab.fail(run, "KeyError: 'x'" if run.slug == "other" else "AnalysisException: no such path")
         told(lab)
     assert sorted(kind for kind, _ in told(lab)) == ["alert", "alert"]
-    assert lab.one("SELECT max(cardinality(members)) FROM alert_incidents") == 20
+    assert lab.one("SELECT max(cardinality(members)) FROM alert_incidents") == 6
 
 
 def test_a_failed_check_is_a_kind_of_its_own(lab: Lab) -> None:
@@ -100,6 +100,29 @@ def test_a_failed_check_is_a_kind_of_its_own(lab: Lab) -> None:
     error = {"code": "check", "message": "rows >= 1 failed", "checks": [{"check": "rows >= 1", "passed": False}]}
     lab.store.runs.fail(run.id, run.attempt, error)
     assert told(lab) == [("alert", "b")]
+
+
+def test_a_failing_watcher_is_one_alert_with_what_is_late_below(lab: Lab) -> None:
+    """One failed look says nothing; three in a row do, and the next good one is the all-clear."""
+    watched = {"assetId": "a", "mode": "append", "watch": {"files": "drop/*.csv"}}
+    lab.apply(workflow("b", "a"), sources=(watched,))
+    lab.store.alerts.add(rule(on=["watch-failed", "overdue"]))
+
+    def fail(times: int) -> None:
+        lab.rows(
+            "UPDATE watches SET failures = %s, error = %s, failing_since = %s RETURNING asset_id",
+            times, "no such directory" if times else None, lab.now if times else None,
+        )  # fmt: skip
+
+    fail(1)
+    assert told(lab) == []
+    fail(3)
+    assert told(lab) == [("alert", "a")]
+    assert lab.one("SELECT error FROM alert_incidents") == "no such directory"
+    fail(0)
+    told(lab)
+    lab.advance(minutes=2)
+    assert told(lab) == [("alert", "a"), ("clear", "a")]
 
 
 def test_what_was_wrong_before_the_rule_is_reported(lab: Lab) -> None:
@@ -188,6 +211,12 @@ def test_a_project_brings_its_rules(lab: Lab) -> None:
     plan = lab.apply(*mine, name="shop")
     assert plan.alerts.removed == ("mine",)
     assert lab.one("SELECT count(*) FROM alert_incidents") == 0
+
+
+def test_jobs_do_not_get_addresses(lab: Lab) -> None:
+    """The variables that hold them count as secrets of somebody else."""
+    lab.store.alerts.add(rule(to=[{"env": "ALERT_URL"}, "json://h/"]))
+    assert lab.store.runs.secret_names() == ["ALERT_URL"]
 
 
 def test_a_name_of_another_is_refused_with_its_place(lab: Lab) -> None:

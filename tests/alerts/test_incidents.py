@@ -103,6 +103,17 @@ def test_late_data_does_not_explain_a_failure() -> None:
     assert found == {"b": "b", "c": "c", "d": "c"}
 
 
+def test_a_source_that_cannot_be_watched_explains_late_data_and_no_failure() -> None:
+    """It is an asset, so it is above the workflows that read it."""
+    world = World(CHAIN)
+    watch = Trouble(Node("asset", "a"), NOON, {AlertKind.WATCH_FAILED: ("a",)}, project="shop")
+    wrong = [watch, world.trouble("b", LATE), world.trouble("d", LATE), world.trouble("c", FAILS)]
+    found = {node.name: root.name for node, root in roots(wrong, world.graph, {}).items()}
+    assert found == {"a": "a", "b": "a", "c": "c", "d": "c"}
+    assert world.step(watch) == [("alert", "a")]
+    assert world.step(watch, world.trouble("b", LATE), minutes=1) == []
+
+
 def test_five_hundred_descendants_are_one_message_and_one_all_clear() -> None:
     """Also while they recover from the top down, each in its own time, and some of them fail once more."""
     world = World(FAN)
@@ -290,7 +301,7 @@ SLUGS = "bcdefgh"
 WRONG = st.dictionaries(st.sampled_from(SLUGS), st.sets(st.sampled_from(tuple(AlertKind)), min_size=1))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("acdefg"), st.sampled_from(SLUGS)), max_size=10),
     st.lists(st.tuples(WRONG, st.integers(1, 900)), min_size=1, max_size=12),

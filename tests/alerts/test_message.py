@@ -18,6 +18,7 @@ FAILING = Incident(
     frozenset({AlertKind.FAILING}),
     frozenset({"workflow:orders"}),
     ("orders.clean",),
+    1,
     RUN,
     "KeyError: 'price'",
 )
@@ -57,8 +58,14 @@ def test_each_kind_has_its_title() -> None:
     assert title(orders, AlertKind.FAILING, AlertKind.BREAKER) == "workflow 'orders' fails, and its breaker is open"
     assert title(orders, AlertKind.FAILING, AlertKind.CHECK_FAILED) == "a check of workflow 'orders' failed"
     assert title(orders, AlertKind.OVERDUE) == "orders.clean is overdue"
-    assert title(orders, AlertKind.OVERDUE, assets=("a", "b")) == "a, b are overdue"
+    assert title(orders, AlertKind.OVERDUE, assets=("a", "b"), affected=2) == "a, b are overdue"
+    many = title(orders, AlertKind.OVERDUE, assets=tuple("abcdefg"), affected=500)
+    assert many == "a, b, c, d, e and 495 more are overdue"
+    below = title(orders, AlertKind.OVERDUE, members=frozenset({"workflow:sales"}))
+    assert below == "orders.clean is overdue, because workflow 'orders' fails"
     assert title(raw, AlertKind.FAILING) == "workflows that read landing.orders are failing"
+    watched = frozenset({raw.key})
+    assert title(raw, AlertKind.WATCH_FAILED, members=watched) == "the watcher of landing.orders fails"
     assert title(raw, AlertKind.OVERDUE) == (
         "assets that are made from landing.orders are overdue: it was not reported"
     )

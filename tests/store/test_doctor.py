@@ -217,8 +217,8 @@ PLANTS = {
         later(
             lambda lab: lab.store.alerts.add(read_rule("alarm", {"on": "failing", "to": "json://h/"})),
             sql(
-                "INSERT INTO alert_incidents (id, rule_id, root, kinds, members, assets, opened_at)"
-                " SELECT id, id, 'workflow:b', '{failing}', '{workflow:b}', '{b}', created_at FROM alert_rules"
+                "INSERT INTO alert_incidents (id, rule_id, root, kinds, members, assets, affected, opened_at)"
+                " SELECT id, id, 'workflow:b', '{failing}', '{workflow:b}', '{b}', 1, created_at FROM alert_rules"
             ),
         ),
         "alert 'alarm' has an open incident of b since 2026-01-05",

@@ -1,9 +1,9 @@
 """Finds the root cause of everything that is wrong, so that one cause is one incident.
 
-A failing node explains everything that is wrong below it, however far: the highest failing ancestor is the root. Late
-data below late data has the highest late ancestor as its root. Roots that do not explain each other may still have one
-cause: workflows that fail with the same kind of error since the same input changed, and assets that are late because
-the same source is silent. These share that asset as their root.
+A failing workflow explains everything that is wrong below it, however far: the highest failing ancestor is the root.
+Late data, and a source that cannot be watched, explain late data below them, and no failure of a job. Roots that do not
+explain each other may still have one cause: workflows that fail with the same kind of error since the same input
+changed, and assets that are late because the same source is silent. These share that asset as their root.
 """
 
 from __future__ import annotations

@@ -91,6 +91,7 @@ def _described(rule: Rule, incident: Incident, nodes: Collection[Node], troubles
         kinds=incident.kinds | kinds,
         members=incident.members.union(node.key for node in nodes),
         assets=tuple(assets[:MOST_ASSETS]),
+        affected=len(assets),
         run_id=first.run_id or incident.run_id,
         error=(first.error or incident.error or "")[:MOST_ERROR_CHARS] or None,
     )

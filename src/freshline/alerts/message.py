@@ -18,7 +18,7 @@ MOST_NAMES = 5
 MOST_LINES = 50
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The first kind that an incident has is the one that its title names.
-_ORDER = (AlertKind.CHECK_FAILED, AlertKind.BREAKER, AlertKind.FAILING, AlertKind.OVERDUE)
+_ORDER = (AlertKind.CHECK_FAILED, AlertKind.BREAKER, AlertKind.FAILING, AlertKind.WATCH_FAILED, AlertKind.OVERDUE)
 _STATES = {
     AlertKind.CHECK_FAILED: "a check of {} failed",
     AlertKind.BREAKER: "{} fails, and its breaker is open",
@@ -26,6 +26,7 @@ _STATES = {
     AlertKind.OVERDUE: "{} is overdue",
 }
 _SHARED = {
+    AlertKind.WATCH_FAILED: "the watcher of {} fails",
     AlertKind.OVERDUE: "assets that are made from {} are overdue: it was not reported",
 }
 
@@ -78,6 +79,8 @@ def trial(rule: str, now: datetime) -> Text:
 def commands(incident: Incident) -> list[str]:
     """Return what to run, the explanation first."""
     name = incident.root.name
+    if incident.root.key in incident.members and incident.root.type == "asset":
+        return [f"freshline watch show {name}"]
     if incident.root.type == "asset":
         first = next((Node.of(key).name for key in sorted(incident.members)), name)
         return [f"freshline why {first}", f"freshline show {name}"]
@@ -91,12 +94,13 @@ def commands(incident: Incident) -> list[str]:
 def what_happened(incident: Incident) -> str:
     """Return the title of an incident without the name of the program."""
     kind = next((one for one in _ORDER if one in incident.kinds), AlertKind.FAILING)
-    if incident.root.type == "asset":
-        return _SHARED.get(kind, "workflows that read {} are failing").format(incident.root.name)
-    late = kind is AlertKind.OVERDUE and Node("workflow", incident.root.name).key in incident.members
-    subject = _names(incident.assets) if late and incident.assets else f"workflow '{incident.root.name}'"
-    plural = late and len(incident.assets) > 1
-    return _STATES[kind].format(subject).replace(" is ", " are ", 1) if plural else _STATES[kind].format(subject)
+    root = incident.root
+    if root.type == "asset":
+        return _SHARED.get(kind, "workflows that read {} are failing").format(root.name)
+    if kind is not AlertKind.OVERDUE or not incident.assets:
+        return _STATES[kind].format(f"workflow '{root.name}'")
+    late = f"{_affected(incident)} {'is' if incident.affected <= 1 else 'are'} overdue"
+    return late if root.key in incident.members else f"{late}, because workflow '{root.name}' fails"
 
 
 def _alert(facts: Facts, values: dict[str, str]) -> tuple[str, str]:
@@ -106,7 +110,7 @@ def _alert(facts: Facts, values: dict[str, str]) -> tuple[str, str]:
         waits = "1 asset downstream waits" if facts.downstream == 1 else f"{facts.downstream} assets downstream wait"
         lines.append(f"{waits} for it.")
     if incident.assets:
-        lines.append(f"Affected: {_names(incident.assets)}.")
+        lines.append(f"Affected: {_affected(incident)}.")
     if facts.why:
         lines += ["", "Why:", *(f"  {line}" for line in facts.why.strip().splitlines())]
     lines += ["", "What to run:", *(f"  {one}" for one in commands(incident)), "", _footer(values)]
@@ -118,7 +122,11 @@ def _clear(facts: Facts, values: dict[str, str]) -> tuple[str, str]:
     lasted = in_words((incident.closed_at - incident.opened_at).total_seconds()) if incident.closed_at else ""
     subject = _subject(incident)
     ending = "was removed" if incident.closing is Closing.REMOVED else "is fine again"
-    lines = [f"{_sentence(f'{subject} {ending}')} It had been so for {lasted}: {values['what']}.", "", _footer(values)]
+    lines = [
+        f"{_sentence(f'{subject} {ending}')} The incident ({values['kind']}) lasted {lasted}.",
+        "",
+        _footer(values),
+    ]
     return f"Freshline: {subject} {ending}", "\n".join(lines)
 
 
@@ -159,8 +167,8 @@ def _values(facts: Facts, frame: Frame, now: datetime) -> dict[str, str]:
         "what": what_happened(incident),
         "error": incident.error or "",
         "run": incident.run_id or "",
-        "assets": _names(incident.assets),
-        "affected": str(len(incident.assets)),
+        "assets": _affected(incident),
+        "affected": str(incident.affected),
         "downstream": str(facts.downstream),
         "why": facts.why.strip(),
         "commands": "\n".join(commands(incident)),
@@ -172,7 +180,8 @@ def _values(facts: Facts, frame: Frame, now: datetime) -> dict[str, str]:
 
 def _subject(incident: Incident) -> str:
     if incident.root.type == "asset":
-        return f"what is made from {incident.root.name}"
+        watched = incident.root.key in incident.members
+        return f"the watcher of {incident.root.name}" if watched else f"what is made from {incident.root.name}"
     return f"workflow '{incident.root.name}'"
 
 
@@ -180,9 +189,9 @@ def _footer(values: dict[str, str]) -> str:
     return f"Rule {values['rule']}, incident {values['incident']}, since {values['since']}."
 
 
-def _names(names: Sequence[str]) -> str:
-    shown = list(names[:MOST_NAMES])
-    more = len(names) - len(shown)
+def _affected(incident: Incident) -> str:
+    shown = incident.assets[:MOST_NAMES]
+    more = incident.affected - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 

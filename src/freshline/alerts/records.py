@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from freshline.model.alerts import AlertKind, AlertPolicy
+from freshline.model.alerts import LATE, AlertKind, AlertPolicy
 
 
 class Node(NamedTuple):
@@ -56,8 +56,8 @@ class Trouble:
 
     @property
     def late_only(self) -> bool:
-        """Return whether nothing fails and data is only late."""
-        return self.kinds == {AlertKind.OVERDUE}
+        """Return whether no job fails, and data is only late."""
+        return self.kinds <= LATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ class Closing(StrEnum):
 class Incident:
     """One incident of one rule. `members`: keys of all nodes that belonged to it since it was opened.
 
+    `assets`: the first affected assets that the rule covers; `affected`: how many there are.
     `recovered_at`: since when all members are fine. `alerted_at`, `cleared_at`: when the messages were queued.
     `done_at`: nothing more will be sent about it.
     """
@@ -93,6 +94,7 @@ class Incident:
     kinds: frozenset[AlertKind] = frozenset()
     members: frozenset[str] = frozenset()
     assets: tuple[str, ...] = ()
+    affected: int = 0
     run_id: str | None = None
     error: str | None = None
     recovered_at: datetime | None = None

@@ -16,6 +16,7 @@ from freshline.model.json import Json
 from freshline.settings import Network
 
 START_S = 20.0  # to import Apprise on a busy machine
+REQUESTS = 3  # that a service may need for one message
 # What Python needs to find its packages, and TLS its certificates.
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
 MISSING = "alerts need the package apprise; install it where the materializer runs: pip install 'freshline[alerts]'"
@@ -78,7 +79,7 @@ class AppriseProcess:
     @property
     def _longest_s(self) -> float:
         """The longest time of one message: a service may need several requests."""
-        return 3 * self._timeout_s
+        return REQUESTS * self._timeout_s
 
     def _batch(self, messages: Sequence[Message]) -> Iterator[tuple[int, Sent]]:
         """Yield the answers of one process, until it has sent everything, dies, or is killed."""
@@ -128,6 +129,11 @@ class AppriseProcess:
                 for one in messages
             ],
         }
+
+
+def longest_s(timeout_s: float, messages: int) -> float:
+    """Return the longest time of a batch whose last message hangs."""
+    return START_S + REQUESTS * timeout_s * messages
 
 
 class _Killer:

@@ -43,7 +43,8 @@ def check(template: str) -> str:
         if spec or conversion or name not in NAMES:
             written = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
             known = ", ".join(f"{{{one}}}" for one in NAMES)
-            raise ValueError(f"a template has {written[:80]}{suggestion(name, NAMES)}; allowed are {known}")
+            hint = suggestion(name, NAMES) or f"; allowed are {known}"
+            raise ValueError(f"a template has {written[:80]}{hint}")
     return template
 
 

@@ -117,7 +117,7 @@ def _kinds(value: object) -> Iterator[AlertKind]:
         raise ValueError(f"'on' is missing; write what to report, as in {example}; known are {_listed(known)}")
     for one in found:
         if one not in known:
-            raise ValueError(f"'on' has {one!r}{suggestion(one, known)}; known are {_listed(known)}")
+            raise ValueError(f"'on' has {one!r}; known are {_listed(known)}")
     yield from dict.fromkeys(map(AlertKind, found))
 
 

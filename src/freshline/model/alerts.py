@@ -13,12 +13,17 @@ CLEAR_AFTER_MS = 60_000
 
 
 class AlertKind(StrEnum):
-    """What can be wrong. A new kind needs a branch in `troubles` of store/sql/alerts.sql and a sentence."""
+    """What can be wrong. A new kind needs a statement in store/sql/alerts.sql, a part of the digest, and a sentence."""
 
     FAILING = "failing"
     OVERDUE = "overdue"
     BREAKER = "breaker"
     CHECK_FAILED = "check-failed"
+    WATCH_FAILED = "watch-failed"
+
+
+# What makes data late, and makes no job fail.
+LATE = frozenset({AlertKind.OVERDUE, AlertKind.WATCH_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class AlertPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """A rule as users write it. `place_line`: its line in `freshline.toml`."""
+    """A rule as users write it. `line`: where it begins in `freshline.toml`."""
 
     name: str
     policy: AlertPolicy

@@ -16,18 +16,18 @@ import structlog
 from freshline.alerts import message
 from freshline.alerts.message import Facts, Text
 from freshline.alerts.records import MessageKind
-from freshline.apprise_process.process import AppriseProcess, Message, Sent
+from freshline.apprise_process.process import AppriseProcess, Message, Sent, longest_s
 from freshline.definitions.alerts import address
 from freshline.errors import FreshlineError
 from freshline.model.alerts import AlertTarget
 from freshline.services.due_service import DueService
-from freshline.store.alerts.messages import Letter, Result
+from freshline.store.alerts.messages import BATCH, Letter, Result
 from freshline.store.read.reader import Reader
 from freshline.store.store import Store
 
 log = structlog.get_logger("freshline.alerts")
 Explain = Callable[[Reader, str], str]
-LEASE_MS = 10 * 60_000  # longer than the longest batch
+SPARE_S = 10.0
 TYPES = {MessageKind.ALERT: "failure", MessageKind.CLEAR: "success", MessageKind.SUMMARY: "warning"}
 
 
@@ -51,7 +51,7 @@ class AlertSender(DueService):
         left = self.time_left()
         if left is None or left > 0:
             return False
-        letters = self.store.alert_messages.claim(lease_ms=LEASE_MS)
+        letters = self.store.alert_messages.claim(lease_ms=self._lease_ms)
         if letters:
             self._send(letters)
         return bool(letters)
@@ -59,6 +59,12 @@ class AlertSender(DueService):
     def time_left(self) -> float | None:
         """Return the seconds until a message may be sent; None if none waits."""
         return self.store.alert_messages.time_left()
+
+    @property
+    def _lease_ms(self) -> int:
+        """A little longer than the longest batch. Only what a sender leaves behind that dies waits for its end."""
+        timeout_s = self.store.settings.webhook_timeout_ms / 1000
+        return int((longest_s(timeout_s, BATCH) + SPARE_S) * 1000)
 
     def stop(self) -> None:
         """Stop at once. A message without an answer counts as not sent, and is sent again when its lease ends."""

@@ -149,6 +149,8 @@ CREATE FUNCTION public.freshline_trouble_digest() RETURNS text
     SELECT md5(concat_ws('|', (SELECT i.epoch FROM installation i),
         (SELECT string_agg(concat_ws(',', p.workflow_id, p.failures, p.breaker_at IS NOT NULL), ';' ORDER BY p.workflow_id)
            FROM workflow_partitions p WHERE p.failures > 0),
+        (SELECT string_agg(concat_ws(',', w.asset_id, least(w.failures, 10)), ';' ORDER BY w.asset_id)
+           FROM watches w WHERE w.failures > 0),
         (SELECT string_agg(t.asset_id, ';' ORDER BY t.asset_id)
            FROM timers t WHERE t.kind = 'overdue' AND t.expired_at IS NOT NULL)))
 $$;
@@ -168,6 +170,7 @@ CREATE TABLE public.alert_incidents (
     kinds text[] NOT NULL,
     members text[] NOT NULL,
     assets text[] NOT NULL,
+    affected integer NOT NULL,
     run_id uuid,
     error text,
     opened_at timestamp with time zone NOT NULL,
@@ -906,6 +909,8 @@ CREATE INDEX watched_files_by_revision ON public.watched_files USING btree (asse
 CREATE INDEX watched_files_changed ON public.watched_files USING btree (asset_id, seen_at) WHERE (state = 'changed'::text);
 
 CREATE INDEX watches_by_next ON public.watches USING btree (next_at);
+
+CREATE INDEX watches_failing ON public.watches USING btree (asset_id) WHERE (failures > 0);
 
 CREATE INDEX webhook_deliveries_dead ON public.webhook_deliveries USING btree (dead_at) WHERE (dead_at IS NOT NULL);
 

@@ -71,6 +71,7 @@ class AlertIncident(ResponseBody):
     root: str
     kinds: list[str]
     assets: list[str]
+    affected: int
     members: int
     error: str | None
     run_id: str | None

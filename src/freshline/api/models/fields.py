@@ -11,6 +11,7 @@ from typing import Any
 from pydantic.config import JsonDict
 
 DESCRIPTIONS = {
+    "affected": "Number of affected assets that the alert covers.",
     "afterMs": "How long something must be wrong before a message.",
     "ageMs": "Age of the asset in milliseconds.",
     "alertedAt": "Time at which the message was queued.",
@@ -89,7 +90,7 @@ DESCRIPTIONS = {
     "live": "Whether the process sent a heartbeat recently.",
     "location": "Location and format of the data.",
     "maxAgeMs": "The declared `maxAgeMs`.",
-    "members": "Number of workflows and assets that were affected.",
+    "members": "Number of workflows and sources that belonged to it so far.",
     "metrics": "Metrics of the step.",
     "mixed": "Whether the inputs may be of different generations.",
     "mixedUpstream": "Whether it was made from data whose inputs may be of different generations.",

@@ -248,7 +248,7 @@ def _incident(one: AlertIncident) -> list[str | Text]:
         output.coloured(state),
         one["root"],
         ", ".join(one["kinds"]),
-        str(one["members"]),
+        str(one["affected"]),
         one["error"] or "",
     ]
 

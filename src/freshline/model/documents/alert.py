@@ -32,13 +32,18 @@ class Alert(TypedDict):
 
 
 class AlertIncident(TypedDict):
-    """An incident of a rule. `root`: the workflow or asset that caused it. `members`: how many nodes were affected."""
+    """An incident of a rule. `root`: the workflow or asset that caused it.
+
+    `assets`: the first affected assets that the rule covers; `affected`: how many there are now. `members`: how many
+    workflows and sources belonged to it so far.
+    """
 
     id: str
     rootType: Literal["workflow", "asset"]
     root: str
     kinds: list[str]
     assets: list[str]
+    affected: int
     members: int
     error: str | None
     runId: str | None

@@ -26,6 +26,7 @@ from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 
 SQL = load("alerts")
+FAILED_LOOKS = 3  # in a row: one may be an accident
 LONGEST_PAUSE = timedelta(minutes=1)
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]{0,199}):")
 
@@ -57,7 +58,7 @@ class AlertEvaluation:
     def _evaluate(self, connection: Connection, now: datetime, begun: Row) -> tuple[int, int]:
         rules = [_rule(row) for row in connection.execute(SQL["rules"], {"since": now - schedule.WINDOW})]
         before = {row["id"]: incident(row) for row in connection.execute(SQL["current_incidents"])}
-        troubles = [_trouble(row) for row in connection.execute(SQL["troubles"])] if rules else []
+        troubles = _troubles(connection) if rules else []
         graph = self._graph.read(connection, begun["epoch"])
         sources = sorted(causes.sources_above(troubles, graph))
         reported = _reported(connection, sources)
@@ -81,6 +82,7 @@ def incident(row: Row) -> Incident:
         kinds=frozenset(AlertKind(kind) for kind in row["kinds"] if kind in known),
         members=frozenset(row["members"]),
         assets=tuple(row["assets"]),
+        affected=row["affected"],
         run_id=row["run_id"],
         error=row["error"],
         closing=Closing(row["closing"]) if row["closing"] else None,
@@ -97,6 +99,25 @@ def _rule(row: Row) -> Rule:
         paused=row["paused"],
         digested_at=row["digested_at"],
         recent=row["recent"],
+    )
+
+
+def _troubles(connection: Connection) -> list[Trouble]:
+    watched = connection.execute(SQL["watch_troubles"], {"failures": FAILED_LOOKS})
+    return [
+        *(_trouble(row) for row in connection.execute(SQL["troubles"])),
+        *(_watch_trouble(row) for row in watched),
+    ]
+
+
+def _watch_trouble(row: Row) -> Trouble:
+    return Trouble(
+        node=Node("asset", row["asset_id"]),
+        since=row["since"],
+        assets={AlertKind.WATCH_FAILED: (row["asset_id"],)},
+        project=row["project"],
+        failures=row["failures"],
+        error=row["error"],
     )
 
 
@@ -175,6 +196,7 @@ def _incident_row(one: Incident) -> Json:
         "kinds": sorted(one.kinds),
         "members": sorted(one.members),
         "assets": list(one.assets),
+        "affected": one.affected,
         "run_id": one.run_id,
         "error": one.error,
         "closing": one.closing,

@@ -25,7 +25,7 @@ from freshline.store.db.queries import load
 
 SQL = load("alerts")
 APPLY = load("apply")
-BATCH = 10
+BATCH = 4  # a sender that dies holds back at most these, until their lease ends
 BASE_MS = 5_000
 LONGEST_MS = 3_600_000
 

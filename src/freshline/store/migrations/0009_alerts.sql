@@ -26,6 +26,7 @@ CREATE TABLE alert_incidents (
     kinds           text[] NOT NULL,
     members         text[] NOT NULL,
     assets          text[] NOT NULL,
+    affected        integer NOT NULL,
     run_id          uuid,
     error           text,
     opened_at       timestamptz NOT NULL,
@@ -75,6 +76,7 @@ INSERT INTO alert_evaluation DEFAULT VALUES;
 
 -- The evaluation reads only what is wrong.
 CREATE INDEX workflow_partitions_failing ON workflow_partitions (workflow_id) WHERE failures > 0;
+CREATE INDEX watches_failing ON watches (asset_id) WHERE failures > 0;
 CREATE INDEX timers_overdue ON timers (asset_id) WHERE kind = 'overdue' AND expired_at IS NOT NULL;
 
 -- A digest of everything that is wrong: while it stays the same, nothing opens or closes before its time.
@@ -84,6 +86,8 @@ CREATE FUNCTION freshline_trouble_digest() RETURNS text
     SELECT md5(concat_ws('|', (SELECT i.epoch FROM installation i),
         (SELECT string_agg(concat_ws(',', p.workflow_id, p.failures, p.breaker_at IS NOT NULL), ';' ORDER BY p.workflow_id)
            FROM workflow_partitions p WHERE p.failures > 0),
+        (SELECT string_agg(concat_ws(',', w.asset_id, least(w.failures, 10)), ';' ORDER BY w.asset_id)
+           FROM watches w WHERE w.failures > 0),
         (SELECT string_agg(t.asset_id, ';' ORDER BY t.asset_id)
            FROM timers t WHERE t.kind = 'overdue' AND t.expired_at IS NOT NULL)))
 $$;

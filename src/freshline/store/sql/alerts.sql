@@ -94,7 +94,7 @@ SELECT r.id::text, r.name, r.project, r.policy, r.paused_at IS NOT NULL AS pause
 
 -- name: current_incidents
 -- purpose: read the incidents about which something may still be sent
-SELECT id::text, rule_id::text, root, kinds, members, assets, run_id::text, error, opened_at, recovered_at, closed_at,
+SELECT id::text, rule_id::text, root, kinds, members, assets, affected, run_id::text, error, opened_at, recovered_at, closed_at,
        closing, alerted_at, cleared_at, done_at
   FROM alert_incidents WHERE done_at IS NULL ORDER BY opened_at, id
 
@@ -124,24 +124,32 @@ SELECT w.id, w.slug, w.project, coalesce(f.failures, 0) AS failures, coalesce(f.
                       ORDER BY x.queued_at DESC LIMIT 1) r ON true
  ORDER BY w.id
 
+-- name: watch_troubles
+-- purpose: read the sources whose last looks failed; one failed look may be an accident
+SELECT w.asset_id, a.source_project AS project, w.failures, coalesce(w.failing_since, w.looked_at, freshline_now()) AS since,
+       left(w.error, 1000) AS error
+  FROM watches w JOIN assets a ON a.id = w.asset_id
+ WHERE w.failures >= %(failures)s ORDER BY w.asset_id
+
 -- name: reported_at
 -- purpose: read when these sources were reported last
 SELECT asset_id, produced_at FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key = ''
 
 -- name: save_incidents
 -- purpose: insert incidents, or store their new state
-INSERT INTO alert_incidents AS i (id, rule_id, root, kinds, members, assets, run_id, error, opened_at, recovered_at,
-                                  closed_at, closing, alerted_at, cleared_at, done_at)
-SELECT d.id, d.rule_id, d.root, d.kinds, d.members, d.assets, d.run_id, d.error, d.opened_at, d.recovered_at,
-       d.closed_at, d.closing, d.alerted_at, d.cleared_at, d.done_at
+INSERT INTO alert_incidents AS i (id, rule_id, root, kinds, members, assets, affected, run_id, error, opened_at,
+                                  recovered_at, closed_at, closing, alerted_at, cleared_at, done_at)
+SELECT d.id, d.rule_id, d.root, d.kinds, d.members, d.assets, d.affected, d.run_id, d.error, d.opened_at,
+       d.recovered_at, d.closed_at, d.closing, d.alerted_at, d.cleared_at, d.done_at
   FROM jsonb_to_recordset(%(incidents)s) AS d (
-           id uuid, rule_id uuid, root text, kinds text[], members text[], assets text[], run_id uuid, error text,
+           id uuid, rule_id uuid, root text, kinds text[], members text[], assets text[], affected integer,
+           run_id uuid, error text,
            opened_at timestamptz, recovered_at timestamptz, closed_at timestamptz, closing text, alerted_at timestamptz,
            cleared_at timestamptz, done_at timestamptz)
  ORDER BY d.id
 ON CONFLICT (id) DO UPDATE
    SET root = excluded.root, kinds = excluded.kinds, members = excluded.members, assets = excluded.assets,
-       run_id = excluded.run_id, error = excluded.error, recovered_at = excluded.recovered_at,
+       affected = excluded.affected, run_id = excluded.run_id, error = excluded.error, recovered_at = excluded.recovered_at,
        closed_at = excluded.closed_at, closing = excluded.closing, alerted_at = excluded.alerted_at,
        cleared_at = excluded.cleared_at, done_at = excluded.done_at
 
@@ -190,7 +198,7 @@ RETURNING m.number, m.claim, m.attempts, m.kind, m.created_at, r.name AS rule, r
 
 -- name: incidents_by_id
 -- purpose: read the incidents of a message
-SELECT id::text, rule_id::text, root, kinds, members, assets, run_id::text, error, opened_at, recovered_at, closed_at,
+SELECT id::text, rule_id::text, root, kinds, members, assets, affected, run_id::text, error, opened_at, recovered_at, closed_at,
        closing, alerted_at, cleared_at, done_at
   FROM alert_incidents WHERE id = ANY (%(ids)s::uuid[]) ORDER BY opened_at, id
 
@@ -242,7 +250,7 @@ SELECT r.id, r.name, r.project, r.policy -> 'on' AS "on", r.policy -> 'assets' A
 -- name: incidents
 -- purpose: read the incidents of a rule, newest first
 SELECT i.id, split_part(i.root, ':', 1) AS "rootType", substr(i.root, strpos(i.root, ':') + 1) AS root, i.kinds, i.assets,
-       cardinality(i.members) AS members, i.error, i.run_id AS "runId", i.opened_at AS "openedAt",
+       i.affected, cardinality(i.members) AS members, i.error, i.run_id AS "runId", i.opened_at AS "openedAt",
        i.recovered_at AS "recoveredAt", i.closed_at AS "closedAt", i.closing, i.alerted_at AS "alertedAt",
        i.cleared_at AS "clearedAt"
   FROM alert_incidents i JOIN alert_rules r ON r.id = i.rule_id
