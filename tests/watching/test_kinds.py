@@ -30,7 +30,7 @@ def place(database_url: str, tmp_path: Path) -> Iterator[Watching]:
         yield found
 
 
-@pytest.fixture(params=["sql", "http", "kafka", "iceberg"])
+@pytest.fixture(params=["sql", "kafka", *(pytest.param(one, marks=pytest.mark.full) for one in ("http", "iceberg"))])
 def outside(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside]:
     """Yield a watch of each kind, and what makes new data there; there is some already."""
     makers: dict[str, Callable[..., Iterator[Outside]]] = {"sql": sql, "http": http, "kafka": kafka, "iceberg": iceberg}

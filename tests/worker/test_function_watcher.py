@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,8 +181,8 @@ def test_a_worker_that_stops_does_not_count_as_a_failure(site: Site) -> None:
     site.apply("hang")
     site.watcher.start()
     wait_until(lambda: site.lab.one("SELECT claim FROM watches") == 1)
-    wait_until(lambda: site.watcher.busy)
     site.watcher.stop()
+    wait_until(lambda: all(one.name != f"look {SOURCE}" for one in threading.enumerate()))
+    site.watcher.run_once()  # records what has ended
     (row,) = site.lab.rows("SELECT failures, error, lease_until IS NOT NULL AS leased FROM watches")
     assert row == {"failures": 0, "error": None, "leased": True}
-    assert not site.watcher.busy
