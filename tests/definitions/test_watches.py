@@ -104,6 +104,17 @@ def test_durations_have_defaults(tmp_path: Path) -> None:
     assert (watch.every_ms, watch.timeout_ms, watch.settle_ms, watch.existing) == (30_000, 30_000, None, "deliver")
 
 
+def test_deliveries_without_a_file_need_a_source_without_a_path(tmp_path: Path) -> None:
+    """Each report would be refused later; the error says what to remove and how jobs read the payload."""
+    text = f"assetId: a\nmode: append\nformat: csv\npath: inbox\nwatch: {VALID['sql']}"
+    (said,) = mistakes(tmp_path, {"sources/a.yaml": text})
+    assert said.startswith(
+        "sources/a.yaml:4: asset 'a': 'path' of a source with 'mode: append' needs deliveries that name"
+    )
+    assert said.endswith("remove 'format' and 'path': jobs find the payload in ctx.inputs['a'].deliveries")
+    assert loaded(tmp_path, {"sources/a.yaml": text.replace("mode: append\n", "")}).sources
+
+
 @pytest.mark.parametrize("block", WRONG)
 def test_a_mistake_has_its_line_and_what_is_allowed(tmp_path: Path, block: str) -> None:
     """Each mistake is one sentence with the line. A value in the place of a variable is not repeated."""

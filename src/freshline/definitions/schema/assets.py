@@ -155,5 +155,18 @@ class Source(Model):
             raise FieldError("options", "'options' have no effect without 'format' and 'path'; add them or remove it")
         return self
 
+    @model_validator(mode="after")
+    def _deliveries_have_paths(self) -> Self:
+        """Reject a watch whose deliveries name no file where the source has files: each report of it would fail."""
+        kind = self.watch.kind if self.watch else None
+        if self.mode == "append" and self.path is not None and kind not in {None, "files", "python"}:
+            raise FieldError(
+                "path",
+                f"'path' of a source with 'mode: append' needs deliveries that name a file, and those of "
+                f"'watch: {{{kind}: ...}}' name none; remove 'format' and 'path': jobs find the payload in "
+                f"ctx.inputs['{self.asset_id}'].deliveries",
+            )
+        return self
+
 
 __all__ = ["AssetId", "Columns", "Consumes", "DataVersion", "Produces", "Source", "Table"]
