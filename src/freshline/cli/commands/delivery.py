@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from freshline.cli.app import App, json_option, pass_app, project_option
@@ -12,6 +14,8 @@ from freshline.cli.render.table import Column, Columns, Table
 from freshline.model.documents.asset import Delivery
 
 DELIVERIES: Columns = ("NUMBER", "REPORTED", Column("WHAT", wraps=20), Column("", wraps=20))
+
+MOST_PAYLOAD = 200  # characters
 
 
 @click.group(
@@ -61,10 +65,16 @@ def skip(app: App, *, source: str, number: int, reason: str, as_json: bool) -> N
 
 
 def _cells(one: Delivery) -> list[str]:
-    what = ", ".join(text for text in (one["dataVersion"], one["path"]) if text)
+    what = ", ".join(text for text in (one["dataVersion"], one["path"]) if text) or _payload(one)
     skipped = one.get("skipped")
     said = f"skipped by {skipped['by'] or 'somebody'}: {skipped['reason']}" if skipped else ""
     return [str(one["number"]), moment(one["reportedAt"]), what, said]
+
+
+def _payload(one: Delivery) -> str:
+    """Return the payload of a delivery that has neither a version nor a path, as those of queries and topics."""
+    text = "" if one["payload"] is None else json.dumps(one["payload"], ensure_ascii=False)
+    return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}..."
 
 
 delivery.add_command(list_)
