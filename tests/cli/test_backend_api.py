@@ -91,7 +91,7 @@ SCRIPT = [
 NEED_DATABASE = ("project rename a b",
                  "apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",
                  "db upgrade", "db stop", "db restored", "doctor", "table versions shop.clean", "simulate --since 1d",
-                 "webhook list", "alert list")  # fmt: skip
+                 "webhook list", "forget shop.raw", "alert list")  # fmt: skip
 NEED_NOTHING = ("init", "validate", "completion")
 
 

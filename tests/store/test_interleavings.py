@@ -59,6 +59,7 @@ TOUCHES = {
 ALONE = {
     "add_webhook",
     "create_token",
+    "forget_asset",  # of an asset that nobody uses, and no apply beside it
     "forget_snapshots",
     "leave_worker",
     "log_table",

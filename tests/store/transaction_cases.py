@@ -73,6 +73,13 @@ def idle(scene: Scene) -> None:
     scene.lab.work()
 
 
+def unused(scene: Scene) -> None:
+    """Produce an asset that nobody uses any more."""
+    scene.lab.apply(*WORKFLOWS, workflow("old", "a"))
+    idle(scene)
+    scene.lab.apply(*WORKFLOWS)
+
+
 def delivered(scene: Scene) -> None:
     """Add a delivery to a source."""
     scene.lab.apply(*WORKFLOWS, sources=({"assetId": "files", "mode": "append"},))
@@ -277,6 +284,12 @@ def died(scene: Scene) -> None:
     """Prepare a dead letter."""
     claimed(scene)
     record(scene, final=True)
+
+
+def forget_asset(scene: Scene) -> None:
+    """Forget a retired asset. Who repeats it finds it done."""
+    with suppress(NotFoundError):
+        scene.lab.store.operations.forget("old")
 
 
 def remove_hook(scene: Scene) -> None:
@@ -653,6 +666,11 @@ CASES = {
         lambda s: s.lab.store.operations.skip_delivery("files", 1, "damaged"),
         lambda s: s.lab.store.reader.deliveries("files")[0].get("skipped", {}).get("reason") == "damaged",
         delivered,
+    ),
+    "forget_asset": Case(
+        forget_asset,
+        lambda s: s.count("assets WHERE id = 'old'") == 0 and s.count("snapshots WHERE asset_id = 'old'") == 0,
+        unused,
     ),
     "stamp_positions": Case(
         lambda s: s.lab.store.events.stamp_positions(1000),

@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "cancel": ("run", "cancel", "Cancel a run."),
     "report": ("report", "report", "Report that a source asset changed."),
     "delivery": ("delivery", "delivery", "List or skip the deliveries of an append source."),
+    "forget": ("forget", "forget", "Remove an asset that nobody uses any more."),
     "expire": ("report", "expire", "Expire an asset now."),
     "pause": ("pause", "pause", "Hold a workflow's automatic runs."),
     "resume": ("pause", "resume", "End a pause."),

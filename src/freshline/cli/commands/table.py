@@ -136,7 +136,7 @@ def vacuum(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
     if (asset is None) != everything:
         raise click.UsageError("name an asset, or use --all")
     with app.store() as store:
-        storage = _ours(store)
+        storage = own_warehouse(store)
         if asset is not None:
             store.reader.find(asset)
         found = _vacuum(store, storage, asset)
@@ -179,7 +179,7 @@ def repair(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
         if asset is None:
             _repair_all(store, as_json=as_json)
             return
-        _rewrite_log(store, _ours(store), asset)
+        _rewrite_log(store, own_warehouse(store), asset)
         head = store.reader.snapshot(asset)
     if as_json:
         output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
@@ -191,7 +191,7 @@ def _repair_all(store: Store, *, as_json: bool) -> None:
     """Rewrite all logs. A failure does not keep the others from being repaired."""
     from freshline.delta.unknown_logs import clear_unknown_logs  # noqa: PLC0415 - `--help` must not pay for it
 
-    storage, right, failed, after = _ours(store), [], {}, ""
+    storage, right, failed, after = own_warehouse(store), [], {}, ""
     while page := store.tables.logged(after, BATCH):
         for one in page:
             try:
@@ -221,7 +221,8 @@ def _rewrite_log(store: Store, storage: Storage, asset: str) -> None:
     store.tables.rewrite_log(asset, DeltaSync(storage).rebuild)
 
 
-def _ours(store: Store) -> Storage:
+def own_warehouse(store: Store) -> Storage:
+    """Return the warehouse of this database. Raise `WarehouseError` if another one is configured."""
     from freshline.storage.base import storage_at  # noqa: PLC0415 - as above
     from freshline.storage.layout import is_ours  # noqa: PLC0415 - `--help` must not pay for it
 

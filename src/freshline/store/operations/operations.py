@@ -11,12 +11,15 @@ from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
 from freshline.settings import Settings
+from freshline.storage.base import Storage
 from freshline.store.apply.stored import GraphCache
+from freshline.store.db import locks
 from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.operations import audit, deliveries, report, request
+from freshline.store.operations import audit, deliveries, forget, report, request
+from freshline.store.operations.forget import Forgotten
 from freshline.store.operations.full_refresh import refuse_losses
 from freshline.store.operations.report import Report, Reported
 from freshline.store.operations.targets import find_asset, find_workflow, find_workflow_id, refuse_partition
@@ -26,6 +29,9 @@ from freshline.store.runs.events import append_event
 SQL = load("operations")
 APPLY = load("apply")
 RUNS = load("runs")
+DB = load("db")
+# Deleting the files of many versions takes longer than the idle timeout of other transactions.
+LONG_IDLE_TIMEOUT = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 
 
 class Operations:
@@ -89,6 +95,29 @@ class Operations:
             skipped = deliveries.locked(connection, asset_id, "", number)
         self._database.notify("events")
         return declarations.delivery(skipped)
+
+    def forgettable(self, asset_id: str, *, reported: bool = False) -> Forgotten:
+        """Return what `forget` would drop, with its errors."""
+        with self._database.rehearsing() as connection:
+            return forget.examine(connection, asset_id, reported=reported)
+
+    def forget(self, asset_id: str, *, reported: bool = False, storage: Storage | None = None) -> Forgotten:
+        """Remove a retired asset and its files in `storage` (docs/semantics.md#R5.6).
+
+        Files go while applies wait, so that nobody produces the asset again meanwhile. A crash between the files and
+        the commit leaves a retired asset without files, which can be forgotten again.
+        """
+        with self._database.transaction("forget_asset") as connection:
+            connection.execute(LONG_IDLE_TIMEOUT)
+            connection.execute(DB["lock"], {"key": locks.APPLY})
+            connection.execute(SQL["lock_forgotten"], {"asset": asset_id})
+            dropped = forget.examine(connection, asset_id, reported=reported)
+            with audit.changing(connection, "forget_asset", asset_id, "head_state", asset_id) as noted:
+                forget.drop(connection, asset_id)
+                noted |= {"dropped": dropped}
+            if storage is not None:
+                storage.clear(asset_id)
+        return dropped
 
     def request_run(
         self,

@@ -303,3 +303,56 @@ DELETE FROM audit a USING (
 -- purpose: delete tokens that were revoked or expired before the retention
 DELETE FROM api_tokens
  WHERE coalesce(least(revoked_at, expires_at), expires_at) < freshline_now() - make_interval(days => %(days)s)
+
+-- name: forgettable
+-- purpose: read who uses an asset, and what would be dropped with it
+SELECT w.slug AS producer, a.source_project AS project, a.unused_since,
+       CASE WHEN n.run_id IS NULL THEN h.produced_at END AS reported_at,
+       (SELECT min(c.slug) FROM edges e JOIN workflows c ON c.id = e.workflow_id WHERE e.asset_id = a.id) AS consumer,
+       (SELECT min(right(r.id::text, 8)) FROM runs r
+          JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
+         WHERE r.status IN ('queued', 'running')
+           AND (r.pins ? a.id OR jsonb_path_exists(v.definition, '$.steps[*].produces[*].assetId ? (@ == $id)',
+                                                   jsonb_build_object('id', a.id)))) AS run,
+       (SELECT count(*) FROM snapshots s WHERE s.asset_id = a.id) AS versions,
+       (SELECT coalesce(sum(d.last_number - d.first_number + 1), 0)::bigint FROM deliveries d
+         WHERE d.asset_id = a.id) AS deliveries,
+       n.rows, n.bytes,
+       EXISTS (SELECT FROM snapshots s WHERE s.asset_id = a.id AND s.location ? 'paths') AS has_table
+  FROM assets a
+  LEFT JOIN workflows w ON w.id = a.producer_id
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+  LEFT JOIN snapshots n ON (n.asset_id, n.partition_key, n.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE a.id = %(asset)s
+
+-- name: lock_forgotten
+-- purpose: lock an asset against reports, publications and applies, before it is deleted
+SELECT id FROM assets WHERE id = %(asset)s FOR UPDATE
+
+-- name: forget_inbox
+-- purpose: delete the events of a forgotten asset that are not absorbed yet
+DELETE FROM inbox WHERE asset_id = %(asset)s
+
+-- name: forget_timers
+-- purpose: delete the timers of a forgotten asset
+DELETE FROM timers WHERE asset_id = %(asset)s
+
+-- name: forget_table_commits
+-- purpose: delete the table versions of a forgotten asset that are not in the Delta log yet
+DELETE FROM table_commits WHERE asset_id = %(asset)s
+
+-- name: forget_heads
+-- purpose: delete the head of a forgotten asset
+DELETE FROM heads WHERE asset_id = %(asset)s
+
+-- name: forget_deliveries
+-- purpose: delete the deliveries of a forgotten asset
+DELETE FROM deliveries WHERE asset_id = %(asset)s
+
+-- name: forget_snapshots
+-- purpose: delete the versions of a forgotten asset
+DELETE FROM snapshots WHERE asset_id = %(asset)s
+
+-- name: forget_asset
+-- purpose: delete a forgotten asset
+DELETE FROM assets WHERE id = %(asset)s
