@@ -81,7 +81,7 @@ def test_consumers_of_a_broken_source_are_one_alert(lab: Lab) -> None:
     lab.report("a", "2")
     lab.settle()
     while (run := lab.claim()) is not None:
-        lab.fail(run, "KeyError: 'x'" if run.slug == "other" else "AnalysisException: no such path")
+        lab.fail(run, "KeyError: 'x'" if run.slug == "other" else f"jobs/{run.slug}.py:3: OSError: no such path")
         told(lab)
     assert sorted(kind for kind, _ in told(lab)) == ["alert", "alert"]
     assert lab.one("SELECT max(cardinality(members)) FROM alert_incidents") == 6

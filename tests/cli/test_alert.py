@@ -26,6 +26,7 @@ def test_a_rule_is_added_listed_paused_and_removed(freshline: Freshline) -> None
     to = "slack://canary-4711/b/c"
     made = freshline("alert", "add", "sales", "--on", "failing", "--on", "overdue", "--asset", "shop.*", "--to", to)
     assert "'sales' reports failing, overdue of shop.* to slack://***" in made.stderr
+    assert "warning: no asset matches 'shop.*' now" in made.stderr
     freshline("alert", "add", "ops", "--on", "breaker", "--to-env", "OPS", "--digest", "4h", "--quiet", "22:00-07:00")
     listed = freshline.json("alert", "list")
     assert [(one["name"], one["to"], one["open"]) for one in listed] == [

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 
 from freshline.api import models
 from freshline.api.auth import RequireAdmin, RequireRead
+from freshline.api.middleware import warn
 from freshline.api.pagination import After, Flag, Limit, UnvalidatedRoute, page
 from freshline.api.workflows import Key, StoreDep
 from freshline.definitions.alerts import read_rule
@@ -16,6 +17,7 @@ from freshline.model.documents.alert import Alert, AlertIncident, AlertMessage
 from freshline.model.documents.installation import Page
 from freshline.store.operations.audit import acting
 from freshline.store.store import Store
+from freshline.unmatched import unmatched_filters
 
 router = APIRouter(tags=["alerts"], route_class=UnvalidatedRoute)
 Name = Annotated[str, Path(max_length=200, description="Name of the alert.")]
@@ -29,8 +31,13 @@ def list_alerts(_: RequireRead, store: StoreDep) -> Page[Alert]:
 
 
 @router.post("/alerts", response_model=models.Alert, status_code=201)
-def add_alert(actor: RequireAdmin, store: StoreDep, body: models.AlertRequest, key: Key = None) -> Alert:
-    """Add an alert that reports what is wrong through Apprise."""
+def add_alert(
+    actor: RequireAdmin, request: Request, store: StoreDep, body: models.AlertRequest, key: Key = None
+) -> Alert:
+    """Add an alert that reports what is wrong through Apprise.
+
+    Patterns that match no asset are named in the header `Freshline-Warning`.
+    """
     given = body.model_dump(by_alias=True, exclude_none=True)
     name = given.pop("name")
     try:
@@ -39,6 +46,7 @@ def add_alert(actor: RequireAdmin, store: StoreDep, body: models.AlertRequest, k
         raise UsageError(str(error)) from None
     with acting(actor):
         store.alerts.add(rule, key=key)
+    warn(request, unmatched_filters((), rule.policy.assets, store.reader.names()))
     return _one(store, name)
 
 

@@ -15,6 +15,7 @@ from freshline.cli.render.text import Text
 from freshline.errors import UsageError
 from freshline.model.alerts import AlertKind
 from freshline.model.documents.alert import Alert, AlertIncident, AlertMessage, AlertTest
+from freshline.unmatched import unmatched_filters
 
 KINDS = [kind.value for kind in AlertKind]
 ALERTS: Columns = [
@@ -95,6 +96,7 @@ def add(app: App, /, *, name: str, as_json: bool, **given: Any) -> None:
     with app.store() as store:
         store.alerts.add(rule)
         (shown,) = store.reader.alerts.rules(name)
+        output.warn(unmatched_filters((), shown["assets"], store.reader.names()))
     if as_json:
         output.print_json(shown)
     else:
@@ -217,7 +219,7 @@ for part in (add, list_, show, pause, resume, remove, test):
 
 
 def _cells(one: Alert) -> list[str]:
-    state = "paused" if one["paused"] else "failing" if one["waiting"] and one["trouble"] else "active"
+    state = "paused" if one["paused"] else "cannot send" if one["waiting"] and one["trouble"] else "active"
     numbers = (str(one["open"]), ", ".join(one["on"]), ", ".join(one["assets"]), ", ".join(one["to"]))
     return [one["name"], state, *numbers, str(one["sent"]), one["project"] or "", one["trouble"] or ""]
 

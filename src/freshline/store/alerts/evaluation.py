@@ -28,7 +28,7 @@ from freshline.store.db.queries import load
 SQL = load("alerts")
 FAILED_LOOKS = 3  # in a row: one may be an accident
 LONGEST_PAUSE = timedelta(minutes=1)
-_EXCEPTION = re.compile(r"([A-Za-z_][\w.]{0,199}):")
+_EXCEPTION = re.compile(r"(?:\S{1,500}:\d+: )?([A-Za-z_][\w.]{0,199}):")  # after the place in the user's files
 
 
 class AlertEvaluation:
