@@ -16,8 +16,9 @@ from freshline.suggest import suggestion
 MAX_CYCLES = 20
 MAX_HINTS = 50
 _INCREMENTS = (
-    "is 'new', but each report of this source replaces its data: all rows are new every time, and a version that is "
-    "replaced before a run reads it is lost; if each report adds data, declare 'mode: append' for the source"
+    "is read with 'rows: new', but each report of this source replaces its data: all rows are new every time, and a "
+    "version that is replaced before a run reads it is lost; if each report adds data, declare 'mode: append' for the "
+    "source"
 )
 Definition = TypeVar("Definition", Workflow, Source)
 
