@@ -150,7 +150,7 @@ def test_deliveries_are_listed_and_skipped(api: Api) -> None:
     api.lab.apply(*api.lab.applied.values(), sources=({"assetId": "files", "mode": "append"},))
     assert [api.post("/assets/files/produced", {"dataVersion": one}, expect=202)["delivery"] for one in "xy"] == [1, 2]
     skipped = api.post("/assets/files/deliveries/1/skip", {"reason": "damaged"}, expect=202)
-    assert (skipped["version"], skipped["skipped"]["reason"]) == ("x", "damaged")
+    assert (skipped["dataVersion"], skipped["skipped"]["reason"]) == ("x", "damaged")
     page = api.get("/assets/files/deliveries", limit=1)
     assert ([one["number"] for one in page["items"]], page["next"]) == ([2], "2")
     assert [one["number"] for one in api.get("/assets/files/deliveries", after=2)["items"]] == [1]

@@ -293,7 +293,7 @@ def test_an_append_may_leave_a_column_out(harness: SparkHarness) -> None:
     harness.run("whole")
     assert harness.lab.head("out")["data_version"] == harness.lab.head("whole")["data_version"]
     harness.lab.apply(flow("out", "SELECT 4 AS a", auto=None, **{**table, "checks": [{"notNull": ["b"]}]}))
-    with pytest.raises(CheckError, match="column 'b' has 1 nulls"):
+    with pytest.raises(CheckError, match="column 'b' has 1 null"):
         harness.run("out")
 
 

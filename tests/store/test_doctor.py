@@ -155,7 +155,7 @@ PLANTS = {
         all_of(queued, sql("UPDATE runs SET pins = jsonb_set(pins, '{a,sequence}', '7')")),
         "of workflow 'b' has pinned version 7 of asset 'a', which does not exist",
     ),
-    "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has consumed version 9 of asset 'a', which has 1 versions"),
+    "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has consumed version 9 of asset 'a', whose newest version is 1"),
     "definition-differs": Plant(
         sql("DELETE FROM edges WHERE asset_id = 'c'"),
         "workflow 'd' should consume asset 'c' and is not stored as its consumer",

@@ -187,7 +187,7 @@ def _sql(check: Check, seen: Counters, rows: int, wrote: int) -> Result:
 
 def _not_null(check: Check, seen: Counters) -> Result:
     nulls = {name: count for name, count in seen.items() if count}
-    text = ", ".join(f"column {name!r} has {count} nulls" for name, count in nulls.items())
+    text = ", ".join(f"column {name!r} has {amount(count, 'null')}" for name, count in nulls.items())
     return Result(check, not nulls, nulls or 0, text)
 
 
@@ -197,7 +197,8 @@ def _values(check: Check, seen: Counters, wrote: int) -> Result:
     if check.accepted:
         allowed = ", ".join(map(repr, check.accepted.values))[:SHOWN]
         example = _plain(seen["example"])
-        text = f"column {check.accepted.column!r} has {count} values such as {example!r}; allowed are {allowed}"
+        have = amount(count, "value")
+        text = f"column {check.accepted.column!r} has {have} such as {example!r}; allowed are {allowed}"
         return Result(check, not count, {"count": count, "example": example} if count else 0, text)
     low, high = _plain(seen["min"]), _plain(seen["max"])
     bounds = check.range

@@ -157,7 +157,7 @@ STATEMENTS = (
         Severity.ERROR,
         "a workflow has not consumed a version that its input never had",
         "`freshline run` of the workflow: its success stores the versions that it read; or restore the whole backup",
-        "workflow '{slug}' has consumed version {sequence} of asset '{asset}', which has {last} versions",
+        "workflow '{slug}' has consumed version {sequence} of asset '{asset}', whose newest version is {last}",
     ),
     Check(
         "definition-differs",
