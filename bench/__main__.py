@@ -31,6 +31,7 @@ NAMES = {
     "memory": "bench.memory",
     "wave": "bench.wave",
     "startup": "bench.startup",
+    "watching": "bench.watching",
 }
 EXTRA = {"endurance": "bench.endurance"}  # not in `all`: its duration grows with the history
 PEERS = "peers"  # not in `all`: it downloads the other systems

@@ -20,6 +20,11 @@ from freshline.store.webhooks.subscriptions import Webhook
 from tests.api.conftest import HOUR, Api, serving
 from tests.api.documents import operations, undocumented
 
+WATCHED = """
+INSERT INTO watches (asset_id, kind, mode, spec, every_ms, timeout_ms, next_at)
+VALUES ('b', 'files', 'append', '{"files": "drop/*.csv"}', 30000, 30000, now()) ON CONFLICT DO NOTHING RETURNING 1
+"""
+
 
 def names(api: Api) -> dict[str, str]:
     """Return an existing value for every path parameter."""
@@ -29,6 +34,7 @@ def names(api: Api) -> dict[str, str]:
         api.lab.store.webhooks.add(Webhook("hook", "https://hooks.example/?token=canary-4711", b"canary-4711" * 3))
     with suppress(ConflictError):
         api.lab.store.alerts.add(read_rule("hook", {"on": "failing", "to": "json://canary-4711@h/"}))
+    api.lab.rows(WATCHED)
     return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook", "number": "1"}
 
 

@@ -77,6 +77,9 @@ SCRIPT = [
     "reset make-daily",
     "expire shop.clean",
     "delivery list shop.raw",
+    "!watch",
+    "watch list",
+    "watch show shop.raw",
     "!settle",
     "events --limit 1000",
     "events --type asset --subject shop.raw --limit 1",
@@ -88,10 +91,14 @@ SCRIPT = [
     "!worker",
     "workers",
 ]  # fmt: skip
+WATCHED = """
+INSERT INTO watches (asset_id, kind, mode, spec, every_ms, timeout_ms, next_at)
+VALUES ('shop.raw', 'files', 'snapshot', '{"files": "drop/*.csv"}', 30000, 30000, now())
+"""
 NEED_DATABASE = ("project rename a b",
                  "apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",
                  "db upgrade", "db stop", "db restored", "doctor", "table versions shop.clean", "simulate --since 1d",
-                 "webhook list", "forget shop.raw", "alert list")  # fmt: skip
+                 "webhook list", "forget shop.raw", "alert list", "watch check shop.raw")  # fmt: skip
 NEED_NOTHING = ("init", "validate", "completion")
 
 
@@ -138,6 +145,9 @@ def play(freshline: Freshline, store: Store) -> Iterator[tuple[str, Any]]:
             settle(store)
         elif line == "!worker":
             store.processes.register(new_id(), "worker", project="shop", code_hash="x", info={"slots": 2})
+        elif line == "!watch":
+            with store.database.transaction("test") as connection:
+                connection.execute(WATCHED)
         elif line == "!work":
             work(store, freshline.project)
         else:
@@ -182,7 +192,7 @@ def test_every_operating_command_answers_the_same(
 def test_every_command_is_decided_about() -> None:
     """Each is in the script, or says that it needs the database, or needs none."""
     named = {line.partition(" ")[0] for line in (*SCRIPT, *NEED_DATABASE, *NEED_NOTHING)}
-    assert named - {"!settle", "!work", "!worker"} == set(COMMANDS)
+    assert named - {"!settle", "!watch", "!work", "!worker"} == set(COMMANDS)
 
 
 def test_the_others_say_that_they_need_the_database(

@@ -12,7 +12,7 @@ from tests.definitions.projects import loaded, mistakes
 SOURCE = "assetId: landing.orders\nmode: append\nwatch:\n  "
 VALID = {
     "files": "{files: 'drop/*.csv', every: 30s, settle: 5s, marker: _SUCCESS, existing: ignore}",
-    "delta": "{delta: s3a://bucket/table, every: 1m}",
+    "delta": "{delta: tables/orders, every: 1m}",
     "iceberg": "{iceberg: sales.orders, catalog: {env: CATALOG}}",
     "sql": "{sql: SELECT max(updated_at) FROM orders, url: {env: SHOP_DATABASE}}",
     "http": "{http: 'https://example.com/data.json', pointer: /version, headers: {Authorization: {env: TOKEN}}}",
@@ -22,6 +22,10 @@ VALID = {
     ),
     "python": "{python: 'jobs.landing:latest', timeout: 10m}",
 }
+OUTSIDE = (
+    "which is not allowed; allowed is what is at or below ROOT, except names that begin with a dot; "
+    "add its directory to 'allow', or move the files"
+)
 WRONG = {
     "{files: a, delta: b}": (3, "'watch' has 2 kinds: files, delta; keep one of them"),
     "{file: a}": (
@@ -44,6 +48,14 @@ WRONG = {
     "{files: a, marker: b/c}": (
         4,
         "'b/c' is not a file name; allowed is a name without '/' and patterns, as in _SUCCESS",
+    ),
+    "{files: /etc/*.csv}": (4, f"'files' is '/etc/*.csv' and leads to /etc, {OUTSIDE}"),
+    "{files: 's3://bucket/*.csv'}": (4, f"'files' is 's3://bucket/*.csv' and leads to s3://bucket/, {OUTSIDE}"),
+    "{delta: /etc/table}": (4, f"'delta' is '/etc/table' and leads to /etc/table, {OUTSIDE}"),
+    "{files: ../x/*.csv}": (4, "'files' is '../x/*.csv' and contains '..'; write the path without it"),
+    "{files: 'dt={partitionKey}/*.csv'}": (
+        4,
+        "'files' is 'dt={partitionKey}/*.csv' and contains {partitionKey}; partitions are not built yet",
     ),
     "{sql: SELECT 1}": (3, "field 'url' is missing"),
     "{sql: SELECT 1, url: 'postgresql://u:canary@h/d'}": (
@@ -120,5 +132,5 @@ def test_a_mistake_has_its_line_and_what_is_allowed(tmp_path: Path, block: str) 
     """Each mistake is one sentence with the line. A value in the place of a variable is not repeated."""
     line, sentence = WRONG[block]
     assert mistakes(tmp_path, {"sources/a.yaml": SOURCE + block}) == [
-        f"sources/a.yaml:{line}: asset 'landing.orders': {sentence}"
+        f"sources/a.yaml:{line}: asset 'landing.orders': {sentence.replace('ROOT', str(tmp_path))}"
     ]

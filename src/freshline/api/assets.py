@@ -14,6 +14,7 @@ from freshline.api.workflows import Key, StoreDep, one_key
 from freshline.model.documents.asset import Asset, Delivery, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.installation import Page
+from freshline.model.documents.watch import Watch
 from freshline.model.json import Json
 from freshline.store.operations.audit import acting
 from freshline.store.operations.report import Reported
@@ -99,6 +100,18 @@ def report_asset(
         return store.operations.report(
             assetId, version=report.data_version, key=key, sequence=report.sequence, payload=report.payload
         )
+
+
+@router.get("/watches", response_model=models.Page[models.Watch])
+def list_watches(_: RequireRead, store: StoreDep, limit: Limit = 50, after: After = None) -> Page[Watch]:
+    """List what is looked at for sources with `watch`, by asset id."""
+    return page(limit, lambda most: store.reader.watches(most, after), "assetId")
+
+
+@router.get("/assets/{assetId}/watch", response_model=models.Watch)
+def get_watch(_: RequireRead, store: StoreDep, assetId: AssetId) -> Watch:
+    """Return the watch of a source: what the last look saw, and when the next one is due."""
+    return store.reader.watch(assetId)
 
 
 @router.get("/assets/{assetId}/deliveries", response_model=models.Page[models.Delivery])

@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("run", "run", "Run a workflow now."),
     "cancel": ("run", "cancel", "Cancel a run."),
     "report": ("report", "report", "Report that a source asset changed."),
+    "watch": ("watch", "watch", "Show what is looked at for sources, and what the last look saw."),
     "delivery": ("delivery", "delivery", "List or skip the deliveries of an append source."),
     "forget": ("forget", "forget", "Remove an asset that nobody uses any more."),
     "expire": ("report", "expire", "Expire an asset now."),

@@ -73,9 +73,14 @@ class Look:
     partial: bool = False
 
 
-def path_key(path: str) -> UUID:
+def path_number(path: str) -> int:
     """Return the key of a path: 128 bits, so that two paths never share one."""
-    return UUID(bytes=blake2b(path.encode("utf-8", "surrogateescape"), digest_size=16).digest())
+    return int.from_bytes(blake2b(path.encode("utf-8", "surrogateescape"), digest_size=16).digest(), "big")
+
+
+def path_key(path: str) -> UUID:
+    """Return the key of a path as it is stored."""
+    return UUID(int=path_number(path))
 
 
 def identity(size: int, version: str) -> int:

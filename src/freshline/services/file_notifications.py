@@ -18,10 +18,10 @@ import structlog
 from watchdog.utils import UnsupportedLibcError
 
 from freshline.definitions.schema.watch import FilesWatch, watch_of
+from freshline.model import file_patterns
 from freshline.model.allowed_paths import AllowedPaths
-from freshline.watching import patterns
+from freshline.model.file_patterns import Pattern, join
 from freshline.watching.listing import directories
-from freshline.watching.patterns import Pattern, join
 
 if TYPE_CHECKING:
     from watchdog.observers.inotify_c import InotifyEvent, InotifyFD
@@ -195,7 +195,7 @@ def _directories(row: Mapping[str, Any]) -> Iterator[tuple[str, Followed]]:
     spec = watch_of(row["spec"])
     root = AllowedPaths.of(row["declaration"], root=None).root
     try:
-        pattern = patterns.parse(spec.files, root) if isinstance(spec, FilesWatch) else None
+        pattern = file_patterns.parse(spec.files, root) if isinstance(spec, FilesWatch) else None
     except ValueError:
         return  # the look says so
     if pattern is None or pattern.base.scheme or not isinstance(spec, FilesWatch):

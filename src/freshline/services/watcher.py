@@ -20,7 +20,7 @@ import structlog
 from freshline.counters import count, observe
 from freshline.definitions.schema.watch import KINDS, watch_of
 from freshline.duration import as_text
-from freshline.errors import DatabaseError, FencedError, FreshlineError
+from freshline.errors import ConflictError, DatabaseError, FencedError, FreshlineError
 from freshline.model.watch import Look
 from freshline.services.due_service import DueService
 from freshline.services.file_notifications import FileNotifications
@@ -150,17 +150,8 @@ class Watcher(DueService):
         self.wake()
 
     def _result(self, one: Running) -> Look:
-        watch, settings = one.watch, self.store.settings
-        context = LookContext(
-            asset_id=watch.asset_id,
-            now=watch.now,
-            allowed=watch.allowed(settings.known_root),
-            timeout_s=watch.timeout_ms / 1000 * CALLS,
-            seen=self._memory(watch) if watch.kind == "files" else None,
-            closed=one.closed,
-            private_networks=settings.webhook_allow_private,
-        )
-        return look(watch_of(watch.spec), watch.mode, watch.position, context)
+        memory = self._memory(one.watch) if one.watch.kind == "files" else None
+        return _look_at(self.store, one.watch, memory, one.closed)
 
     def _memory(self, watch: ClaimedWatch) -> SeenFiles:
         """Return what this process knows of the files of a source, with what others have stored since."""
@@ -243,6 +234,33 @@ class Watcher(DueService):
             self._fail(one, error)
         except FencedError:
             count("fenced")
+
+
+def look_without_report(store: Store, asset_id: str) -> Look:
+    """Look at a source from this process. Nothing is claimed, reported or stored."""
+    store.reader.watch(asset_id)  # which says what is wrong with the name
+    watch = store.watches.peek(asset_id)
+    if watch.kind not in OWN:
+        raise ConflictError(
+            f"'{asset_id}' is looked at by a worker; `freshline watch show {asset_id}` says what it saw"
+        )
+    memory = SeenFiles(partial(store.watches.files, asset_id))
+    if watch.kind == "files":
+        memory.load(store.watches.files_since(asset_id, memory.revision), watch.revision)
+    return _look_at(store, watch, memory, None)
+
+
+def _look_at(store: Store, watch: ClaimedWatch, memory: SeenFiles | None, closed: frozenset[str] | None) -> Look:
+    context = LookContext(
+        asset_id=watch.asset_id,
+        now=watch.now,
+        allowed=watch.allowed(store.settings.known_root),
+        timeout_s=watch.timeout_ms / 1000 * CALLS,
+        seen=memory,
+        closed=closed,
+        private_networks=store.settings.webhook_allow_private,
+    )
+    return look(watch_of(watch.spec), watch.mode, watch.position, context)
 
 
 def _looked(one: Running) -> Looked:

@@ -62,7 +62,18 @@ def of_names(session: ReadSession, assets: Sequence[str], slugs: Sequence[str]) 
     for row in session.rows("never_read", **asked):
         lost = [Replaced(row["asset_id"], one["version"], one["path"]) for one in row["versions"]]
         warnings.append(replaced(lost, [row["slug"]], past=True))
-    return warnings
+    return warnings + [_watch(row) for row in session.rows("failing_watches", **asked)]
+
+
+def _watch(row: Row) -> str:
+    """Return the warning about a source that is not looked at, or has something that is not delivered."""
+    asset_id, show = row["asset_id"], f"`freshline watch show {row['asset_id']}`"
+    if row["error"] is None:
+        what = "one thing" if row["conflicts"] == 1 else f"{row['conflicts']} things"
+        return f"the watcher of '{asset_id}' saw {what} that it does not deliver; {show} lists them"
+    times = "look" if row["failures"] == 1 else f"{row['failures']} looks"
+    rarely = " and it looks rarely now" if row["open"] else ""
+    return f"the watcher of '{asset_id}' notices nothing: the last {times} failed{rarely}: {row['error']} ({show})"
 
 
 def rows_new(asset_id: str, slugs: Sequence[str]) -> str:

@@ -14,12 +14,12 @@ from hashlib import sha256
 
 from freshline.definitions.schema.watch import FilesWatch
 from freshline.errors import FreshlineError
+from freshline.model import file_patterns
+from freshline.model.file_patterns import Pattern
 from freshline.model.json import Json
-from freshline.model.watch import MAX_FOUND, Conflict, Found, Look, Mode, SeenFile, identity, path_key
-from freshline.watching import patterns
+from freshline.model.watch import MAX_FOUND, Conflict, Found, Look, Mode, SeenFile, identity, path_key, path_number
 from freshline.watching.listing import Listing, ListingError, listing_of
 from freshline.watching.look import LookContext, LookError
-from freshline.watching.patterns import Pattern
 from freshline.watching.seen import Candidate, SeenFiles
 
 MOST_CHECKED = 10_000  # delivered files that one look compares with what was delivered; the next look goes on
@@ -31,8 +31,8 @@ RECENT_S = 3_600
 def look(spec: FilesWatch, mode: Mode, position: Json | None, context: LookContext) -> Look:
     """Look at the files of a pattern."""
     try:
-        pattern = patterns.parse(spec.files, context.allowed.root)
-        patterns.require_allowed(pattern, context.allowed)
+        pattern = file_patterns.parse(spec.files, context.allowed.root)
+        file_patterns.require_allowed(pattern, context.allowed)
     except ValueError as error:
         raise LookError(f"'files' is {spec.files!r} and {error}") from None
     memory = context.seen or SeenFiles(lambda _: {})
@@ -169,7 +169,7 @@ def _closed(sight: _Sight) -> tuple[list[Candidate], list[Candidate]]:
     names = sorted(sight.below(path) for path in sight.context.closed or ())
     found = [one for name in names if sight.pattern.matches(name) and (one := sight.listing.examine(name, None))]
     sight.matching = len(found)
-    known = {one.path: sight.memory.digests.get(path_key(one.path).int) for one in found}
+    known = {one.path: sight.memory.digests.get(path_number(one.path)) for one in found}
     changed = [one for one in found if known[one.path] not in {None, identity(one.size, one.version)}]
     return [one for one in found if known[one.path] is None], changed
 
@@ -181,7 +181,7 @@ def _backlog(sight: _Sight) -> tuple[list[Candidate], list[Candidate]] | None:
         return None
     sight.memory.backlog = []
     sight.matching = len(waiting)
-    unseen = (one for one in waiting if sight.memory.digests.get(path_key(one.path).int) is None)
+    unseen = (one for one in waiting if sight.memory.digests.get(path_number(one.path)) is None)
     return [now for one in unseen if (now := sight.listing.examine(sight.below(one.path), None) or one)], []
 
 
@@ -192,7 +192,7 @@ def _listed(sight: _Sight) -> tuple[list[Candidate], list[Candidate]]:
     known = 0
     for below, entry in listing.entries():
         sight.matching += 1
-        digest = memory.digests.get(path_key(sight.pattern.reported(below)).int)
+        digest = memory.digests.get(path_number(sight.pattern.reported(below)))
         if digest is None:
             one = listing.examine(below, entry)
             if one is None:

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from freshline.errors import FreshlineError
 from freshline.model.allowed_paths import GLOB, AllowedPaths
+from freshline.model.file_patterns import Pattern, hidden, join
 from freshline.storage.base import HADOOP, storage_at
 from freshline.storage.real_paths import real_path
 from freshline.storage.remote import RemoteStorage
-from freshline.watching.patterns import Pattern, hidden, join
 from freshline.watching.seen import Candidate
 
 MOST_DIRECTORIES = 100_000

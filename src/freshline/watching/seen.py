@@ -50,8 +50,9 @@ class Digests:
                 self._recent[key] = number
             else:
                 self._numbers[place] = number
-        if len(self._recent) > MERGE_AT:
-            self._merge()
+            # In relation to what is there: otherwise a long load would merge again and again.
+            if len(self._recent) > max(MERGE_AT, len(self._high) // 4):
+                self._merge()
 
     def _place(self, key: int) -> int | None:
         high, low = key >> HALF, key & LOW

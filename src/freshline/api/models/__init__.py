@@ -15,6 +15,7 @@ from freshline.api.models.asset import (
     Skipped,
     SkipRequest,
     Snapshot,
+    Watch,
 )
 from freshline.api.models.base import (
     EmptyBody,
@@ -108,6 +109,7 @@ __all__ = [
     "Status",
     "Step",
     "TriggerType",
+    "Watch",
     "Webhook",
     "WebhookDelivery",
     "WebhookRequest",

@@ -169,6 +169,33 @@ class Delivery(ResponseBody):
     skipped: Skipped | None = None
 
 
+class WatchConflict(ResponseBody):
+    """Something that a watcher does not deliver."""
+
+    subject: str
+    message: str
+
+
+class Watch(ResponseBody):
+    """What is looked at for a source, and what the last look saw."""
+
+    asset_id: str
+    kind: str
+    mode: str
+    watch: Json
+    looking: bool
+    looked_at: datetime | None
+    next_at: datetime
+    summary: str | None
+    reported: int
+    reported_at: datetime | None
+    conflicts: list[WatchConflict]
+    failures: int
+    failing_since: datetime | None
+    look_error: str | None
+    breaker_opened_at: datetime | None
+
+
 class Expired(ResponseBody):
     """An expired asset."""
 

@@ -17,6 +17,7 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import About, AuditEntry, Page, Process
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status
+from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition
 from freshline.model.json import Json
 from freshline.settings import Settings
@@ -109,6 +110,14 @@ class Reader:
             return self._pages(LogLine, None, str(after), "runs", run_id, "logs", **_period(period))
         found = self._one(Page[LogLine], "runs", run_id, "logs", after=after, tail=tail, **_period(period))
         return found["items"]
+
+    def watches(self, limit: int = 20, after: str | None = None) -> list[Watch]:
+        """Return the watches of sources."""
+        return self._pages(Watch, limit, after, "watches")
+
+    def watch(self, asset: str) -> Watch:
+        """Return the watch of a source."""
+        return self._one(Watch, "assets", asset, "watch")
 
     def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]:
         """Return the deliveries of an append source, newest first."""

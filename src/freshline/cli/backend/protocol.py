@@ -16,6 +16,7 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status
+from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition
 from freshline.settings import Settings
 
@@ -80,6 +81,10 @@ class ReadOnlyBackend(Protocol):
     ) -> list[Event]: ...
 
     def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]: ...
+
+    def watches(self, limit: int = 20, after: str | None = None) -> list[Watch]: ...
+
+    def watch(self, asset: str) -> Watch: ...
 
     def event(self, text: str, limit: int = 100) -> EventDetail: ...
 

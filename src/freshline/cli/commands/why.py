@@ -15,6 +15,7 @@ from freshline.cli.render.run import check_lines
 from freshline.cli.render.status import root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
+from freshline.errors import NotFoundError
 from freshline.model.enums import AssetState
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
         decisions = reader.why(name, limit)
         if as_json:
             if not decisions:
-                _print_none(reader.status(name), name)
+                _print_none(reader, reader.status(name), name)
             output.print_json(decisions)
         else:
             print_answer(reader, name, decisions)
@@ -64,7 +65,7 @@ def print_answer(reader: ReadOnlyBackend, name: str, decisions: Sequence[Decisio
     status = reader.status(name)
     _print_state(reader, status)
     if not decisions:
-        _print_none(status, name)
+        _print_none(reader, status, name)
     for decision in decisions:
         print_decision(decision)
 
@@ -119,13 +120,27 @@ def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
                 output.show(line)
 
 
-def _print_none(status: Status, name: str) -> None:
+def _watch(reader: ReadOnlyBackend, name: str) -> str | None:
+    """Return what the last look at a source saw; None if it has no watch."""
+    try:
+        found = reader.watch(name)
+    except NotFoundError:
+        return None
+    if found["lookError"] is not None:
+        return f"the last look failed: {found['lookError']};"
+    return found["summary"] or "nobody has looked yet;"
+
+
+def _print_none(reader: ReadOnlyBackend, status: Status, name: str) -> None:
     """Print why nothing was decided about a name."""
     for one in status["assets"]:
         if one["state"] == AssetState.RETIRED:
             output.message(f"nobody produces, reads or reports {name} any more; `freshline forget {name}` removes it")
             return
         if one["workflowSlug"] is None:
+            if watched := _watch(reader, name):
+                output.message(f"{name} is a source with a watcher: {watched} `freshline watch show {name}` says more")
+                return
             reported = "" if one["version"] is not None else "it was never reported; "
             output.message(
                 f"{name} is a source: {reported}`freshline report {name}` reports its changes, and nothing is decided "

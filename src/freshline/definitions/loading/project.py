@@ -29,6 +29,7 @@ from freshline.definitions.validation.entrypoints import EntryPoints
 from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.problems import Problem, explain, show
 from freshline.definitions.validation.references import Draft, check_references
+from freshline.definitions.validation.watches import watch_problems
 from freshline.errors import DefinitionError, Place
 from freshline.model.alerts import AlertRule
 from freshline.model.allowed_paths import AllowedPaths, base, default, prefix
@@ -86,19 +87,11 @@ class Project:
 
     def source_location(self, source: Source) -> Json | None:
         """Return the location of a source with an absolute path or URL; None if it declares no path."""
-        if source.path is None:
-            return None
-        path = source.path if _URL.match(source.path) else os.path.normpath(self.root / source.path)
-        options = {"options": dict(source.options)} if source.options else {}
-        return {"format": source.format, "path": path, **options}
+        return _location(self.root, source)
 
     def allowed_paths(self, source: Source) -> AllowedPaths:
         """Return what reports of a source may name: its own path, and what it declares (docs/semantics.md#R3.1)."""
-        root, location = str(self.root), self.source_location(source)
-        if source.allow is None:
-            return default(root, location["path"] if location else None)
-        own = base(location["path"], root) if location else ()
-        return AllowedPaths(root, (*own, *(prefix(one, root) for one in source.allow)))
+        return _allowed_paths(self.root, source)
 
 
 def load_project(root: Path, *, strict: bool = False, limits: Limits | None = None) -> Project:
@@ -123,7 +116,7 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     workflows = [workflow for origin in origins if (workflow := draft_of(Workflow, origin, findings))]
     entrypoints = EntryPoints(root, code)
     _check(entrypoints, workflows, known, findings)
-    _check_watches(entrypoints, sources, findings)
+    _check_watches(root, entrypoints, sources, findings)
     _check_pools(workflows, manifest.pools, findings)
     check_references(workflows, sources, known, findings, strict=strict)
     findings.raise_errors()
@@ -236,10 +229,27 @@ def _check(
             findings.add(draft.origin, problem)
 
 
-def _check_watches(entrypoints: EntryPoints, sources: list[Draft[Source]], findings: Findings) -> None:
-    for source in sources:
-        for problem in entrypoints.source_problems(source.definition):
-            findings.add(source.origin, problem)
+def _location(root: Path, source: Source) -> Json | None:
+    if source.path is None:
+        return None
+    path = source.path if _URL.match(source.path) else os.path.normpath(root / source.path)
+    options = {"options": dict(source.options)} if source.options else {}
+    return {"format": source.format, "path": path, **options}
+
+
+def _allowed_paths(root: Path, source: Source) -> AllowedPaths:
+    location = _location(root, source)
+    if source.allow is None:
+        return default(str(root), location["path"] if location else None)
+    own = base(location["path"], str(root)) if location else ()
+    return AllowedPaths(str(root), (*own, *(prefix(one, str(root)) for one in source.allow)))
+
+
+def _check_watches(root: Path, entrypoints: EntryPoints, sources: list[Draft[Source]], findings: Findings) -> None:
+    for draft in sources:
+        source = draft.definition
+        for problem in chain(entrypoints.source_problems(source), watch_problems(source, _allowed_paths(root, source))):
+            findings.add(draft.origin, problem)
 
 
 def _check_pools(workflows: list[Draft[Workflow]], pools: Mapping[str, int], findings: Findings) -> None:

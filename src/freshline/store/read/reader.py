@@ -29,6 +29,7 @@ from freshline.model.documents.installation import AuditEntry, Process, Token, V
 from freshline.model.documents.lineage import RunLineage
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status, WorkflowStatus
+from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
@@ -274,6 +275,22 @@ class Reader:
         """List the snapshots of an asset. `before`: only versions lower than this one."""
         with self._session() as session:
             return _snapshots(session, resolve.asset(session, asset)["assetId"], limit=limit, before=before)
+
+    def watches(self, limit: int = 20, after: str | None = None) -> list[Watch]:
+        """List the watches of sources. `after` is an asset id."""
+        with self._session() as session:
+            return session.documents(Watch, "watches", asset=None, limit=limit, after=after)
+
+    def watch(self, asset: str) -> Watch:
+        """Return the watch of a source, with what its last look saw."""
+        with self._session() as session:
+            resolve.asset(session, asset)
+            found = session.documents(Watch, "watches", asset=asset, limit=1, after=None)
+        if not found:
+            raise NotFoundError(
+                f"source '{asset}' has no watch", hint="add `watch` to it in sources/, and run `freshline apply`"
+            )
+        return found[0]
 
     def deliveries(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Delivery]:
         """List the deliveries of an append source, newest first. `before`: only numbers lower than this one."""

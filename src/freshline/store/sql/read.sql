@@ -563,6 +563,35 @@ WHERE (%(subject)s::text IS NULL OR subject = %(subject)s)
 ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 
+-- name: watches
+-- purpose: read watches by asset, with what is not delivered: at most 20 files that have changed
+SELECT w.asset_id AS "assetId", w.kind, w.mode, w.spec AS watch, w.lease_until IS NOT NULL AS looking,
+       w.looked_at AS "lookedAt", w.next_at AS "nextAt", w.summary, w.reported, w.reported_at AS "reportedAt",
+       w.conflicts || coalesce(c.changed, '[]') AS conflicts, w.failures, w.failing_since AS "failingSince",
+       w.error AS "lookError", w.breaker_at AS "breakerOpenedAt"
+  FROM watches w
+ CROSS JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_object('subject', f.path, 'message',
+               format('changed after it was delivered: %%s bytes then, %%s now; not delivered again', f.was_size, f.size)
+           ) ORDER BY f.seen_at) AS changed
+      FROM (SELECT path, was_size, size, seen_at FROM watched_files x
+             WHERE x.asset_id = w.asset_id AND x.state = 'changed' ORDER BY x.seen_at DESC LIMIT 20) f
+ ) c
+ WHERE (%(asset)s::text IS NULL OR w.asset_id = %(asset)s) AND (%(after)s::text IS NULL OR w.asset_id > %(after)s)
+ ORDER BY w.asset_id LIMIT %(limit)s
+
+-- name: failing_watches
+-- purpose: read the watches with a failed look or a conflict among assets and the inputs of workflows
+SELECT w.asset_id, w.error, w.failures, w.breaker_at IS NOT NULL AS open,
+       (SELECT count(*) FROM watched_files f WHERE f.asset_id = w.asset_id AND f.state = 'changed')
+       + jsonb_array_length(w.conflicts) AS conflicts
+  FROM watches w
+ WHERE (w.asset_id = ANY (%(assets)s) OR w.asset_id IN (
+            SELECT e.asset_id FROM edges e JOIN workflows f ON f.id = e.workflow_id WHERE f.slug = ANY (%(slugs)s)))
+   AND (w.failures > 0 OR w.conflicts <> '[]'
+        OR EXISTS (SELECT FROM watched_files f WHERE f.asset_id = w.asset_id AND f.state = 'changed'))
+ ORDER BY w.asset_id LIMIT 20
+
 -- name: webhooks
 -- purpose: read the webhooks and their state; never a secret, and no query of a URL, which may be one
 SELECT w.id, w.name, w.kind, regexp_replace(w.url, '\?.*', '?…') AS url, w.types, w.assets, w.created_at AS "createdAt",

@@ -26,6 +26,12 @@ WITH moment AS MATERIALIZED (
 )
 SELECT c.*, a.declaration FROM claimed c JOIN assets a ON a.id = c.asset_id ORDER BY c.asset_id
 
+-- name: peek
+-- purpose: read a watch without a claim
+SELECT w.asset_id, w.kind, w.mode, w.spec, w.timeout_ms, w.claim, w.position, w.revision, w.failures,
+       w.breaker_at IS NOT NULL AS half_open, freshline_now() AS now, a.declaration
+  FROM watches w JOIN assets a ON a.id = w.asset_id WHERE w.asset_id = %(asset)s
+
 -- name: until_due
 -- purpose: read the seconds until the next watch is due; the end of a lease counts
 SELECT extract(epoch FROM min(w.next_at) - freshline_now())::double precision AS seconds

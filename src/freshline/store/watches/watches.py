@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count
-from freshline.errors import FencedError
+from freshline.errors import FencedError, NotFoundError
 from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.json import Json
 from freshline.model.watch import Look, Mode, SeenFile, identity, path_key
@@ -111,6 +111,14 @@ class Watches:
         values = {**_scope(kinds, excluded, code), "hinted": list(hinted), "most": most, "margin_ms": MARGIN_MS}
         with self._database.transaction("claim_watches") as connection:
             return [ClaimedWatch(**row) for row in connection.execute(SQL["claim"], values)]
+
+    def peek(self, asset_id: str) -> ClaimedWatch:
+        """Return the watch of a source without a claim, for a look that is not recorded."""
+        with self._database.reading() as connection:
+            row = connection.execute(SQL["peek"], {"asset": asset_id}).fetchone()
+        if row is None:
+            raise NotFoundError(f"source '{asset_id}' has no watch")
+        return ClaimedWatch(**row)
 
     def until_due(
         self, kinds: Sequence[str], *, excluded: Collection[str] = (), code: ProjectCode | None = None

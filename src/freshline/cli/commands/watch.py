@@ -1,0 +1,152 @@
+"""`freshline watch`: what is looked at to notice new data of sources."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from freshline.cli.app import App, json_option, pass_app, project_option
+from freshline.cli.command import command, examples_text
+from freshline.cli.render import output
+from freshline.cli.render.format import moment
+from freshline.cli.render.table import Column, Columns, Table
+from freshline.cli.render.text import Text
+
+if TYPE_CHECKING:
+    from freshline.model.documents.watch import Watch
+    from freshline.model.watch import Look
+
+WATCHES: Columns = (
+    "SOURCE",
+    "KIND",
+    Column("LAST LOOK", drop=2),
+    Column("NEXT LOOK", drop=3),
+    Column("REPORTED", drop=1),
+    Column("WHAT IT SAW", wraps=24),
+)
+MOST_NAMED = 10
+
+
+@click.group(
+    "watch",
+    epilog=examples_text(["freshline watch list", "freshline watch show landing.orders"]),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@project_option
+def watch() -> None:
+    """Show what Freshline looks at to notice new data of sources, and what it saw."""
+
+
+@command("list", examples=["freshline watch list", "freshline watch list --json"])
+@click.option("--limit", metavar="N", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
+@json_option
+@pass_app
+def list_(app: App, *, limit: int, as_json: bool) -> None:
+    """List the sources with `watch`: the last look, the next one, and what was seen."""
+    with app.read_backend() as reader:
+        found = reader.watches(limit)
+    if as_json:
+        output.print_json({"watches": found})
+    elif found:
+        output.show(Table.of(WATCHES, [_cells(one) for one in found]))
+    else:
+        output.message("no source has a watch; add `watch: { files: 'drop/*.csv' }` to one in sources/")
+
+
+@command("show", examples=["freshline watch show landing.orders", "freshline watch show landing.orders --json"])
+@click.argument("source")
+@json_option
+@pass_app
+def show(app: App, *, source: str, as_json: bool) -> None:
+    """Show what the last look at a source saw, when the next one is due, and why something was not reported."""
+    with app.read_backend() as reader:
+        found = reader.watch(source)
+    if as_json:
+        output.print_json(found)
+        return
+    output.show(Text((source, "bold"), f"  {found['kind']}: {_subject(found)}"))
+    output.show(f"last look   {moment(found['lookedAt']) if found['lookedAt'] else 'none yet'}")
+    output.show(f"next look   {_next(found)}")
+    output.show(f"reported    {_reported(found)}")
+    output.show(Text("saw         ", _saw(found)), hang=12)
+    for conflict in found["conflicts"]:
+        output.show(Text(("not delivered: ", "yellow"), f"{conflict['subject']}: {conflict['message']}"), hang=2)
+
+
+@command("check", examples=["freshline watch check landing.orders", "freshline watch check landing.orders --json"])
+@click.argument("source")
+@json_option
+@pass_app
+def check(app: App, *, source: str, as_json: bool) -> None:
+    """Look at a source now, from this machine, and say what would be reported. Nothing is reported or stored.
+
+    Files that have to stay unchanged for a while (`settle`) count as incomplete here.
+    """
+    with app.store() as store:
+        from freshline.services.watcher import look_without_report  # noqa: PLC0415 - only here
+
+        seen = look_without_report(store, source)
+    if as_json:
+        output.print_json(_document(source, seen))
+        return
+    output.show(seen.summary)
+    for found in seen.found[:MOST_NAMED]:
+        output.show(f"  would report {_named(found.data_version, dict(found.payload))}")
+    if len(seen.found) > MOST_NAMED or seen.more:
+        output.show(f"  and {'at least ' if seen.more else ''}{len(seen.found) - MOST_NAMED:,} more")
+    for conflict in seen.conflicts:
+        output.show(Text(("not delivered: ", "yellow"), f"{conflict.subject}: {conflict.message}"), hang=2)
+
+
+def _document(source: str, seen: Look) -> dict[str, object]:
+    return {
+        "assetId": source,
+        "summary": seen.summary,
+        "found": [{"dataVersion": one.data_version, "payload": dict(one.payload)} for one in seen.found],
+        "more": seen.more,
+        "conflicts": [{"subject": one.subject, "message": one.message} for one in seen.conflicts],
+    }
+
+
+def _named(version: str | None, payload: dict[str, object]) -> str:
+    if version is not None:
+        return f"version {version}"
+    return f"a delivery of {payload['path']}" if "path" in payload else f"a delivery {payload}"
+
+
+def _cells(one: Watch) -> list[str | Text]:
+    looked = moment(one["lookedAt"]) if one["lookedAt"] else "none yet"
+    return [one["assetId"], one["kind"], looked, _next(one), f"{one['reported']:,}", _saw(one)]
+
+
+def _next(one: Watch) -> str:
+    return "now" if one["looking"] else moment(one["nextAt"])
+
+
+def _reported(one: Watch) -> str:
+    if not one["reported"]:
+        return "nothing yet"
+    noun = "version" if one["mode"] == "snapshot" else "delivery"
+    plural = noun if one["reported"] == 1 else {"version": "versions", "delivery": "deliveries"}[noun]
+    last = f", the last one {moment(one['reportedAt'])}" if one["reportedAt"] else ""
+    return f"{one['reported']:,} {plural}{last}"
+
+
+def _saw(one: Watch) -> Text:
+    if one["lookError"] is not None:
+        times = "the last look" if one["failures"] == 1 else f"the last {one['failures']} looks"
+        rarely = "; it is looked at rarely until one succeeds" if one["breakerOpenedAt"] else ""
+        return Text((f"{times} failed: {one['lookError']}{rarely}", "red"))
+    conflicts = f" {len(one['conflicts'])} not delivered." if one["conflicts"] else ""
+    return Text(f"{one['summary'] or 'nothing yet; is `freshline materializer` running?'}{conflicts}")
+
+
+def _subject(one: Watch) -> str:
+    return str(one["watch"].get(one["kind"], "")).replace(os.linesep, " ")
+
+
+watch.add_command(list_)
+watch.add_command(show)
+watch.add_command(check)

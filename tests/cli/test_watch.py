@@ -1,0 +1,95 @@
+"""`freshline watch`: what is looked at, what was seen, and what a look would report now."""
+
+from __future__ import annotations
+
+import pytest
+
+from freshline.services.watcher import Watcher
+from freshline.settings import load
+from freshline.store.db.opening import open_store
+from tests.cli.conftest import Freshline
+from tests.cli.test_backend_api import settle
+from tests.waiting import wait_until
+
+SOURCES = """
+- assetId: landing.orders
+  mode: append
+  format: csv
+  path: drop
+  watch: { files: "drop/*.csv" }
+- assetId: landing.gone
+  mode: append
+  watch: { files: "gone/*.csv" }
+"""
+WORKFLOW = """
+slug: orders
+steps:
+  - id: one
+    job: { kind: python, entrypoint: "landing:run" }
+    consumes: [{ assetId: landing.orders, rows: new }, { assetId: landing.gone }]
+    produces: [{ assetId: orders, autoMaterialize: { onUpstreamUpdate: true } }]
+"""
+
+
+@pytest.fixture
+def watched(applied: Freshline) -> Freshline:
+    """Return a project with two watched sources, one of which has no directory."""
+    project = applied.project
+    (project / "sources").mkdir(exist_ok=True)
+    (project / "drop").mkdir()
+    (project / "sources" / "landing.yaml").write_text(SOURCES)
+    (project / "workflows" / "orders.yaml").write_text(WORKFLOW)
+    (project / "landing.py").write_text("def run(ctx): return None\n")
+    applied("apply", "--yes")
+    return applied
+
+
+def look() -> None:
+    """Look at everything that is due, and decide about it, as a materializer does."""
+    with open_store(load()) as store:
+        watcher = Watcher(store)
+        wait_until(lambda: watcher.run_once() or not watcher.busy)
+        watcher.stop()
+        settle(store)
+
+
+def test_a_look_is_shown_with_what_it_saw_and_what_it_does_not_deliver(watched: Freshline) -> None:
+    """`check` says what would be reported and reports nothing; `list`, `show` and `why` say what a look saw."""
+    drop = watched.project / "drop"
+    (drop / "a.csv").write_text("id\n1\n")
+    (drop / "b[1].csv").write_text("id\n1\n")
+    assert "nothing yet; is `freshline materializer` running?" in watched("watch", "list").stdout
+    checked = watched("watch", "check", "landing.orders").stdout
+    assert "2 files match, 1 is new, 1 cannot be delivered." in checked
+    assert "would report a delivery of drop/a.csv" in checked
+    assert watched.json("delivery", "list", "landing.orders")["deliveries"] == []
+    look()
+    assert [one["path"] for one in watched.json("delivery", "list", "landing.orders")["deliveries"]] == [
+        str(drop / "a.csv")
+    ]
+    (drop / "a.csv").write_text("id\n1\n2\n")
+    shown = watched.json("watch", "show", "landing.orders")
+    assert (shown["reported"], shown["summary"]) == (1, "2 files match, 1 is new, 1 cannot be delivered.")
+    text = watched("watch", "show", "landing.orders").stdout
+    assert "reported    1 delivery, the last one " in text
+    assert "not delivered: drop/b[1].csv: the name contains '['" in text
+    why = watched("why", "orders").stdout
+    assert "the watcher of 'landing.orders' saw one thing that it does not deliver" in " ".join(why.split())
+
+
+def test_a_failing_look_is_named_wherever_somebody_asks(watched: Freshline) -> None:
+    """In `watch list`, in `watch show`, in `why` of the source, and in `why` of its consumer."""
+    look()
+    error = f"the directory {watched.project / 'gone'} does not exist on"
+    for words in (("watch", "list"), ("watch", "show", "landing.gone"), ("why", "landing.gone"), ("why", "orders")):
+        result = watched(*words)
+        assert error in " ".join((result.stdout + result.stderr).split()), words
+    assert error in watched("watch", "check", "landing.gone", code=1).stderr
+
+
+def test_sources_without_a_watch_say_what_to_do(applied: Freshline) -> None:
+    """A wrong name is an error with a suggestion."""
+    assert "no source has a watch; add `watch:" in applied("watch", "list").stderr
+    error = applied("watch", "show", "shop.raw", code=1).stderr
+    assert "source 'shop.raw' has no watch (add `watch` to it in sources/, and run `freshline apply`)" in error
+    assert "did you mean 'shop.raw'" in applied("watch", "check", "shop.rw", code=1).stderr

@@ -1,0 +1,190 @@
+"""The watcher: each thing is reported once, whoever looks, whatever hangs, fails or is applied meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshline.model.watch import Look
+from freshline.services import watcher as service
+from freshline.services.watcher import Watcher
+from freshline.store.watches.watches import BREAKER_FAILURES
+from tests.store_harness import workflow
+from tests.waiting import wait_until
+from tests.watching.harness import CONSUMER, SOURCE, Watching, watching
+
+FILES = {"files": "drop/*.csv"}
+
+
+@pytest.fixture
+def place(database_url: str, tmp_path: Path) -> Iterator[Watching]:
+    """Yield a project with a watched directory."""
+    with watching(database_url, tmp_path) as found:
+        yield found
+
+
+class Gate:
+    """Holds the looks of one watcher until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, held: Watcher) -> None:
+        self.open = threading.Event()
+        self.reached = threading.Event()
+        original = service.Watcher._result
+
+        def result(one: Watcher, running: Any) -> Look:
+            look = original(one, running)
+            if one is held:
+                self.reached.set()
+                self.open.wait()
+            return look
+
+        monkeypatch.setattr(service.Watcher, "_result", result)
+
+
+def test_a_look_that_lost_its_lease_reports_nothing(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two materializers saw the same file. The one whose lease is over is refused, and the file is one delivery."""
+    place.write("a.csv")
+    place.apply()
+    place.lab.advance(seconds=40)
+    gate = Gate(monkeypatch, place.watcher)
+    place.watcher.run_once()
+    assert gate.reached.wait(10)
+    place.lab.advance(minutes=5)
+    other = Watcher(place.lab.store)
+    place.finish(other)
+    other.stop()
+    assert (place.delivered(), place.events()) == (["drop/a.csv"], 1)
+    gate.open.set()
+    place.finish(place.watcher)
+    assert (place.delivered(), place.events(), place.row()["claim"]) == (["drop/a.csv"], 1, 2)
+
+
+def test_an_apply_in_between_refuses_the_look(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was looked at with the former block is not reported; the new block is looked at."""
+    place.write("a.csv")
+    place.apply()
+    place.lab.advance(seconds=40)
+    gate = Gate(monkeypatch, place.watcher)
+    place.watcher.run_once()
+    assert gate.reached.wait(10)
+    place.apply({"files": "drop/*.txt"})
+    gate.open.set()
+    place.finish(place.watcher)
+    assert place.delivered() == []
+    assert place.look()["summary"] == "No file matches 'drop/*.txt'; there are others, such as 'a.csv'."
+
+
+def test_a_look_that_hangs_delays_no_other(
+    place: Watching, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """A server that accepts and never answers: its look is abandoned, and others go on, with one thread for all."""
+    silent = socket.create_server(("127.0.0.1", 0))
+    request.addfinalizer(silent.close)
+    monkeypatch.setenv("AWS_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "none")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    hanging = {
+        "assetId": "a.hangs",
+        "mode": "append",
+        "allow": ["s3://bucket/in"],
+        "watch": {"files": "s3://bucket/in/*.csv", "timeout": "200ms"},
+    }
+    good = {"assetId": SOURCE, "mode": "append", "watch": FILES}
+    place.lab.apply(CONSUMER, workflow("other", "a.hangs"), sources=(hanging, good), root=place.root)
+    place.write("a.csv")
+    monkeypatch.setattr(place.lab.store, "settings", place.lab.settings.__class__(place.root, watch_threads=1))
+    place.watcher.run_once()
+    wait_until(lambda: place.watcher.run_once() or place.row("a.hangs")["failures"] == 1)
+    assert place.row("a.hangs")["error"] == "the look did not end within 200ms ('timeout'); it was abandoned"
+    wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/a.csv"])
+    place.lab.advance(hours=1)
+    place.finish(place.watcher)
+    assert place.row("a.hangs")["claim"] == 1, "this process does not look again while the thread lives"
+
+
+def test_failures_open_a_breaker_that_a_success_closes(place: Watching) -> None:
+    """Pauses grow, then one look per FRESHLINE_WATCH_PROBE_MS; the first success reports everything since."""
+    place.apply()
+    place.drop.rmdir()
+    for failures in range(1, BREAKER_FAILURES + 1):
+        row = place.look(minutes=9)
+        assert row["failures"] == failures
+        assert (row["breaker_at"] is not None) == (failures == BREAKER_FAILURES)
+    assert row["next_at"] == place.lab.later(minutes=10)
+    place.drop.mkdir()
+    place.write("a.csv")
+    assert place.look(minutes=9)["failures"] == BREAKER_FAILURES
+    row = place.look(minutes=2)
+    assert (row["failures"], row["error"], row["breaker_at"]) == (0, None, None)
+    assert place.delivered() == ["drop/a.csv"]
+
+
+def test_apply_adds_keeps_and_removes_watches(place: Watching) -> None:
+    """A changed block keeps what was seen; removing it keeps the head; adding it again delivers nothing twice."""
+    place.write("a.csv")
+    place.apply()
+    place.look()
+    place.apply({"files": "drop/*.csv", "every": "10s"})
+    assert (place.row()["position"], place.row()["every_ms"]) == ({"started": True}, 10_000)
+    head = place.lab.head(SOURCE)
+    place.apply({})
+    assert place.lab.rows("SELECT 1 FROM watches") == []
+    assert place.lab.head(SOURCE) == head
+    place.apply()
+    place.write("b.csv")
+    place.look()
+    assert place.delivered() == ["drop/a.csv", "drop/b.csv"]
+    place.apply({"delta": "drop"})
+    assert place.row()["position"] is None
+    place.lab.apply(CONSUMER, root=place.root)
+    assert place.lab.rows("SELECT 1 FROM watches") == place.lab.rows("SELECT 1 FROM watched_files") == []
+    place.apply()
+    place.look()
+    assert place.delivered() == ["drop/a.csv", "drop/b.csv"], "the keys of deliveries are kept"
+
+
+def test_a_project_that_moves_delivers_nothing_twice(place: Watching, tmp_path: Path) -> None:
+    """Files of a relative pattern are known by their path in the project."""
+    place.write("a.csv")
+    place.apply()
+    place.look()
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    place.drop.rename(moved / "drop")
+    place.root, place.drop = moved, moved / "drop"
+    place.write("b.csv")
+    place.apply()
+    place.look()
+    assert place.events() == 2
+
+
+def test_a_closed_file_is_looked_at_without_a_pause(place: Watching) -> None:
+    """The kernel tells that a file was closed or moved in. Only that file is examined, long before `every`."""
+    place.apply({"files": "drop/*.csv", "every": "1h"})
+    place.look()
+    place.finish(place.watcher)
+    place.write("x.tmp").rename(place.drop / "a.csv")
+    wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/a.csv"])
+    with (place.drop / "b.csv").open("w", encoding="utf-8") as file:
+        file.write("id\n")
+        file.flush()
+        place.write("c.csv")
+        wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/a.csv", "drop/c.csv"])
+    wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/a.csv", "drop/c.csv", "drop/b.csv"])
+    assert place.row()["looked_at"] == place.lab.now
+
+
+def test_a_new_directory_is_followed(place: Watching) -> None:
+    """Files in a directory that appears later are found without a pause too."""
+    place.apply({"files": "drop/*/*.csv", "every": "1h"})
+    place.look()
+    place.write("new/a.csv")
+    wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/new/a.csv"])
+    place.write("new/b.csv")
+    wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/new/a.csv", "drop/new/b.csv"])
