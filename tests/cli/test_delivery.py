@@ -14,7 +14,7 @@ from freshline.cli.commands import delivery
     [
         ({"path": "in/a.csv", "payload": {"path": "in/a.csv"}}, "in/a.csv"),
         ({"dataVersion": "v7", "payload": None}, "v7"),
-        ({"payload": {"from": None, "to": "7"}}, '{"from": null, "to": "7"}'),
+        ({"payload": {"to": "7", "from": None}}, '{"from": null, "to": "7"}'),
         ({"payload": None}, ""),
         ({"payload": "x" * 300}, '"' + "x" * 199 + "..."),
     ],

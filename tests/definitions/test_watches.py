@@ -85,6 +85,15 @@ WRONG = {
         4,
         "'Host' is not a header that a watch may set; allowed are names such as Authorization, X-Api-Key",
     ),
+    "{http: 'ftp://canary@host/'}": (
+        4,
+        "'http' is not a URL; allowed are addresses that begin with https:// or http://",
+    ),
+    "{http: 'https://h/', pointer: version}": (
+        4,
+        "'version' is not a JSON pointer; allowed are texts such as /version and /items/0/id",
+    ),
+    "{kafka: 'a b', servers: 'h:1'}": (4, "'a b' is not a topic; allowed are 1-249 letters, digits and . _ -"),
     "{python: 'jobs:missing'}": (
         4,
         (

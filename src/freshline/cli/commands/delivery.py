@@ -73,7 +73,7 @@ def _cells(one: Delivery) -> list[str]:
 
 def _payload(one: Delivery) -> str:
     """Return the payload of a delivery that has neither a version nor a path, as those of queries and topics."""
-    text = "" if one["payload"] is None else json.dumps(one["payload"], ensure_ascii=False)
+    text = "" if one["payload"] is None else json.dumps(one["payload"], ensure_ascii=False, sort_keys=True)
     return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}..."
 
 

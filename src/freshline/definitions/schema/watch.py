@@ -17,9 +17,9 @@ SHORTEST_EVERY_MS = 1_000
 LONGEST_TIMEOUT_MS = 600_000
 DEFAULT_MS = 30_000
 MOST_PROPERTIES = 100
-_TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
-_URL = r"^https?://[^\s/]+\S*$"
-_POINTER = r"^(/([^~]|~[01])*)?$"
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_URL = re.compile(r"https?://[^\s/]+\S*")
+_POINTER = re.compile(r"(/([^~]|~[01])*)?")
 
 # Settings of librdkafka by which a client connects and logs in. Others are refused: some start programs or load
 # libraries (sasl.kerberos.kinit.cmd, plugin.library.paths) in the process that has the database's password.
@@ -83,6 +83,25 @@ def _file_name(value: str) -> str:
         raise ValueError(
             f"{value[:80]!r} is not a file name; allowed is a name without '/' and patterns, as in _SUCCESS"
         )
+    return value
+
+
+def _url(value: str) -> str:
+    if not _URL.fullmatch(value):
+        # Without the value: it may hold a password.
+        raise ValueError("'http' is not a URL; allowed are addresses that begin with https:// or http://")
+    return value
+
+
+def _pointer(value: str) -> str:
+    if not _POINTER.fullmatch(value):
+        raise ValueError(f"{value[:80]!r} is not a JSON pointer; allowed are texts such as /version and /items/0/id")
+    return value
+
+
+def _topic(value: str) -> str:
+    if not _TOPIC.fullmatch(value):
+        raise ValueError(f"{value[:80]!r} is not a topic; allowed are 1-249 letters, digits and . _ -")
     return value
 
 
@@ -184,8 +203,8 @@ class SqlWatch(Watch, kind="sql"):
 class HttpWatch(Watch, kind="http"):
     """The ETag, Last-Modified, a JSON value or a digest of a URL."""
 
-    http: Annotated[str, Field(max_length=2_000, pattern=_URL)] = Field(description="The URL to request.")
-    pointer: Annotated[str, Field(max_length=1_000, pattern=_POINTER)] | None = Field(
+    http: Annotated[str, Field(max_length=2_000), AfterValidator(_url)] = Field(description="The URL to request.")
+    pointer: Annotated[str, Field(max_length=1_000), AfterValidator(_pointer)] | None = Field(
         default=None, description="A JSON pointer (RFC 6901) to the version in a JSON body, as in /version."
     )
     headers: Annotated[dict[HeaderName, Variable], Field(max_length=20)] = Field(
@@ -196,7 +215,7 @@ class HttpWatch(Watch, kind="http"):
 class KafkaWatch(Watch, kind="kafka"):
     """The offsets of a Kafka topic."""
 
-    kafka: Annotated[str, Field(pattern=_TOPIC)] = Field(description="The topic.")
+    kafka: Annotated[str, AfterValidator(_topic)] = Field(description="The topic.")
     servers: Annotated[str, Field(min_length=1, max_length=2_000)] = Field(
         description="The first brokers to connect to, as in host:9092,other:9092."
     )
