@@ -49,6 +49,16 @@ def test_each_record_is_in_exactly_one_delivery(cluster: Cluster) -> None:
     assert second.conflicts == ()
 
 
+def test_existing_records_can_be_ignored(cluster: Cluster) -> None:
+    """The first look delivers nothing, and later ones what came after it."""
+    cluster.produce("late", 3)
+    first = look(cluster.servers, "late", existing="ignore")
+    assert first.found == ()
+    cluster.produce("late", 1, 2)
+    second = look(cluster.servers, "late", position=first.position, existing="ignore")
+    assert ranges(second) == [{"0": [3, 4], "1": [0, 2]}]
+
+
 def test_a_snapshot_source_gets_a_version_of_all_offsets(cluster: Cluster) -> None:
     """It changes if and only if a record was added."""
     cluster.produce("state", 2)

@@ -53,7 +53,7 @@ def look(spec: KafkaWatch, mode: Mode, position: Json | None, context: LookConte
         raise LookError(f"the offsets of topic {spec.kafka} cannot be read: {_text(error, secrets)}{detail}") from None
     finally:
         consumer.close()
-    return compare(mode, position, topic, context)
+    return compare(mode, position, topic, context, ignore_existing=spec.existing == "ignore")
 
 
 def _settings(spec: KafkaWatch, secrets: dict[str, str], timeout_s: float, errors: Errors) -> dict[str, Any]:

@@ -46,8 +46,15 @@ class Position(TypedDict):
     notes: list[Note]
 
 
-def compare(mode: Mode, stored: Json | None, topic: Topic, context: LookContext) -> Look:
-    """Return what is new since the stored position, and the next position."""
+def compare(
+    mode: Mode, stored: Json | None, topic: Topic, context: LookContext, *, ignore_existing: bool = False
+) -> Look:
+    """Return what is new since the stored position, and the next position.
+
+    `ignore_existing`: the first look of an append source delivers nothing.
+    """
+    if stored is None and mode == "append" and ignore_existing:
+        return _ignored(topic, context)
     before = _position(stored, topic, context)
     current, notes = _continued(before, topic, context) if mode == "append" else (before, [])
     starts = {number: current["next"].get(str(number), ends.low) for number, ends in topic.partitions.items()}
@@ -67,6 +74,12 @@ def compare(mode: Mode, stored: Json | None, topic: Topic, context: LookContext)
         f"record{'s' * (records != 1)}.",
         conflicts(notes),
     )
+
+
+def _ignored(topic: Topic, context: LookContext) -> Look:
+    ends = {str(number): one.high for number, one in topic.partitions.items()}
+    first: Position = {**_position(None, topic, context), "next": ends, "cluster": topic.cluster}
+    return Look((), cast("Json", first), f"Topic {topic.name} has records that existed at the first look: ignored.")
 
 
 def _position(stored: Json | None, topic: Topic, context: LookContext) -> Position:

@@ -225,6 +225,9 @@ class KafkaWatch(Watch, kind="kafka"):
     secrets: Annotated[dict[str, Variable], Field(max_length=MOST_PROPERTIES)] = Field(
         default={}, description="Settings whose values are secret, each from a variable."
     )
+    existing: Literal["deliver", "ignore"] = Field(
+        default="deliver", description="What happens to records that exist at the first look."
+    )
 
     @model_validator(mode="after")
     def _known_settings(self) -> Self:
