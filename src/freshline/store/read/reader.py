@@ -284,13 +284,7 @@ class Reader:
     def watch(self, asset: str) -> Watch:
         """Return the watch of a source, with what its last look saw."""
         with self._session() as session:
-            resolve.asset(session, asset)
-            found = session.documents(Watch, "watches", asset=asset, limit=1, after=None)
-        if not found:
-            raise NotFoundError(
-                f"source '{asset}' has no watch", hint="add `watch` to it in sources/, and run `freshline apply`"
-            )
-        return found[0]
+            return resolve.watch(session, asset)
 
     def deliveries(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Delivery]:
         """List the deliveries of an append source, newest first. `before`: only numbers lower than this one."""

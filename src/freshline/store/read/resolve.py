@@ -8,6 +8,7 @@ from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
 from freshline.model.documents.asset import FoundAsset, FoundWorkflow, ResolvedAsset
+from freshline.model.documents.watch import Watch
 from freshline.model.json import Json
 from freshline.store.read.session import ReadSession
 from freshline.suggest import did_you_mean, hint
@@ -22,6 +23,16 @@ def asset(session: ReadSession, asset_id: str) -> ResolvedAsset:
     if rows := session.documents(ResolvedAsset, "asset", asset=asset_id):
         return rows[0]
     raise unknown_name("asset", asset_id, (row["assetId"] for row in session.rows("asset_names")))
+
+
+def watch(session: ReadSession, asset_id: str) -> Watch:
+    """Return the watch of a source. Raise NotFoundError if it has none."""
+    asset(session, asset_id)
+    if rows := session.documents(Watch, "watches", asset=asset_id, limit=1, after=None):
+        return rows[0]
+    raise NotFoundError(
+        f"source '{asset_id}' has no watch", hint="add `watch` to it in sources/, and run `freshline apply`"
+    )
 
 
 def workflow_id(session: ReadSession, slug: str | None) -> int | None:

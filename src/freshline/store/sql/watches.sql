@@ -3,10 +3,11 @@
 WITH moment AS MATERIALIZED (
     SELECT freshline_now() AS now
 ), due AS MATERIALIZED (
-    SELECT w.asset_id FROM watches w JOIN assets a ON a.id = w.asset_id CROSS JOIN moment m
+    SELECT w.asset_id FROM watches w CROSS JOIN moment m
      WHERE w.next_at <= m.now AND w.kind = ANY (%(kinds)s) AND NOT w.asset_id = ANY (%(excluded)s)
-       AND (%(project)s::text IS NULL OR (a.source_project, %(code_hash)s::text) IN (SELECT p.name, p.code_hash FROM projects p
-                                                    WHERE p.name = %(project)s))
+       AND (%(project)s::text IS NULL OR (
+            SELECT p.code_hash FROM assets a JOIN projects p ON p.name = a.source_project
+             WHERE a.id = w.asset_id AND p.name = %(project)s) = %(code_hash)s::text)
      ORDER BY w.next_at, w.asset_id LIMIT %(most)s
        FOR UPDATE OF w SKIP LOCKED
 ), hinted AS MATERIALIZED (
@@ -24,7 +25,7 @@ WITH moment AS MATERIALIZED (
     RETURNING w.asset_id, w.kind, w.mode, w.spec, w.timeout_ms, w.claim, w.position, w.revision, w.failures,
               w.breaker_at IS NOT NULL AS half_open, m.now
 )
-SELECT c.*, a.declaration FROM claimed c JOIN assets a ON a.id = c.asset_id ORDER BY c.asset_id
+SELECT c.*, (SELECT a.declaration FROM assets a WHERE a.id = c.asset_id) AS declaration FROM claimed c ORDER BY c.asset_id
 
 -- name: peek
 -- purpose: read a watch without a claim
@@ -34,11 +35,13 @@ SELECT w.asset_id, w.kind, w.mode, w.spec, w.timeout_ms, w.claim, w.position, w.
 
 -- name: until_due
 -- purpose: read the seconds until the next watch is due; the end of a lease counts
-SELECT extract(epoch FROM min(w.next_at) - freshline_now())::double precision AS seconds
-  FROM watches w JOIN assets a ON a.id = w.asset_id
+SELECT extract(epoch FROM w.next_at - freshline_now())::double precision AS seconds
+  FROM watches w
  WHERE w.kind = ANY (%(kinds)s) AND NOT w.asset_id = ANY (%(excluded)s)
-   AND (%(project)s::text IS NULL OR (a.source_project, %(code_hash)s::text) IN (SELECT p.name, p.code_hash FROM projects p
-                                                    WHERE p.name = %(project)s))
+   AND (%(project)s::text IS NULL OR (
+            SELECT p.code_hash FROM assets a JOIN projects p ON p.name = a.source_project
+             WHERE a.id = w.asset_id AND p.name = %(project)s) = %(code_hash)s::text)
+ ORDER BY w.next_at LIMIT 1
 
 -- name: lock_claim
 -- purpose: lock the watch if the claim is still valid: not claimed later, not recorded yet, and not applied again
@@ -78,8 +81,8 @@ RETURNING w.asset_id
 UPDATE watches w
    SET lease_until = NULL, failures = w.failures + 1, error = %(error)s, failing_since = coalesce(w.failing_since, m.now),
        breaker_at = CASE WHEN w.failures + 1 >= %(budget)s THEN coalesce(w.breaker_at, m.now) END,
-       next_at = m.now + CASE WHEN w.failures + 1 >= %(budget)s THEN %(probe_ms)s * interval '1 millisecond'
-                              ELSE freshline_backoff(w.failures, w.every_ms, %(probe_ms)s) END
+       next_at = m.now + CASE WHEN w.failures + 1 >= %(budget)s THEN %(probe_ms)s::bigint * interval '1 millisecond'
+                              ELSE freshline_backoff(w.failures, w.every_ms, %(probe_ms)s::bigint) END
   FROM (SELECT freshline_now() AS now OFFSET 0) m
  WHERE w.asset_id = %(asset)s
 RETURNING w.failures, w.failures = %(budget)s AS opened
