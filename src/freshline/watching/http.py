@@ -52,7 +52,7 @@ class Fetch(Exchange):
     interruption = LookError
 
     def get(self, headers: dict[str, str], *, wants_body: bool) -> Reply:
-        """Send the request. Raise `LookError` or `AddressError` if there is no answer."""
+        """Send the request. Raise `LookError` or `AddressError` if nothing answers."""
 
         def read(reply: http.client.HTTPResponse) -> Reply:
             etag, modified = reply.getheader("ETag"), reply.getheader("Last-Modified")
