@@ -73,8 +73,15 @@ def test_a_look_is_shown_with_what_it_saw_and_what_it_does_not_deliver(watched: 
     text = watched("watch", "show", "landing.orders").stdout
     assert "reported    1 delivery, the last one " in text
     assert "not delivered: drop/b[1].csv: the name contains '['" in text
+    with open_store(load()) as store, store.database.transaction("test") as connection:
+        connection.execute("UPDATE watches SET next_at = now() - interval '1 hour'")
+    look()
+    assert "1 changed after its delivery." in " ".join(watched("watch", "show", "landing.orders").stdout.split())
+    with open_store(load()) as store, store.database.transaction("test") as connection:
+        connection.execute("UPDATE watches SET next_at = now() - interval '1 hour'")
+    assert "next look   due since " in watched("watch", "show", "landing.orders").stdout
     why = watched("why", "orders").stdout
-    assert "the watcher of 'landing.orders' saw one thing that it does not deliver" in " ".join(why.split())
+    assert "the watcher of 'landing.orders' saw 2 things that it does not deliver" in " ".join(why.split())
 
 
 def test_a_failing_look_is_named_wherever_somebody_asks(watched: Freshline) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from freshline.model.file_patterns import parse
+from freshline.watching.listing import listing_of
 from tests.waiting import wait_until
 from tests.watching.harness import SOURCE, Watching, watching
 
@@ -108,7 +110,7 @@ def test_a_burst_is_delivered_in_parts(place: Watching, monkeypatch: pytest.Monk
     for number in range(10):
         os.utime(place.write(f"{number}.csv"), (number, number))
     place.apply()
-    assert place.look()["claim"] == 3
+    assert place.look()["claim"] >= 3
     assert place.delivered() == [f"drop/{number}.csv" for number in range(10)]
     assert place.events() == 10
 
@@ -192,10 +194,16 @@ def test_settle_waits_until_a_file_does_not_change(place: Watching) -> None:
         ("*/a.csv", ["drop/a.csv"]),
     ],
 )
-def test_patterns(place: Watching, pattern: str, expected: list[str]) -> None:
+def test_a_listing_and_its_pattern_agree(tmp_path: Path, pattern: str, expected: list[str]) -> None:
     """A name matches one name, `**` any directories, hidden ones excepted."""
-    for name in ("a.csv", "x/b.csv", "x/y/c.csv", ".git/d.csv", "_tmp/e.csv"):
-        place.write(name)
-    place.apply({"files": pattern})
-    place.look()
-    assert sorted(place.delivered()) == expected
+    names = ("a.csv", "x/b.csv", "x/y/c.csv", ".git/d.csv", "_tmp/e.csv", "f.csv._COPYING_")
+    for name in names:
+        (tmp_path / "drop" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "drop" / name).write_text("id\n")
+    parsed = parse(pattern, str(tmp_path))
+    listing = listing_of(parsed, None)
+    found = [parsed.reported(below) for below, entry in listing.entries() if listing.examine(below, entry)]
+    assert sorted(found) == expected
+    files = [f"{tmp_path}/drop/{name}" for name in names]
+    below = [file[len(parsed.base.path) + 1 :] for file in files if file.startswith(f"{parsed.base.path}/")]
+    assert sorted(parsed.reported(one) for one in below if parsed.matches(one)) == expected

@@ -188,3 +188,23 @@ def test_a_new_directory_is_followed(place: Watching) -> None:
     wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/new/a.csv"])
     place.write("new/b.csv")
     wait_until(lambda: place.watcher.run_once() or place.delivered() == ["drop/new/a.csv", "drop/new/b.csv"])
+
+
+def test_a_file_that_is_closed_during_a_burst_does_not_hold_the_burst_up(
+    place: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one look leaves over and what is closed meanwhile are reported by the next one, without a listing."""
+    monkeypatch.setattr("freshline.watching.files.MAX_FOUND", 2)
+    place.apply({"files": "drop/*.csv", "every": "1h"})
+    place.look()
+    for number in range(5):
+        place.write(f"{number}.csv")
+    place.watcher.notifications.hint(SOURCE, None)
+    gate = Gate(monkeypatch, place.watcher)
+    place.watcher.run_once()
+    assert gate.reached.wait(10)
+    place.write("late.csv")
+    wait_until(lambda: place.watcher.notifications.pending)
+    gate.open.set()
+    wait_until(lambda: place.watcher.run_once() or len(place.delivered()) == 6)
+    assert (len(set(place.delivered())), place.events()) == (6, 6)

@@ -131,10 +131,12 @@ def _append(sight: _Sight, position: Json | None) -> Look:
     if position is None and sight.spec.existing == "ignore":
         return _ignored(sight)
     partial = sight.context.closed is not None and position is not None and sight.spec.marker is None
-    if partial:
-        new, changed = _closed(sight)
-    else:
-        new, changed = _backlog(sight) or _listed(sight)
+    left = _backlog(sight)
+    new, changed = _closed(sight) if partial else (list[Candidate](), list[Candidate]())
+    if left:
+        new = list({one.path: one for one in (*left, *new)}.values())
+    elif not partial:
+        new, changed = _listed(sight)
     ready = sorted(
         (one for one in new if sight.ready(one, closed=partial)), key=lambda one: (one.modified_ns, one.path)
     )
@@ -168,21 +170,18 @@ def _closed(sight: _Sight) -> tuple[list[Candidate], list[Candidate]]:
     """Return the new and the changed ones of the files that were closed or moved in."""
     names = sorted(sight.below(path) for path in sight.context.closed or ())
     found = [one for name in names if sight.pattern.matches(name) and (one := sight.listing.examine(name, None))]
-    sight.matching = len(found)
+    sight.matching += len(found)
     known = {one.path: sight.memory.digests.get(path_number(one.path)) for one in found}
     changed = [one for one in found if known[one.path] not in {None, identity(one.size, one.version)}]
     return [one for one in found if known[one.path] is None], changed
 
 
-def _backlog(sight: _Sight) -> tuple[list[Candidate], list[Candidate]] | None:
-    """Return what the last listing left over, examined again; None if it left nothing."""
-    waiting = sight.memory.backlog
-    if not waiting:
-        return None
-    sight.memory.backlog = []
-    sight.matching = len(waiting)
+def _backlog(sight: _Sight) -> list[Candidate]:
+    """Return the files that the last listing left over, examined again."""
+    waiting, sight.memory.backlog = sight.memory.backlog, []
+    sight.matching += len(waiting)
     unseen = (one for one in waiting if sight.memory.digests.get(path_number(one.path)) is None)
-    return [now for one in unseen if (now := sight.listing.examine(sight.below(one.path), None) or one)], []
+    return [now for one in unseen if (now := sight.listing.examine(sight.below(one.path), None) or one)]
 
 
 def _listed(sight: _Sight) -> tuple[list[Candidate], list[Candidate]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +28,7 @@ WATCHES: Columns = (
     Column("WHAT IT SAW", wraps=24),
 )
 MOST_NAMED = 10
+LATE = timedelta(seconds=10)
 
 
 @click.group(
@@ -46,11 +48,11 @@ def watch() -> None:
 def list_(app: App, *, limit: int, as_json: bool) -> None:
     """List the sources with `watch`: the last look, the next one, and what was seen."""
     with app.read_backend() as reader:
-        found = reader.watches(limit)
+        found, now = reader.watches(limit), reader.now()
     if as_json:
         output.print_json({"watches": found})
     elif found:
-        output.show(Table.of(WATCHES, [_cells(one) for one in found]))
+        output.show(Table.of(WATCHES, [_cells(one, now) for one in found]))
     else:
         output.message("no source has a watch; add `watch: { files: 'drop/*.csv' }` to one in sources/")
 
@@ -62,13 +64,13 @@ def list_(app: App, *, limit: int, as_json: bool) -> None:
 def show(app: App, *, source: str, as_json: bool) -> None:
     """Show what the last look at a source saw, when the next one is due, and why something was not reported."""
     with app.read_backend() as reader:
-        found = reader.watch(source)
+        found, now = reader.watch(source), reader.now()
     if as_json:
         output.print_json(found)
         return
     output.show(Text((source, "bold"), f"  {found['kind']}: {_subject(found)}"))
     output.show(f"last look   {moment(found['lookedAt']) if found['lookedAt'] else 'none yet'}")
-    output.show(f"next look   {_next(found)}")
+    output.show(f"next look   {_next(found, now)}")
     output.show(f"reported    {_reported(found)}")
     output.show(Text("saw         ", _saw(found)), hang=12)
     for conflict in found["conflicts"]:
@@ -116,13 +118,17 @@ def _named(version: str | None, payload: dict[str, object]) -> str:
     return f"a delivery of {payload['path']}" if "path" in payload else f"a delivery {payload}"
 
 
-def _cells(one: Watch) -> list[str | Text]:
+def _cells(one: Watch, now: datetime) -> list[str | Text]:
     looked = moment(one["lookedAt"]) if one["lookedAt"] else "none yet"
-    return [one["assetId"], one["kind"], looked, _next(one), f"{one['reported']:,}", _saw(one)]
+    return [one["assetId"], one["kind"], looked, _next(one, now), f"{one['reported']:,}", _saw(one)]
 
 
-def _next(one: Watch) -> str:
-    return "now" if one["looking"] else moment(one["nextAt"])
+def _next(one: Watch, now: datetime) -> str:
+    if one["looking"]:
+        return "now"
+    # A moment later than due is normal; more means that nobody looks.
+    late = datetime.fromisoformat(one["nextAt"]) < now - LATE
+    return f"{'due since ' if late else ''}{moment(one['nextAt'])}"
 
 
 def _reported(one: Watch) -> str:
@@ -139,7 +145,8 @@ def _saw(one: Watch) -> Text:
         times = "the last look" if one["failures"] == 1 else f"the last {one['failures']} looks"
         rarely = "; it is looked at rarely until one succeeds" if one["breakerOpenedAt"] else ""
         return Text((f"{times} failed: {one['lookError']}{rarely}", "red"))
-    conflicts = f" {len(one['conflicts'])} not delivered." if one["conflicts"] else ""
+    changed = sum(conflict["message"].startswith("changed") for conflict in one["conflicts"])
+    conflicts = f" {changed} changed after {'its' if changed == 1 else 'their'} delivery." if changed else ""
     return Text(f"{one['summary'] or 'nothing yet; is `freshline materializer` running?'}{conflicts}")
 
 
