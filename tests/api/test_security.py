@@ -33,9 +33,9 @@ def test_every_route_has_a_decision() -> None:
 
 
 def test_every_route_is_described(closed: Api) -> None:
-    """Nothing is served beside the document but the document and the two open routes at the root."""
+    """Nothing is served beside the document but the document, the open routes at the root, and the two pages."""
     document = closed.get("/openapi.json")
-    for path in ("/", "/docs", "/redoc", "/openapi.json", "/api", "/api/v1", "/api/v1/"):
+    for path in ("/redoc", "/openapi.json", "/api", "/api/v1", "/api/v1/", "/docs/", "/docs/x", "/index.html"):
         assert httpx.get(closed.server.url + path, trust_env=False).status_code == 404
     for path in ("/healthz", "/readyz"):
         assert httpx.get(closed.server.url + path, trust_env=False).status_code == 200
