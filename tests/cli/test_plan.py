@@ -39,19 +39,23 @@ def graph(database_url: str, freshline: Freshline) -> Iterator[Lab]:
 
 
 def test_the_order_of_runs_and_what_stays_behind(graph: Lab, freshline: Freshline) -> None:
-    """A join comes once, after both branches; a hold has its end; what cannot go on says where it is cut."""
+    """A join comes once, after both branches; a debounce has its end; what cannot go on says where it is cut."""
     before = graph.everything()
     plan = freshline.json("plan", "a")
     assert sorted(run["workflowSlug"] for run in plan["runs"][:2]) == ["b", "c"]
-    assert [(run["order"], run["workflowSlug"], run["upstream"]) for run in plan["runs"][2:]] == [(3, "d", ["b", "c"])]
+    assert [(run["order"], run["workflowSlug"], run["upstream"]) for run in plan["runs"][2:]] == [
+        (3, "d", ["b", "c"]),
+        (4, "late", ["d"]),
+        (5, "later", ["late"]),
+    ]
+    assert [run["notBefore"] is not None for run in plan["runs"]] == [False, False, False, True, True]
     assert {run["reason"] for run in plan["runs"]} == {"upstream-update"}
     held = {one["workflowSlug"]: (one["reason"], one["until"] is not None) for one in plan["held"]}
-    assert held == {"late": ("debouncing", True), "below": ("input-missing", False)}
+    assert held == {"below": ("input-missing", False)}
     assert {one["workflowSlug"]: (one["reason"], one["behind"]) for one in plan["cut"]} == {
         "manual": ("not-auto", []),
         "deaf": ("up-to-date", []),
         "off": ("policy-off", []),
-        "later": ("up-to-date", ["late"]),
     }
     assert graph.everything() == before
 
@@ -61,16 +65,16 @@ def test_the_table_says_the_same(graph: Lab, freshline: Freshline) -> None:
     assert graph
     answer = freshline("plan", "a")
     assert "if a changed now:" in answer.stdout
-    assert "it lets updates settle until" in answer.stdout
+    assert "NOT BEFORE" in answer.stdout
     assert "its autoMaterialize is switched off" in answer.stdout
-    assert "it reads nothing new: late would not run" in answer.stdout
+    assert "'off' does not exist yet" in answer.stdout
     assert "assumes that every run succeeds and changes its output" in answer.stderr
 
 
 def test_an_asset_that_a_workflow_makes(graph: Lab, freshline: Freshline) -> None:
     """The change of an output goes down from there, and its maker does not run."""
     assert graph
-    assert [run["workflowSlug"] for run in freshline.json("plan", "b")["runs"]] == ["d"]
+    assert [run["workflowSlug"] for run in freshline.json("plan", "b")["runs"]] == ["d", "late", "later"]
 
 
 def test_nobody_reads_it(graph: Lab, freshline: Freshline) -> None:

@@ -54,6 +54,21 @@ def test_a_regular_load_is_counted_exactly(freshline: Freshline, load: Path) -> 
     assert current["workflows"] == {"make-clean": {"runs": 143}, "make-daily": {"runs": 143}}
 
 
+def test_what_has_not_arrived_at_the_end_counts(freshline: Freshline, load: Path, tmp_path: Path) -> None:
+    """A policy that never runs is not the fastest one: its changes have the lag until the end."""
+    patient = tmp_path / "patient"
+    shutil.copytree(freshline.project, patient)
+    file = patient / "workflows" / "w1.yaml"
+    file.write_text(file.read_text().replace("onUpstreamUpdate: true", "onUpstreamUpdate: true, debounce: 2d"))
+    words = ("simulate", "--load", str(load), "--since", "1d", "--policy", str(patient))
+    answer = freshline.json(*words)
+    assert (answer["current"]["pending"], answer["proposed"]["pending"]) == (0, 143)
+    day = answer["proposed"]["assets"]["shop.daily"]["lagSeconds"]
+    assert day["max"] == pytest.approx(86_400 - 600)
+    assert answer["proposed"]["lagSeconds"]["max"] > answer["current"]["lagSeconds"]["max"]
+    assert "pending at the end" in freshline(*words).stdout
+
+
 def test_two_policies_are_compared(freshline: Freshline, load: Path, proposed: Path) -> None:
     """Fewer runs, more lag and a new kind of hold, as figures and as a table."""
     words = ("simulate", "--load", str(load), "--since", "1d", "--policy", str(proposed))
@@ -140,6 +155,16 @@ def test_the_past_is_replayed(past: Lab, freshline: Freshline) -> None:
     assert current["assets"]["c"]["lagSeconds"]["max"] == pytest.approx(120, abs=0.1)
     assert past.everything() == before
     assert "1 workflow has no recorded run" in freshline("simulate", "--since", "2d").stderr
+
+
+def test_days_before_the_project_existed_are_not_played(past: Lab, freshline: Freshline) -> None:
+    """They would be days of expiries of assets that nobody had; a note says what was played instead."""
+    applied = past.one("SELECT min(created_at) FROM workflows")
+    answer = freshline.json("simulate", "--since", "90d")
+    assert datetime.fromisoformat(answer["start"]) == applied
+    assert answer["current"]["runs"] == freshline.json("simulate", "--since", "60d")["current"]["runs"]
+    assert "the first workflow was applied" in freshline("simulate", "--since", "90d").stderr
+    assert "the first workflow was applied" not in freshline("simulate", "--since", "1h", code=2).stderr
 
 
 def test_recorded_failures_happen_again(past: Lab, freshline: Freshline) -> None:

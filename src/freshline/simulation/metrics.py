@@ -22,7 +22,7 @@ class Metrics(Observer):
 
     The lag of an asset is the time from a change of a source to the publication of an asset computed from it, over
     triggering inputs (all inputs if none triggers). A change that ends at an unchanged output has no lag for the assets
-    behind that output.
+    behind that output. A change that has not arrived at the end has the lag until then (`finish`).
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -38,6 +38,22 @@ class Metrics(Observer):
         self._times: dict[str, array[float]] = {asset_id: array("d") for asset_id in catalogue.sources}
         self._stems: dict[str, Stems] = {}
         self._reads: dict[str, list[Stems]] = {}
+        self.pending = 0
+
+    def finish(self, simulator: Simulator) -> None:
+        """Add the lag of the changes that have not arrived yet. Workflows that nothing starts have none."""
+        now, catalogue = simulator.now.timestamp(), simulator.catalogue
+        above: dict[str, frozenset[str]] = {source: frozenset({source}) for source in self._times}
+        for number in sorted(catalogue.members, key=catalogue.rank.__getitem__):
+            member = catalogue.members[number]
+            found = frozenset().union(*(above.get(one, frozenset()) for one in self._inputs[number]))
+            above |= dict.fromkeys(member.outputs, found if member.policy.automatic else frozenset[str]())
+        for asset_id in above.keys() - self._times.keys():
+            known = self._stems.get(asset_id, {})
+            for source in above[asset_id]:
+                late = [now - time for time in self._times[source][known.get(source, 0) :]]
+                self.lags[asset_id].extend(late)
+                self.pending += len(late)
 
     def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
         """Count holds. Consecutive holds for the same reason count once."""

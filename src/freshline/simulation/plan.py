@@ -1,6 +1,7 @@
 """Plans: the runs that a change of an asset or an apply would cause, in order, and the workflows that do not run.
 
-Runs take no time, and all of them succeed with changed output. A hold that ends later stays a hold.
+Runs take no time, and all of them succeed with changed output. The plan goes on behind a debounce, as far as the
+workflows that have not run yet. Any other hold that ends later stays a hold.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from freshline.decide import Decision
 from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
@@ -21,7 +23,7 @@ from freshline.simulation.simulator import Simulator
 ASSUMES = (
     "every run succeeds at once, those that are queued or running now included",
     "every run changes its output; equal output would stop the wave there",
-    "one run after the other, the most urgent first",
+    "one run after the other, the most urgent first; those behind a debounce when it ends",
 )
 MOST_ROUNDS = 100_000
 LEAST_URGENT = 2**31
@@ -43,7 +45,8 @@ class QueuedRuns(Observer):
 class Planned:
     """One workflow of a plan: a run with its place in the order, or the decision not to run.
 
-    `behind`: workflows above that keep the change from an up-to-date workflow.
+    `behind`: workflows above that keep the change from an up-to-date workflow. `not_before`: the end of the debounce
+    that the run waits for; None if it starts at once.
     """
 
     member: Member
@@ -51,11 +54,13 @@ class Planned:
     order: int | None = None
     run: Run | None = None
     behind: tuple[str, ...] = ()
+    not_before: datetime | None = None
 
     def run_json(self, run: Run) -> PlannedRun:
         """Return the form of a run in `freshline plan --json`."""
         return {
             "order": self.order,
+            "notBefore": iso(self.not_before),
             "workflowSlug": self.member.slug,
             "assets": list(self.member.outputs),
             "outcome": self.decision.outcome,
@@ -138,17 +143,40 @@ def _run_wave(
     """
     queued = simulator.observer = QueuedRuns()
     active = tuple(sorted(run.slug for run in simulator.active.values()))
+    within, began = set(reached), simulator.now
     _finish(simulator)
-    within = set(reached)
-    ran = [(run, decision) for run, decision in queued.runs if run.workflow_id in within]
+    while (end := _next_debounce(simulator, within - {run.workflow_id for run, _ in queued.runs})) is not None:
+        simulator.advance(end)
+        _finish(simulator)
+    ran = [
+        (run, decision)
+        for run, decision in queued.runs
+        # What expires while a debounce lasts has nothing to do with the change.
+        if run.workflow_id in within and (run.queued_at <= began or decision.reason is not Reason.EXPIRED)
+    ]
     runs = tuple(
-        Planned(simulator.catalogue.members[run.workflow_id], decision, number, run)
+        Planned(
+            simulator.catalogue.members[run.workflow_id],
+            decision,
+            number,
+            run,
+            not_before=run.queued_at if run.queued_at > began else None,
+        )
         for number, (run, decision) in enumerate(ran, start=1)
     )
     done = {run.workflow_id for run, _ in ran}
     left = _left(simulator, [one for one in reached if one not in done], always, news, done)
     held = tuple(one for one in left if one.decision.outcome is not Outcome.SKIP)
     return Plan(active, runs, held, tuple(one for one in left if one.decision.outcome is Outcome.SKIP))
+
+
+def _next_debounce(simulator: Simulator, waiting: AbstractSet[int]) -> datetime | None:
+    """Return when the first debounce of these workflows ends; None if none of them debounces."""
+    members = simulator.catalogue.members
+    held = [one for one in waiting if simulator.considerations.hold_of(one) is Reason.DEBOUNCING]
+    decisions = [simulator.peek(members[one]) for one in held]
+    ends = [one.blocks_until for one in decisions if one.reason is Reason.DEBOUNCING and one.blocks_until is not None]
+    return min(ends, default=None)
 
 
 def _finish(simulator: Simulator) -> None:

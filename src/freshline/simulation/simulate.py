@@ -22,6 +22,7 @@ class Result:
     failed: int
     mixed: int
     runs_avoided: int
+    pending: int
     slot_hours: float
     breaches: int
     holds: dict[str, int]
@@ -37,6 +38,7 @@ class Result:
             "failed": self.failed,
             "mixed": self.mixed,
             "avoided": self.runs_avoided,
+            "pending": self.pending,
             "slotHours": round(self.slot_hours, 3),
             "breaches": self.breaches,
             "holds": self.holds,
@@ -61,6 +63,7 @@ def simulate(
     simulator.start(fresh=True)
     sources = set(catalogue.sources)
     Driver(simulator, jobs, slots=slots, reports=(one for one in reports if one.asset_id in sources)).run(end)
+    metrics.finish(simulator)
     return _result(metrics, runs_avoided=sum(one.runs_avoided for one in simulator.workflow_states.values()))
 
 
@@ -71,6 +74,7 @@ def _result(metrics: Metrics, runs_avoided: int) -> Result:
         failed=failed(metrics),
         mixed=metrics.mixed,
         runs_avoided=runs_avoided,
+        pending=metrics.pending,
         slot_hours=metrics.slot_seconds / 3600,
         breaches=sum(metrics.breaches.values()),
         holds=dict(metrics.holds.most_common()),

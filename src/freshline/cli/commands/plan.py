@@ -10,6 +10,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence
+from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
@@ -33,7 +34,7 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
     """Show what would run, in which order, if ASSET changed now, what would be held, and where it would stop.
 
     It starts from the current state of the database and changes nothing. It assumes that runs succeed at once and
-    change their output. A run whose output stays equal stops the wave there.
+    change their output. A run whose output stays equal stops the wave there. What runs when a debounce ends has a time.
     """
     with app.read_backend() as reader:
         made = reader.plan(asset, app.settings)
@@ -49,8 +50,10 @@ def plan(app: App, *, asset: str, as_json: bool) -> None:
 
 def show_wave(made: Wave) -> None:
     """Print what runs, what is held and where it stops, each list up to a readable length."""
+    later = any(one["notBefore"] for one in made["runs"])
     if made["runs"]:
-        _show(WAVE, map(_run, made["runs"]))
+        columns: Columns = [WAVE[0], "NOT BEFORE", *WAVE[1:]] if later else WAVE
+        _show(columns, (_run(one, later=later) for one in made["runs"]))
     else:
         output.show("nothing would run at once")
     for title, rows in (("held", made["held"]), ("not by itself", made["cut"])):
@@ -77,10 +80,11 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _run(one: PlannedRun) -> list[str]:
+def _run(one: PlannedRun, *, later: bool) -> list[str]:
     mixed = " (may read a mix)" if one["mixed"] else ""
     because = ", ".join(one["upstream"])
-    return [str(one["order"]), one["workflowSlug"], ", ".join(one["assets"]), f"{one['reason']}{mixed}", because]
+    when = [moment(one["notBefore"]) if one["notBefore"] else "-"] if later else []
+    return [str(one["order"]), *when, one["workflowSlug"], ", ".join(one["assets"]), f"{one['reason']}{mixed}", because]
 
 
 def _left(one: PlannedHold) -> list[str]:

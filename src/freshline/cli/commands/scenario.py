@@ -80,17 +80,27 @@ def recorded(app: App, length: timedelta, seed: int) -> Scenario:
         past = reader.history(end - length)
     current = Catalogue.of(_applied(past["workflows"]), settings)
     reports = _reports(past["reports"])
+    began = past["start"][0]["at"]
+    start = max(end - length, began)
     runs = [RecordedRun(row["slug"], row["seconds"], row["status"] == "failed", row["changed"]) for row in past["runs"]]
     return Scenario(
         current,
-        end - length,
+        start,
         end,
         len(reports),
         f"in the last {duration(length.total_seconds())}",
-        _notes(current, runs),
+        (*_shortened(length, end - start), *_notes(current, runs)),
         lambda _catalogue: reports,
         lambda: recorded_jobs(runs, seed),
     )
+
+
+def _shortened(asked: timedelta, played: timedelta) -> tuple[str, ...]:
+    """Return a note if the project is younger than the time that was asked for."""
+    if played >= asked:
+        return ()
+    shown, wanted = duration(played.total_seconds()), duration(asked.total_seconds())
+    return (f"the first workflow was applied {shown} ago: that time was played, and not {wanted}",)
 
 
 def _reports(rows: list[Json]) -> list[Report]:

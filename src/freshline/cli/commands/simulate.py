@@ -126,6 +126,7 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
         ("mixed", result.mixed),
         ("runs avoided", result.runs_avoided),
         ("slot hours", result.slot_hours),
+        ("pending at the end", result.pending),
         ("lag p50", lag.get("p50")),
         ("lag p95", lag.get("p95")),
         ("lag max", lag.get("max")),

@@ -110,9 +110,10 @@ class Decision(Conclusion):
 
 
 class PlannedRun(TypedDict):
-    """A run of a plan, with its place in the order."""
+    """A run of a plan, with its place in the order. `notBefore`: the end of its debounce; None: it starts at once."""
 
     order: int | None
+    notBefore: str | None
     workflowSlug: str
     assets: list[str]
     outcome: str

@@ -83,8 +83,9 @@ def _closed(graph: Graph, workflows: Iterable[int]) -> set[int]:
 
 
 def history(connection: Connection, since: datetime) -> dict[str, list[Json]]:
-    """Return the reports and run ends since then, oldest first, and the current definitions."""
+    """Return the reports and run ends since then, oldest first, the current definitions, and when the first began."""
     return {
+        "start": connection.execute(SQL["history_start"]).fetchall(),
         "workflows": connection.execute(SQL["history_workflows"]).fetchall(),
         "reports": connection.execute(SQL["history_reports"], {"since": since}).fetchall(),
         "runs": connection.execute(SQL["history_runs"], {"since": since}).fetchall(),

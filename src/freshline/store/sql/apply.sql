@@ -325,6 +325,10 @@ SELECT w.slug, v.definition FROM workflows w
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
  WHERE w.retired_at IS NULL ORDER BY w.slug
 
+-- name: history_start
+-- purpose: read when the first of the current workflows was applied, for a simulation
+SELECT min(created_at) AS at FROM workflows WHERE retired_at IS NULL
+
 -- name: history_reports
 -- purpose: read the reports since a time, for a simulation, without those out of order
 SELECT s.asset_id, s.produced_at, s.data_version, s.changed
