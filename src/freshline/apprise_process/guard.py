@@ -51,7 +51,7 @@ class Guard:
         self._readable = tuple(f"{os.path.realpath(root)}/" for root in roots) + tuple(f"{root}/" for root in roots)
 
     def install(self) -> None:
-        """Begin to refuse. There is no way back."""
+        """Begin to refuse. A hook cannot be removed."""
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -331,10 +331,9 @@ class Reader:
     def webhooks(self, name: str | None = None) -> list[Webhook]:
         """List webhooks by name with their delivery state, without secrets."""
         with self._session() as session:
-            found = session.documents(Webhook, "webhooks", name=name)
-            if name is not None and not found:
-                raise resolve.unknown_name("webhook", name, (row["name"] for row in session.rows("webhook_names")))
-            return found
+            if (found := session.documents(Webhook, "webhooks", name=name)) or name is None:
+                return found
+            raise resolve.unknown_name("webhook", name, (row["name"] for row in session.rows("webhook_names")))
 
     def webhook_deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[WebhookDelivery]:
         """List undelivered events of a webhook by position: those waiting for a retry, and dead letters."""
