@@ -251,7 +251,8 @@ def test_a_head_that_was_not_merged_may_not_have_doubles_of_a_key(harness: Spark
     merge(one, "k")
     with pytest.raises(JobError, match="2 rows of version 1 have the same k; merging needs one row per key") as refused:
         harness.run("out")
-    assert refused.value.hint == "write the whole table again: `freshline run SLUG --full-refresh`"
+    assert "`freshline run SLUG --full-refresh` writes the whole table again" in str(refused.value.hint)
+    assert "it first says which rows would be dropped" in str(refused.value.hint)
     merge("SELECT 2 AS m, 2 AS k, 'a' AS l, 4 AS v", "m")
     with pytest.raises(JobError, match="version 1 cannot be merged by m: it has no such column"):
         harness.run("out")

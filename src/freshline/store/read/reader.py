@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from freshline.simulation.from_store import Facts
 
 MAX_LIMIT = 100_000
-# A transaction that began before a follower's last read may commit after it, so followers read this far back.
-OVERLAP = timedelta(seconds=60)
+OVERLAP = timedelta(seconds=60)  # followers read this far back: a transaction may commit after a read that it precedes
 
 Period = tuple[datetime | None, datetime | None]
 ALWAYS: Period = (None, None)
