@@ -100,7 +100,7 @@ def test_watching_in_a_pipe_prints_changes(freshline: Freshline, rows: Rows, mon
     def lost(*_: object, **__: object) -> None:
         raise DatabaseError("the server is away")
 
-    monkeypatch.setattr("freshline.cli.status_watch.time.sleep", turn)
+    monkeypatch.setattr("freshline.cli.status_watch.sleep", turn)
     found = freshline("status", "--watch", code=130)
     assert [line.split(" ", 1)[1] for line in found.stdout.splitlines()] == ["s source", "s source version 1"]
     assert "no answer, trying again: the server is away" in found.stderr

@@ -102,7 +102,7 @@ def test_errors_can_be_read(deployment: Deployment, size: Size) -> None:
     broken.write_text("slug: broken\nsteps:\n  - id: one\n    typ: job\n    consumes: [ { assetId: Nope } ]\n")
     try:
         for words, expected, code in (
-            (("runs", "--status", "finished-long-ago"), "is not one of", 2),
+            (("runs", "--state", "finished-long-ago"), "is not one", 2),
             (("why", "warehouse.customer.orders.dayly"), "asset or workflow", 1),
             (("validate",), "broken.yaml", 1),
         ):

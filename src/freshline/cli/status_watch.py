@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
+from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from freshline.cli.render import output
@@ -64,7 +64,7 @@ def _print_changes(read: Read, *, as_json: bool) -> NoReturn:
                 _print(change, as_json=as_json)
             before = found
         sys.stdout.flush()
-        time.sleep(POLL_S)
+        sleep(POLL_S)
 
 
 def _print(change: Change, *, as_json: bool) -> None:
@@ -102,7 +102,7 @@ def _draw(read: Read, parts: Parts) -> NoReturn:
     view.show(_read(read, first=True))
     with Live(console=screen, get_renderable=view.render, refresh_per_second=REFRESH_HZ, vertical_overflow="crop"):
         while True:
-            time.sleep(POLL_S)
+            sleep(POLL_S)
             view.show(_read(read, first=False))
 
 

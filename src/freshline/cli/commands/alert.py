@@ -37,7 +37,7 @@ MESSAGES: Columns = ["TIME", "STATE", "TO", Column("TITLE", wraps=20), Column("T
     "alert",
     epilog=examples_text(
         [
-            "freshline alert add sales --on failing --on overdue --asset 'sales.*' --to-env SLACK_URL",
+            "freshline alert add sales --on failing --asset 'sales.*' --to-env SLACK_URL",
             "freshline alert list",
         ]
     ),
@@ -54,9 +54,8 @@ def alert() -> None:
 @command(
     "add",
     examples=[
-        "freshline alert add sales --on failing --on overdue --asset 'sales.*' --to-env SLACK_URL",
-        "freshline alert add nightly --on failing --to-env MAIL_URL --digest 'daily 08:00' \\",
-        "    --quiet 22:00-07:00 --timezone Europe/Vienna",
+        "freshline alert add sales --on failing --asset 'sales.*' --to-env SLACK_URL",
+        "freshline alert add all --on failing --to-env MAIL --digest 'daily 08:00'",
     ],
 )
 @click.argument("name")

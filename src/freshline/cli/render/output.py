@@ -104,7 +104,7 @@ def write_line(line: str | Text, file: IO[str]) -> None:
 
 def colourful(file: IO[str]) -> bool:
     """Return whether to use colours: https://no-color.org, and FORCE_COLOR as its opposite."""
-    if os.environ.get("NO_COLOR") or isinstance(file, StringIO):
+    if os.environ.get("NO_COLOR") or file is _captured.get():
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (file.isatty() and os.environ.get("TERM") != "dumb")
 
