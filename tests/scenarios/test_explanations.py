@@ -109,6 +109,17 @@ def test_an_asset_that_nobody_uses_is_retired(lab: Lab) -> None:
     assert {*states(lab)} == {"a", "x", "y"}, "a was reported since nobody used it"
 
 
+def test_the_root_cause_is_a_watcher(lab: Lab) -> None:
+    """A source that is watched needs no report: its watcher has found nothing, or fails."""
+    seen = {"assetId": "seen", "mode": "append", "format": "csv", "path": "in", "watch": {"files": "in/*.csv"}}
+    lab.apply(workflow("b", "seen"), sources=(seen,))
+    lab.settle()
+    more = "`freshline watch show seen` says more"
+    assert causes(lab, "b") == [f"seen was never reported, because its watcher has found nothing yet; {more}"]
+    lab.rows("UPDATE watches SET failures = 1, failing_since = next_at, error = 'no such directory' RETURNING 1")
+    assert causes(lab, "b") == [f"looking at seen fails: no such directory; {more}"]
+
+
 def test_the_root_cause_is_a_source_without_data(lab: Lab) -> None:
     """However far up it is, with the command that reports it."""
     drop = {"assetId": "drop", "mode": "append", "format": "csv", "path": "in"}

@@ -26,7 +26,7 @@ class Pool(ResponseBody):
 class RootCause(ResponseBody):
     """What keeps an asset from being produced or updated, at its origin."""
 
-    kind: Literal["never-reported", "failing", "paused", "not-automatic"]
+    kind: Literal["never-reported", "nothing-found", "failing", "paused", "not-automatic"]
     asset_id: str | None
     workflow_slug: str | None
     run_id: str | None

@@ -30,6 +30,10 @@ def root_cause(cause: RootCause) -> str:
     match cause["kind"]:
         case "never-reported":
             return f"{cause['assetId']} was never reported; `{report_command(cause['assetId'] or '', cause['append'])}`"
+        case "nothing-found":
+            failed = f"looking at {cause['assetId']} fails: {_first_line(cause['error'])}" if cause["error"] else ""
+            nothing = failed or f"{cause['assetId']} was never reported, because its watcher has found nothing yet"
+            return f"{nothing}; `freshline watch show {cause['assetId']}` says more"
         case "failing":
             run = short(cause["runId"])
             return f"run {run} of {slug} failed: {_first_line(cause['error'])}; `freshline runs {run}` shows more"

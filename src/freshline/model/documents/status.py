@@ -97,11 +97,12 @@ class Pool(TypedDict):
 class RootCause(TypedDict):
     """Why an asset is not produced or updated, at its origin: a source, or a workflow above it or its own.
 
-    `kind`: `never-reported` (a source), `failing` (with the run and its error), `paused`, or `not-automatic` (it was
-    never run). `append`: each report of the source must name a path.
+    `kind`: `never-reported` (a source), `nothing-found` (a source that is watched, with the error of the last look),
+    `failing` (with the run and its error), `paused`, or `not-automatic` (it was never run). `append`: each report of
+    the source must name a path.
     """
 
-    kind: Literal["never-reported", "failing", "paused", "not-automatic"]
+    kind: Literal["never-reported", "nothing-found", "failing", "paused", "not-automatic"]
     assetId: str | None
     workflowSlug: str | None
     runId: str | None

@@ -279,9 +279,10 @@ WITH RECURSIVE above AS (
     SELECT a.producer_id FROM above u JOIN edges e ON e.workflow_id = u.id
     JOIN assets a ON a.id = e.asset_id AND a.producer_id IS NOT NULL
 )
-SELECT 'never-reported' AS kind, s.id AS "assetId", NULL AS "workflowSlug", NULL::uuid AS "runId", NULL::text AS error,
+SELECT CASE WHEN l.asset_id IS NULL THEN 'never-reported' ELSE 'nothing-found' END AS kind, s.id AS "assetId",
+       NULL AS "workflowSlug", NULL::uuid AS "runId", l.error,
        s.declaration ->> 'mode' = 'append' AND s.declaration -> 'location' <> 'null' AS append
-FROM assets s
+FROM assets s LEFT JOIN watches l ON l.asset_id = s.id
 WHERE s.producer_id IS NULL AND s.id IN (SELECT e.asset_id FROM above u JOIN edges e ON e.workflow_id = u.id)
   AND NOT EXISTS (SELECT FROM heads h WHERE h.asset_id = s.id)
 UNION ALL
