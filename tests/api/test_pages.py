@@ -61,6 +61,7 @@ def test_the_first_page_says_what_is_running_and_its_links_answer(api: Api) -> N
 def test_the_docs_have_every_operation(api: Api) -> None:
     """Each with its method, path and query parameters."""
     text = api.client.get(f"{api.server.url}/docs").text
+    assert "`" not in text, "names are set as code"
     document = api.get("/openapi.json")
     assert text.count("<code>/api/v1") == sum(len(methods) for methods in document["paths"].values())
     assert "<code>/api/v1/assets/{assetId}/produced</code>" in text

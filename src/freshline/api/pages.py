@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
@@ -64,7 +65,7 @@ def docs(request: Request) -> HTMLResponse:
     parts = [f"<p>Version {escape(document['info']['version'])}. {programs}</p>"]
     for tag, operations in _by_tag(document).items():
         parts += [f"<h2>{escape(tag)}</h2>", _table(_operation(*one) for one in operations)]
-    return _page("Freshline API", f"<p>{_link('/')}</p>", *parts)
+    return _page("Freshline API", f"<p>{_link('/', 'What is running')}</p>", *parts)
 
 
 def _running(request: Request) -> Iterator[str]:
@@ -87,7 +88,8 @@ def _running(request: Request) -> Iterator[str]:
 
 def _process(one: Process) -> str:
     state = "live" if one["live"] else "silent"
-    return _row(*(escape(str(text)) for text in (one["kind"], one["host"], one["startedAt"], state)))
+    since = f"{one['startedAt'][:19].replace('T', ' ')} UTC"
+    return _row(*(escape(text) for text in (one["kind"], one["host"], since, state)))
 
 
 def _by_tag(document: Json) -> dict[str, list[tuple[str, str, Json]]]:
@@ -101,12 +103,17 @@ def _by_tag(document: Json) -> dict[str, list[tuple[str, str, Json]]]:
 def _operation(method: str, path: str, operation: Json) -> str:
     named = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
     query = f"<br>Query: {', '.join(f'<code>{escape(name)}</code>' for name in named)}" if named else ""
-    text = f"{escape(operation.get('description') or operation.get('summary', ''))}{query}"
+    text = f"{_prose(operation.get('description') or operation.get('summary', ''))}{query}"
     return _row(f"<code>{escape(method.upper())}</code>", f"<code>{escape(path)}</code>", text)
 
 
-def _link(path: str) -> str:
-    return f'<a href="{escape(path)}">{escape(path)}</a>'
+def _link(path: str, text: str | None = None) -> str:
+    return f'<a href="{escape(path)}">{escape(text or path)}</a>'
+
+
+def _prose(text: str) -> str:
+    """Return a description as HTML; what is between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _row(*cells: str) -> str:

@@ -54,6 +54,7 @@ class Watcher(DueService):
     """Claims due watches, looks at them, and records the results."""
 
     name = "watcher"
+    process = "materializer"  # in which it runs
     woken_by_work = True
     kinds = OWN
 
@@ -144,7 +145,7 @@ class Watcher(DueService):
             one.result = str(error)
         except Exception as error:
             log.exception("look_failed", asset=one.watch.asset_id, kind=one.watch.kind)
-            one.result = f"the look failed with {type(error).__name__}; the log of the materializer has the details"
+            one.result = f"the look failed with {type(error).__name__}; the log of the {self.process} has the details"
         one.took_s = time.monotonic() - one.started
         self._ended.put(one)
         self.wake()

@@ -18,6 +18,7 @@ from freshline.model import file_patterns
 from freshline.model.file_patterns import Pattern
 from freshline.model.json import Json
 from freshline.model.watch import MAX_FOUND, Conflict, Found, Look, Mode, SeenFile, identity, path_key, path_number
+from freshline.plural import counted
 from freshline.watching.listing import Listing, ListingError, listing_of
 from freshline.watching.look import LookContext, LookError
 from freshline.watching.seen import Candidate, SeenFiles
@@ -113,7 +114,7 @@ class _Sight:
         if not self.matching:
             others = f"; there are others, such as {self.listing.others[0]!r}" if self.listing.others else ""
             return f"No file matches {self.spec.files!r}{others}."
-        parts = [f"{_files(self.matching)} {'matches' if self.matching == 1 else 'match'}, {_are(new)} new"]
+        parts = [f"{counted(self.matching, 'file')} {'matches' if self.matching == 1 else 'match'}, {_are(new)} new"]
         if self.written:
             parts.append(f"{_are(self.written)} not complete yet")
         if self.unmarked:
@@ -240,7 +241,7 @@ def _snapshot(sight: _Sight, position: Json | None) -> Look:
     lines = "".join(f"{one.path}\0{one.size}\0{one.version}\n" for one in files)
     digest = sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     if digest == before.get("digest"):
-        return Look((), before, f"{_files(len(files))} {_be(len(files))} the same as in the last version.")
+        return Look((), before, f"{counted(len(files), 'file')} {_be(len(files))} the same as in the last version.")
     after = {"digest": digest, "files": len(files), "bytes": sum(one.size for one in files)}
     if position is None and sight.spec.existing == "ignore":
         return Look((), after, _existed(len(files)))
@@ -248,7 +249,7 @@ def _snapshot(sight: _Sight, position: Json | None) -> Look:
         return Look((), before, sight.sentence(0), conflicts=tuple(sight.refused), again_ms=sight.soonest_ms)
     sight.memory.settling.clear()
     payload = {"files": after["files"], "bytes": after["bytes"]}
-    summary = f"{_files(len(files))} {'makes' if len(files) == 1 else 'make'} a new version."
+    summary = f"{counted(len(files), 'file')} {'makes' if len(files) == 1 else 'make'} a new version."
     return Look((Found(f"files:{digest}", digest, payload),), after, summary)
 
 
@@ -266,16 +267,12 @@ def _whole(sight: _Sight, files: list[Candidate], digest: str) -> bool:
     return not sight.unmarked and not sight.written
 
 
-def _files(number: int) -> str:
-    return f"{number:,} file{'' if number == 1 else 's'}"
-
-
 def _are(number: int) -> str:
     return "none is" if number == 0 else f"{number:,} {_be(number)}"
 
 
 def _existed(number: int) -> str:
-    return f"{_files(number)} existed at the first look and {_be(number)} ignored."
+    return f"{counted(number, 'file')} existed at the first look and {_be(number)} ignored."
 
 
 def _be(number: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypedDict, cast
 
 from freshline.model.json import Json
+from freshline.plural import counted
 from freshline.watching.look import Found, Look, LookContext, Mode
 from freshline.watching.notes import Note, conflicts, kept, note
 from freshline.watching.watermark import key
@@ -70,8 +71,7 @@ def compare(
     return Look(
         (found,) if found else (),
         cast("Json", {**after, "number": after["number"] + 1, "version": found.data_version} if found else after),
-        f"Topic {topic.name} has {len(highs):,} partition{'s' * (len(highs) != 1)}, and {records:,} new "
-        f"record{'s' * (records != 1)}.",
+        f"Topic {topic.name} has {counted(len(highs), 'partition')}, and {counted(records, 'new record')}.",
         conflicts(notes),
     )
 
@@ -108,9 +108,11 @@ def _continued(before: Position, topic: Topic, context: LookContext) -> tuple[Po
     for number, ends in sorted(topic.partitions.items()):
         start = moved.get(str(number), ends.low)
         if start < ends.low:
+            lost = ends.low - start
             message = (
-                f"{ends.low - start:,} records of partition {number}, offsets {start} to {ends.low - 1}, were deleted "
-                "before they were delivered. Retention of the topic was shorter than the pause between two looks."
+                f"{counted(lost, 'record')} of partition {number}, offsets {start} to {ends.low - 1}, "
+                f"{'was' if lost == 1 else 'were'} deleted before they were delivered. "
+                "Retention of the topic was shorter than the pause between two looks."
             )
             notes.append(note(f"{topic.name}/{number}", message, context))
             moved[str(number)] = ends.low

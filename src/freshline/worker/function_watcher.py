@@ -48,6 +48,7 @@ class FunctionWatcher(Watcher):
     """Looks at sources by calling functions of the project."""
 
     name = "function-watcher"
+    process = "worker"
     kinds = ("python",)
 
     def __init__(self, worker: Worker) -> None:

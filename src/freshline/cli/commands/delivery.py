@@ -42,7 +42,7 @@ def list_(app: App, *, source: str, limit: int, as_json: bool) -> None:
     elif found:
         output.show(Table.of(DELIVERIES, [_cells(one) for one in found]))
     else:
-        output.message(f"{source} has no deliveries yet; `freshline report {source} --payload JSON` adds one")
+        output.message(f"{source} has no deliveries; each report of a source with `mode: append` is one")
 
 
 @command("skip", examples=["freshline delivery skip landing.orders 7 --reason truncated"])

@@ -13,6 +13,7 @@ from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import UsageError
 from freshline.model.documents.installation import Webhook
+from freshline.plural import counted
 from freshline.unmatched import unmatched_filters
 
 KINDS = ("cloudevents", "openlineage")
@@ -145,7 +146,7 @@ def redeliver(app: App, *, name: str, event: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json({"name": name, "redelivered": number})
     else:
-        output.message(f"{number} dead letter{'' if number == 1 else 's'} of '{name}' will be sent again")
+        output.message(f"{counted(number, 'dead letter')} of '{name}' will be sent again")
 
 
 @command("pause", examples=["freshline webhook pause hooks.example"])
