@@ -93,6 +93,7 @@ def test_names_over_the_api(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     try:
         monkeypatch.delenv("FRESHLINE_DATABASE_URL")
         monkeypatch.setenv("FRESHLINE_API_URL", server.url)
+        monkeypatch.setattr("freshline.cli.completion.CONNECT_S", 30)  # a busy machine answers late
         assert complete("status", "shop") == ["shop.clean", "shop.raw"]
     finally:
         server.stop()
