@@ -48,10 +48,22 @@ class UsageError(FreshlineError):
     exit_code = 2
 
 
+class PartitionKeyError(UsageError, ValueError):
+    """A text that is not a key of the partitioning."""
+
+    code = "partition-key"
+
+
 class DefinitionError(FreshlineError):
     """One mistake in a definition."""
 
     code = "definition"
+
+
+class PartitioningError(DefinitionError, ValueError):
+    """A partitioning, a mapping or a requirement that cannot be."""
+
+    code = "partitioning"
 
 
 class DefinitionErrors(FreshlineError):

@@ -23,6 +23,7 @@ from freshline.errors import (
     FreshlineError,
     KeyReusedError,
     NotFoundError,
+    PartitionKeyError,
     SchemaError,
     UsageError,
 )
@@ -34,7 +35,7 @@ ERRORS: Mapping[str, type[FreshlineError]] = {
     one.code: one
     for one in (
         *(NotFoundError, ConflictError, KeyReusedError, ConfirmationError),
-        *(UsageError, DatabaseError, SchemaError),
+        *(UsageError, PartitionKeyError, DatabaseError, SchemaError),
     )
 }
 BY_STATUS: Mapping[int, type[FreshlineError]] = {401: AccessError, 403: AccessError, 422: UsageError}

@@ -1,0 +1,191 @@
+"""Partitions by time: minutes, hours, days, weeks, months and years from a start on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+
+from freshline.errors import PartitioningError, PartitionKeyError
+from freshline.model.json import Json
+from freshline.partitions.calendar import END, UTC_NAME, Calendar, Window
+from freshline.partitions.grain import Grain
+from freshline.partitions.key_partitionings import text_of
+from freshline.partitions.keys import shown
+from freshline.partitions.partitioning import Column, Known, Partitioning
+from freshline.partitions.selection import NOTHING, Everything, Point, Selection, Times, times_of
+
+_TYPES = {Grain.MINUTE: "TIMESTAMP", Grain.HOUR: "TIMESTAMP", Grain.DAY: "DATE"}
+
+
+@dataclass(frozen=True)
+class TimePartitioning(Partitioning):
+    """Windows of one grain. A key exists when its window has ended; with `open`, when it has begun.
+
+    `start` and `end` are dates, times or keys on the clocks of the time zone. They are stored as keys: `start` as the
+    first key, the first window that begins at `start` or later; `end` as the first key after the last window that ends
+    at `end` or earlier. So a month that `start` or `end` cuts is not a partition.
+    """
+
+    grain: Grain
+    start: str
+    end: str | None = None
+    timezone: str = UTC_NAME
+    open: bool = False
+
+    def __post_init__(self) -> None:
+        first = self.calendar.ordinal_from(self._instant("start", self.start))
+        object.__setattr__(self, "start", self.calendar.key(first))
+        if self.end is None:
+            return
+        stop = self.calendar.ordinal_at(self._instant("end", self.end))
+        if stop <= first:
+            raise PartitioningError(
+                f"no {self.grain} lies between start and end; the first one from start is {self.start}, and end is"
+                f" {shown(self.end)}; allowed is {self.calendar.key(first + 1)} or later, because end is exclusive"
+            )
+        object.__setattr__(self, "end", self.calendar.key(stop))
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """The windows."""
+        return Calendar(self.grain, self.timezone)
+
+    @cached_property
+    def first(self) -> int:
+        """The ordinal of the first key."""
+        return self.calendar.ordinal(self.start)
+
+    @cached_property
+    def last(self) -> int:
+        """The ordinal of the last key that the definition allows."""
+        return self.calendar.last if self.end is None else self.calendar.ordinal(self.end) - 1
+
+    @cached_property
+    def span(self) -> Window:
+        """The time from the first key to the last one."""
+        return Window(
+            self.calendar.begins(self.first), END if self.end is None else self.calendar.begins(self.last + 1)
+        )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The column of the key: named as the grain."""
+        return (Column(str(self.grain), _TYPES.get(self.grain, "STRING")),)
+
+    @property
+    def example(self) -> str:
+        """A valid key: the first one."""
+        return self.start
+
+    def parse(self, key: str | Mapping[str, str]) -> str:
+        """Return the key if it is in the range. It need not exist yet."""
+        text = text_of(key)
+        ordinal = self.calendar.ordinal(text)
+        if not self.first <= ordinal <= self.last:
+            where = "before the first" if ordinal < self.first else "after the last"
+            last = "any later one" if self.end is None else self.calendar.key(self.last)
+            raise PartitionKeyError(f"partition key {shown(text)} is {where}; allowed are {self.start} to {last}")
+        return text
+
+    def point(self, key: str) -> Point:
+        """Return the window of a key."""
+        return self.calendar.window(key)
+
+    def window(self, key: str) -> Window:
+        """Return the window of a key."""
+        return self.calendar.window(key)
+
+    def has_begun(self, key: str, now: datetime) -> bool:
+        """Return whether the window has ended, or begun if it is open."""
+        return self.calendar.ordinal(key) <= self.newest_ordinal(now)
+
+    def newest_ordinal(self, now: datetime) -> int:
+        """Return the ordinal of the newest existing key; one below the first if none exists."""
+        running = self.calendar.ordinal_at(now)
+        return max(min(running if self.open else running - 1, self.last), self.first - 1)
+
+    def keys(
+        self, selection: Selection, now: datetime, known: Known = (), *, newest_first: bool = True
+    ) -> Iterator[str]:
+        """Yield the existing keys of a selection by time."""
+        newest = self.newest_ordinal(now)
+        for low, high in self._ordinals(selection, newest_first=newest_first):
+            found = range(max(low, self.first), min(high, newest) + 1)
+            yield from map(self.calendar.key, reversed(found) if newest_first else found)
+
+    def count(self, now: datetime, known: Known = ()) -> int:
+        """Return the number of existing keys."""
+        return self.newest_ordinal(now) - self.first + 1
+
+    def newest(self, now: datetime, known: Known = ()) -> Selection:
+        """Return the key of the newest existing window."""
+        newest = self.newest_ordinal(now)
+        return times_of([self.calendar.window_of(newest)]) if newest >= self.first else NOTHING
+
+    def next_key_at(self, now: datetime) -> datetime | None:
+        """Return when the next window ends, or begins if it is open."""
+        following = self.newest_ordinal(now) + 1
+        if following > self.last:
+            return None
+        return self.calendar.begins(following if self.open else following + 1)
+
+    def select(self, keys: Iterable[str]) -> Selection:
+        """Return the selection of single keys."""
+        return times_of(self.calendar.window(self.parse(key)) for key in keys)
+
+    def between(self, first: str | None = None, last: str | None = None) -> Selection:
+        """Return the selection of the keys from `first` to `last`, both included; None means without limit."""
+        begins = self.span.begins if first is None else self.calendar.window(self.parse(first)).begins
+        ends = self.span.ends if last is None else self.calendar.window(self.parse(last)).ends
+        return times_of([Window(begins, ends)])
+
+    def cover(self, window: Window) -> Window:
+        """Return the defined windows that overlap a time, as one range; it is empty if there are none."""
+        begins, ends = max(window.begins, self.span.begins), min(window.ends, self.span.ends)
+        if begins >= ends:
+            return Window(begins, begins)
+        return Window(
+            self.calendar.begins(self.calendar.ordinal_at(begins)),
+            ends if ends == self.span.ends else self.calendar.begins(self.calendar.ordinal_from(ends)),
+        )
+
+    def column_values(self, key: str) -> tuple[str | date | datetime, ...]:
+        """Return the value of the column: a date for a day, a time in UTC for hours and minutes, else the text."""
+        match self.grain:
+            case Grain.DAY:
+                return (date.fromisoformat(key),)
+            case Grain.HOUR | Grain.MINUTE:
+                return (self.calendar.window(key).begins,)
+            case _:
+                return (key,)
+
+    def as_json(self) -> Json:
+        """Return the stored form. Defaults are left out."""
+        return {
+            "time": str(self.grain),
+            "start": self.start,
+            **({"end": self.end} if self.end is not None else {}),
+            **({"timezone": self.timezone} if self.timezone != UTC_NAME else {}),
+            **({"open": True} if self.open else {}),
+        }
+
+    def _instant(self, field: str, value: str) -> datetime:
+        found = self.calendar.instant(value)
+        if found is None:
+            raise PartitioningError(
+                f"{field} {shown(value)} is not a date; allowed are dates, times and keys such as 2024-01-31 or"
+                f" {self.grain.example}"
+            )
+        return found
+
+    def _ordinals(self, selection: Selection, *, newest_first: bool) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of ordinals that a selection covers: first and last."""
+        if isinstance(selection, Everything):
+            yield self.first, self.last
+        elif isinstance(selection, Times):
+            found = [(self.calendar.ordinal_at(a), self.calendar.ordinal_from(b) - 1) for a, b in selection.ranges]
+            yield from reversed(found) if newest_first else found
+        elif not selection.is_empty:
+            raise TypeError(f"{selection!r} does not select times")
