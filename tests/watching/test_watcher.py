@@ -7,13 +7,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from freshline.model.watch import Look
 from freshline.services import watcher as service
 from freshline.services.watcher import Watcher
-from freshline.store.watches.watches import BREAKER_FAILURES
+from freshline.store.watches.watches import BREAKER_FAILURES, Watches
 from tests.store_harness import workflow
 from tests.waiting import wait_until
 from tests.watching.harness import CONSUMER, SOURCE, Watching, watching
@@ -208,3 +209,62 @@ def test_a_file_that_is_closed_during_a_burst_does_not_hold_the_burst_up(
     gate.open.set()
     wait_until(lambda: place.watcher.run_once() or len(place.delivered()) == 6)
     assert (len(set(place.delivered())), place.events()) == (6, 6)
+
+
+def test_looks_that_find_nothing_share_their_statements(place: Watching) -> None:
+    """What is due a moment after a claim waits for others, and so does the result of a look without news."""
+    names = {"s0": "30s", "s1": "32s"}
+    for name in names:
+        (place.root / name).mkdir()
+    sources = [
+        {"assetId": name, "mode": "append", "watch": {"files": f"{name}/*.csv", "every": every}}
+        for name, every in names.items()
+    ]
+    place.lab.apply(workflow("both", list(names)), sources=sources, root=place.root)
+    place.finish(place.watcher)
+    place.lab.advance(minutes=1)
+    place.finish(place.watcher)
+    place.lab.advance(seconds=31)
+    place.watcher._wakeup.clear()
+    place.watcher.run_once()
+    assert [place.row(name)["lease_until"] is not None for name in names] == [True, False]
+    place.lab.advance(seconds=2)
+    left = place.watcher.time_left()
+    assert left is not None
+    assert 0 < left <= service.BATCH_S
+    wait_until(lambda: place.watcher._ended.qsize() == 1)
+    assert not place.watcher._wakeup.is_set()
+    (place.root / "s1" / "new.csv").write_text("id\n")
+    place.watcher.run_once()
+    assert place.row("s0")["lease_until"] is None
+    wait_until(place.watcher._wakeup.is_set)
+    place.finish(place.watcher)
+    assert place.lab.one("SELECT count(*) FROM deliveries WHERE asset_id = 's1'") == 1
+
+
+def test_a_process_does_not_read_again_what_it_has_stored(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that a look reports are known to the next one; those that another process reported are read."""
+    read: list[str] = []
+    original = Watches.files_since
+
+    def files_since(store: Watches, asset_id: str, revision: int) -> Iterator[tuple[UUID, int]]:
+        read.append(asset_id)
+        return original(store, asset_id, revision)
+
+    monkeypatch.setattr(Watches, "files_since", files_since)
+    place.apply()
+    place.write("a.csv")
+    place.look()
+    assert len(read) == 1
+    place.write("b.csv")
+    place.look()
+    place.look()
+    assert len(read) == 1
+    other = Watcher(place.lab.store)
+    place.write("c.csv")
+    place.lab.advance(seconds=40)
+    place.finish(other)
+    other.stop()
+    place.look()
+    assert len(read) == 3, "the first look of the other process, and the next of this one"
+    assert place.delivered() == ["drop/a.csv", "drop/b.csv", "drop/c.csv"]

@@ -21,7 +21,7 @@ from freshline.counters import count, observe
 from freshline.definitions.schema.watch import KINDS, watch_of
 from freshline.duration import as_text
 from freshline.errors import ConflictError, DatabaseError, FencedError, FreshlineError
-from freshline.model.watch import Look
+from freshline.model.watch import Look, identity, path_key
 from freshline.services.due_service import DueService
 from freshline.services.file_notifications import FileNotifications
 from freshline.store.store import Store
@@ -34,6 +34,7 @@ OWN = tuple(kind for kind in KINDS if kind != "python")  # workers call function
 REFRESH_S = 60.0
 BUSY_HINT_S = 0.2
 STOP_S = 2.0
+BATCH_S = 0.25  # how long a look that is due, or found nothing, waits for others: one statement serves many sources
 CALLS = 0.9  # of the timeout: a call that ends by itself has an error that says more than "abandoned"
 
 
@@ -48,6 +49,11 @@ class Running:
     result: Look | str | None = None
     abandoned: bool = False
     took_s: float = 0.0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it ended, and found nothing new."""
+        return isinstance(self.result, Look) and _looked(self).quiet
 
 
 class Watcher(DueService):
@@ -65,6 +71,8 @@ class Watcher(DueService):
         self._hanging: set[str] = set()
         self._ended: SimpleQueue[Running] = SimpleQueue()
         self._seen: dict[str, SeenFiles] = {}
+        self._claimed_at = -BATCH_S
+        self._wakes_at = 0.0  # when the next round comes by itself
         self._refreshed = -REFRESH_S
         self._refresh = threading.Event()
 
@@ -77,12 +85,16 @@ class Watcher(DueService):
         return free > 0 and self._begin(free) == free
 
     def time_left(self) -> float | None:
-        """Return the seconds until a watch is due, or a look has to be abandoned."""
-        times = [one.deadline - time.monotonic() for one in self._running.values()]
+        """Return the seconds until watches are due, looks have to be recorded, or one has to be abandoned."""
+        now = time.monotonic()
+        times = [one.deadline - now for one in self._running.values()]
         if len(self._running) < self.threads:
             due = self._until_due([*self._running, *self._hanging])
-            times += [] if due is None else [due]
+            times += [] if due is None else [max(due, self._claimed_at + BATCH_S - now)]
             times += [BUSY_HINT_S] if self.notifications.pending else []
+        self._wakes_at = now + min(times, default=self.poll_s)
+        # After the assignment: a look that ends from now on sees it.
+        times += [] if self._ended.empty() else [BATCH_S]
         return min(times, default=None)
 
     def refresh(self) -> None:
@@ -124,6 +136,7 @@ class Watcher(DueService):
         excluded = [*self._running, *self._hanging]
         hinted = [asset_id for asset_id in self.notifications.hinted() if asset_id not in excluded]
         claimed = self._claim(most, hinted[:most], excluded)
+        self._claimed_at = time.monotonic()
         for watch in claimed:
             now = time.monotonic()
             one = Running(watch, now, now + watch.timeout_ms / 1000, self.notifications.take(watch.asset_id))
@@ -146,9 +159,12 @@ class Watcher(DueService):
         except Exception as error:
             log.exception("look_failed", asset=one.watch.asset_id, kind=one.watch.kind)
             one.result = f"the look failed with {type(error).__name__}; the log of the {self.process} has the details"
-        one.took_s = time.monotonic() - one.started
+        now = time.monotonic()
+        one.took_s = now - one.started
         self._ended.put(one)
-        self.wake()
+        enough = self._ended.qsize() * 2 >= self.threads
+        if enough or not one.quiet or self._wakes_at > now + BATCH_S:
+            self.wake()
 
     def _result(self, one: Running) -> Look:
         memory = self._memory(one.watch) if one.watch.kind == "files" else None
@@ -164,6 +180,13 @@ class Watcher(DueService):
             memory.load(store.files_since(asset_id, memory.revision), watch.revision)
         return memory
 
+    def _remember(self, watch: ClaimedWatch, look: Look) -> None:
+        """Keep what this process has stored itself, so that the next look does not read it again."""
+        memory = self._seen.get(watch.asset_id)
+        if look.seen and memory is not None and memory.revision == watch.revision:
+            stored = ((path_key(one.path), identity(one.size, one.version)) for one in look.seen)
+            memory.load(stored, watch.revision + 1)
+
     def _record(self) -> None:
         quiet: list[Running] = []
         while True:
@@ -175,7 +198,7 @@ class Watcher(DueService):
                 self._hanging.discard(one.watch.asset_id)
                 if self._running.get(one.watch.asset_id) is one:  # by itself, because this process stops
                     del self._running[one.watch.asset_id]
-            elif isinstance(one.result, Look) and _looked(one).quiet:
+            elif one.quiet:
                 quiet.append(one)
             else:
                 self._written([one], partial(self._write, one))
@@ -202,6 +225,7 @@ class Watcher(DueService):
         try:
             if isinstance(one.result, Look):
                 reported = self.store.watches.record(_looked(one))
+                self._remember(one.watch, one.result)
                 count("watch_reports", sum(not report["duplicate"] for report in reported), kind=one.watch.kind)
                 _counted(one, "found")
             else:
@@ -266,7 +290,8 @@ def _look_at(store: Store, watch: ClaimedWatch, memory: SeenFiles | None, closed
 
 def _looked(one: Running) -> Looked:
     assert isinstance(one.result, Look)  # noqa: S101 - the caller checked it
-    return Looked(one.watch, one.result, int(one.took_s * 1000))
+    waited_s = time.monotonic() - one.started - one.took_s
+    return Looked(one.watch, one.result, int(one.took_s * 1000), int(waited_s * 1000))
 
 
 def _counted(one: Running, result: str) -> None:

@@ -63,7 +63,8 @@ UPDATE watches w
 -- purpose: store the results of looks that found nothing new, in one statement; return those whose claim was valid
 WITH looks AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(looks)s) AS l (
-        asset_id text, claim bigint, summary text, conflicts jsonb, pause_ms bigint, took_ms bigint)
+        asset_id text, claim bigint, summary text, conflicts jsonb, pause_ms bigint, took_ms bigint,
+        waited_ms bigint)
 ), held AS MATERIALIZED (
     SELECT w.asset_id FROM watches w JOIN looks l USING (asset_id)
      WHERE w.claim = l.claim AND w.lease_until IS NOT NULL ORDER BY w.asset_id FOR UPDATE OF w
@@ -71,7 +72,7 @@ WITH looks AS MATERIALIZED (
 UPDATE watches w
    SET lease_until = NULL, summary = l.summary, looked_at = m.now, conflicts = coalesce(l.conflicts, w.conflicts),
        failures = 0, failing_since = NULL, error = NULL, breaker_at = NULL,
-       next_at = m.now + freshline_next_look(w.every_ms, l.pause_ms, l.took_ms) * interval '1 millisecond'
+       next_at = m.now + (freshline_next_look(w.every_ms, l.pause_ms, l.took_ms) - l.waited_ms) * interval '1 millisecond'
   FROM held h JOIN looks l USING (asset_id), (SELECT freshline_now() AS now OFFSET 0) m
  WHERE w.asset_id = h.asset_id
 RETURNING w.asset_id

@@ -65,11 +65,12 @@ class ClaimedWatch:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A look that ended: what it returned, and how long it took."""
+    """A look that ended: what it returned, how long it took, and how long ago it ended."""
 
     watch: ClaimedWatch
     look: Look
     took_ms: int
+    waited_ms: int = 0
 
     @property
     def quiet(self) -> bool:
@@ -145,6 +146,7 @@ class Watches:
                 "conflicts": None if one.look.partial else one.conflicts(),
                 "pause_ms": one.pause_ms,
                 "took_ms": one.took_ms,
+                "waited_ms": one.waited_ms,
             }
             for one in quiet
         ]
@@ -172,6 +174,8 @@ class Watches:
     def files(self, asset_id: str, paths: Collection[str]) -> Mapping[str, SeenFile]:
         """Return what is stored of some files, by path."""
         keys = [path_key(path) for path in paths]
+        if not keys:
+            return {}
         with self._database.connection() as connection:
             rows = connection.execute(SQL["files"], {"asset": asset_id, "keys": keys}).fetchall()
         return {row["path"]: _seen(row) for row in rows}
