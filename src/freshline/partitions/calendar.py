@@ -141,13 +141,6 @@ class Calendar:
         """Return how many windows the other key is later; negative if it is earlier."""
         return self.ordinal(other) - self.ordinal(key)
 
-    def cover(self, window: Window) -> Window:
-        """Return the smallest range of whole windows that contains a time."""
-        return Window(
-            self.begins(self.ordinal_at(window.begins)),
-            self.begins(self.ordinal_from(window.ends)),
-        )
-
     def clip(self, ordinal: int) -> int:
         """Return the nearest ordinal that has a key."""
         return min(max(ordinal, self.first), self.last)

@@ -111,8 +111,9 @@ class TimePartitioning(Partitioning):
     ) -> Iterator[str]:
         """Yield the existing keys of a selection by time."""
         newest = self.newest_ordinal(now)
-        for low, high in self._ordinals(selection, newest_first=newest_first):
-            found = range(max(low, self.first), min(high, newest) + 1)
+        ranges = self.aligned(selection)
+        for first, last in map(self.ordinals, reversed(ranges) if newest_first else ranges):
+            found = range(first, min(last, newest) + 1)
             yield from map(self.calendar.key, reversed(found) if newest_first else found)
 
     def count(self, now: datetime, known: Known = ()) -> int:
@@ -141,14 +142,31 @@ class TimePartitioning(Partitioning):
         ends = self.span.ends if last is None else self.calendar.window(self.parse(last)).ends
         return times_of([Window(begins, ends)])
 
-    def cover(self, window: Window) -> Window:
-        """Return the defined windows that overlap a time, as one range; it is empty if there are none."""
-        begins, ends = max(window.begins, self.span.begins), min(window.ends, self.span.ends)
-        if begins >= ends:
-            return Window(begins, begins)
+    def aligned(self, selection: Selection) -> tuple[Window, ...]:
+        """Return a selection as ranges of whole windows within the definition, in order."""
+        if isinstance(selection, Everything):
+            return (self.span,)
+        if selection.is_empty:
+            return ()
+        if not isinstance(selection, Times):
+            raise TypeError(f"{selection!r} does not select times")
+        found = times_of(self.range_of(*self.ordinals(window)) for window in selection.ranges)
+        return found.ranges if isinstance(found, Times) else ()
+
+    def ordinals(self, window: Window) -> tuple[int, int]:
+        """Return the ordinals of the first and the last defined key that overlap a time; first > last if none does."""
+        begins, ends = window
+        first = self.first if begins <= self.span.begins else self.calendar.ordinal_at(begins)
+        last = self.last if ends >= self.span.ends else self.calendar.ordinal_from(ends) - 1
+        return first, last
+
+    def range_of(self, first: int, last: int) -> Window:
+        """Return the time of the defined keys from one ordinal to another; an empty one if there are none."""
+        first, last = max(first, self.first), min(last, self.last)
+        if first > last:
+            return Window(self.span.begins, self.span.begins)
         return Window(
-            self.calendar.begins(self.calendar.ordinal_at(begins)),
-            ends if ends == self.span.ends else self.calendar.begins(self.calendar.ordinal_from(ends)),
+            self.calendar.begins(first), self.span.ends if last == self.last else self.calendar.begins(last + 1)
         )
 
     def column_values(self, key: str) -> tuple[str | date | datetime, ...]:
@@ -179,13 +197,3 @@ class TimePartitioning(Partitioning):
                 f" {self.grain.example}"
             )
         return found
-
-    def _ordinals(self, selection: Selection, *, newest_first: bool) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of ordinals that a selection covers: first and last."""
-        if isinstance(selection, Everything):
-            yield self.first, self.last
-        elif isinstance(selection, Times):
-            found = [(self.calendar.ordinal_at(a), self.calendar.ordinal_from(b) - 1) for a, b in selection.ranges]
-            yield from reversed(found) if newest_first else found
-        elif not selection.is_empty:
-            raise TypeError(f"{selection!r} does not select times")
