@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, QuietHours
 from tests.decide.builders import Flow, graph_of
 
-# The same examples every time, and no deadline: on a busy machine a slow example proves nothing.
-settings.register_profile("core", deadline=None, derandomize=True)
+# The same examples every time, and no limits of time: on a busy machine a slow example proves nothing.
+settings.register_profile("core", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("core")
 
 moments = st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001

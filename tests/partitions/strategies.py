@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from freshline.partitions import DynamicKeys, FixedKeys, Grain, TimePartitioning
 from freshline.partitions.calendar import Calendar
 from freshline.partitions.dimensions import Dimension, Dimensions
 
-# The same examples every time, and no deadline: on a busy machine a slow example proves nothing.
-settings.register_profile("core", deadline=None, derandomize=True)
-settings.load_profile("core")
+# The same examples every time, and no limits of time: on a busy machine a slow example proves nothing.
+core = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 ZONES = (
     "UTC",

@@ -13,7 +13,7 @@ from freshline.errors import PartitioningError, PartitionKeyError
 from freshline.partitions.calendar import Calendar
 from freshline.partitions.grain import Grain
 from freshline.partitions.zone import zone
-from tests.partitions.strategies import ZONES, calendars, instants
+from tests.partitions.strategies import ZONES, calendars, core, instants
 
 HOURS = Calendar(Grain.HOUR)
 
@@ -24,6 +24,7 @@ def utc(text: str) -> datetime:
 
 
 @given(calendars(), instants)
+@core
 def test_every_instant_is_in_exactly_one_window(calendar: Calendar, instant: datetime) -> None:
     """Windows tile without gap or overlap, and their keys, ordinals and texts agree."""
     key = calendar.key_at(instant)
@@ -37,6 +38,7 @@ def test_every_instant_is_in_exactly_one_window(calendar: Calendar, instant: dat
 
 
 @given(calendars(), instants, st.integers(-180, 180))
+@core
 def test_ordinals_count_windows(calendar: Calendar, instant: datetime, by: int) -> None:
     """The next ordinal is the next window; keys, windows and ordinals are in the same order."""
     key = calendar.key_at(instant)

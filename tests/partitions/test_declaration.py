@@ -21,6 +21,7 @@ from freshline.partitions.declaration import (
     Same,
     from_json,
 )
+from tests.partitions.strategies import core
 
 rules: st.SearchStrategy[Rule] = st.one_of(
     st.just(Same()),
@@ -45,6 +46,7 @@ declarations = st.builds(
 
 
 @given(declarations)
+@core
 def test_a_declaration_survives_its_stored_form(declaration: Declaration) -> None:
     """As JSON whose objects lose their order."""
     assert from_json(json.loads(json.dumps(declaration.as_json(), sort_keys=True))) == declaration

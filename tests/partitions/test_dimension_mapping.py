@@ -27,6 +27,7 @@ from freshline.partitions.compatibility import mapping_between
 from freshline.partitions.declaration import Affects, All, Around, Declaration, Latest, Overlap, Pick, Rule, Same
 from freshline.partitions.dimensions import Dimension
 from freshline.partitions.mapping import PartitionMapping
+from tests.partitions.strategies import core
 
 FAR = datetime(2090, 1, 1, tzinfo=UTC)
 DAYS = TimePartitioning(Grain.DAY, "2024-03-29", "2024-04-03", "Europe/Berlin")
@@ -94,7 +95,7 @@ def mappings(draw: st.DrawFn) -> PartitionMapping:
 
 
 @given(mappings(), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(core, max_examples=100)
 def test_up_and_down_are_inverse_over_dimensions(mapping: PartitionMapping, random: Random) -> None:
     """For all keys of both sides, and so are the unions of sets of keys."""
     universes = (expand_all(mapping.input), expand_all(mapping.consumer))
@@ -165,6 +166,7 @@ def test_the_latest_are_the_newest_with_data() -> None:
     assert mapping.down("2024-03-30", newest) == EVERYTHING
     assert mapping.down("2024-03-29", newest) == NOTHING
     assert mapping.up("") == NOTHING
+    assert expand(mapping.up("", ["2024-04-09", "2024-04-01"]), DAYS) == ["2024-04-01"]  # the first one is outside
     assert mapping_between(DAYS, DAYS).latest == 0
 
 
@@ -227,6 +229,13 @@ def test_keys_of_a_dynamic_consumer_appear_with_those_of_the_input(
 ) -> None:
     """If the input decides them."""
     assert [*mapping_between(source, consumer).appearing(key)] == keys
+
+
+def test_a_window_does_not_make_keys_appear() -> None:
+    """A customer's day appears with that day of the input, not with the six before it."""
+    both = dimensions(day=DAYS, customer=CUSTOMERS)
+    mapping = mapping_between(both, both, Declaration(Around(-6, 0)))
+    assert [*mapping.appearing("2024-03-30|acme")] == ["2024-03-30|acme"]
 
 
 def test_a_self_dependency_closes_over_all_earlier_keys() -> None:

@@ -19,10 +19,11 @@ from freshline.partitions import (
     Unpartitioned,
     from_json,
 )
-from tests.partitions.strategies import partitionings
+from tests.partitions.strategies import core, partitionings
 
 
 @given(partitionings)
+@core
 def test_a_partitioning_survives_its_stored_form(partitioning: Partitioning) -> None:
     """Also where objects lose their order, as in a jsonb column."""
     stored = json.dumps(partitioning.as_json(), sort_keys=True)

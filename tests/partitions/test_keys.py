@@ -7,7 +7,7 @@ from hypothesis import given
 
 from freshline.errors import PartitionKeyError, UsageError
 from freshline.partitions import keys
-from tests.partitions.strategies import values
+from tests.partitions.strategies import core, values
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,14 @@ def test_a_value_of_a_dimension_has_no_separator() -> None:
 
 
 @given(values, values)
+@core
 def test_joined_values_split_into_the_same(a: str, b: str) -> None:
     """`split` is the inverse of `join`."""
     assert keys.split(keys.join([a, b])) == (a, b)
 
 
 @given(values)
+@core
 def test_a_key_survives_a_path(key: str) -> None:
     """Its name in a path is one plain name, and reads as the key."""
     name = keys.encode_for_path(key)

@@ -23,7 +23,7 @@ from freshline.partitions.compatibility import mapping_between
 from freshline.partitions.declaration import Around, Declaration
 from freshline.partitions.mapping import Linked, PartitionMapping
 from freshline.partitions.selection import Times, times_of
-from tests.partitions.strategies import calendars, instants, zones
+from tests.partitions.strategies import calendars, core, instants, zones
 
 FAR = datetime(2090, 1, 1, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -76,7 +76,7 @@ def time_mappings(draw: st.DrawFn) -> tuple[PartitionMapping, list[str], list[st
 
 
 @given(time_mappings())
-@settings(max_examples=150)
+@settings(core, max_examples=100)
 def test_a_partition_reads_a_key_if_and_only_if_the_key_leads_to_it(
     drawn: tuple[PartitionMapping, list[str], list[str]],
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_partition_reads_a_key_if_and_only_if_the_key_leads_to_it(
 
 
 @given(time_mappings(), st.randoms(use_true_random=False))
-@settings(max_examples=60)
+@core
 def test_a_set_of_keys_maps_to_the_union(drawn: tuple[PartitionMapping, list[str], list[str]], random: Random) -> None:
     """`up_all` and `down_all` are exact."""
     mapping, inputs, consumers = drawn
@@ -105,7 +105,7 @@ def test_a_set_of_keys_maps_to_the_union(drawn: tuple[PartitionMapping, list[str
 
 
 @given(time_mappings())
-@settings(max_examples=60)
+@core
 def test_windows_are_those_that_one_counts(drawn: tuple[PartitionMapping, list[str], list[str]]) -> None:
     """`up` is what one finds by walking: from the window at the begin, and at the end, so many steps."""
     mapping, _, consumers = drawn
@@ -165,7 +165,7 @@ def test_a_late_hour_concerns_its_day_its_windows_its_month_and_the_total() -> N
 
 
 @given(zones, instants, st.integers(0, 400))
-@settings(max_examples=40)
+@core
 def test_grains_compose(timezone: str, instant: datetime, length: int) -> None:
     """Days to months to years is days to years, in both directions, in every zone."""
     day = TimePartitioning(Grain.DAY, "1980", timezone=timezone)

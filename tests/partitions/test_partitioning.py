@@ -21,7 +21,7 @@ from freshline.partitions import (
     TimePartitioning,
     Unpartitioned,
 )
-from tests.partitions.strategies import instants, partitionings, time_partitionings
+from tests.partitions.strategies import core, instants, partitionings, time_partitionings
 
 NOW = datetime(2024, 1, 4, 12, tzinfo=UTC)
 DAYS = TimePartitioning(Grain.DAY, "2024-01-01")
@@ -32,6 +32,7 @@ CUSTOMERS = Dimensions((("customer", DynamicKeys()), ("day", DAYS)))
 
 
 @given(time_partitionings(), instants)
+@core
 def test_a_time_key_exists_when_its_window_has_ended(partitioning: TimePartitioning, now: datetime) -> None:
     """With `open` when it has begun. Existing keys are without gaps from the first to the newest."""
     found = list(islice(partitioning.keys(EVERYTHING, now), 500))
@@ -47,6 +48,7 @@ def test_a_time_key_exists_when_its_window_has_ended(partitioning: TimePartition
 
 
 @given(time_partitionings(), instants)
+@core
 def test_the_next_key_comes_when_it_is_said_to(partitioning: TimePartitioning, now: datetime) -> None:
     """At that time there is one more key, and just before there is not. Keys that are in the past are there."""
     at = partitioning.next_key_at(now)
@@ -238,6 +240,7 @@ def test_columns_have_the_type_of_the_grain(
 
 
 @given(partitionings, instants, st.data())
+@core
 def test_selected_keys_are_those_that_are_contained(
     partitioning: Partitioning, now: datetime, data: st.DataObject
 ) -> None:

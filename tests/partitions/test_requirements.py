@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from freshline.errors import PartitioningError
 from freshline.partitions.requirements import ALL, ANY, Readiness, Requirement, assess, from_json
+from tests.partitions.strategies import core
 
 ENDS = datetime(2024, 2, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -79,6 +80,7 @@ def test_a_partition_without_time_has_no_grace() -> None:
     st.builds(Requirement, st.integers(1, 100), st.just(0), st.none() | st.integers(1, 10**9))
     | st.builds(Requirement, st.just(0), st.integers(1, 1_000_000), st.none() | st.integers(1, 10**9))
 )
+@core
 def test_a_requirement_survives_its_stored_form(requirement: Requirement) -> None:
     """As users write it."""
     stored = requirement.as_json()

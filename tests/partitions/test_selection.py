@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from freshline.errors import PartitionKeyError
 from freshline.partitions import EVERYTHING, NOTHING, Dimensions, FixedKeys, Grain, Selection, TimePartitioning
 from freshline.partitions.calendar import Window
 from freshline.partitions.partitioning import Partitioning
 from freshline.partitions.selection import Keys, Products, Times, from_json, keys_of, products_of, times_of, union
+from tests.partitions.strategies import core
 
 NOW = datetime(2024, 4, 15, tzinfo=UTC)
 DAYS = TimePartitioning(Grain.DAY, "2024-03-25", timezone="Europe/Berlin")
@@ -42,7 +44,7 @@ def expand(selection: Selection, partitioning: Partitioning) -> frozenset[str]:
 
 
 @given(selections())
-@settings(max_examples=80)
+@core
 def test_union_and_intersection_are_those_of_sets(
     drawn: tuple[Partitioning, list[tuple[Selection, frozenset[str]]]],
 ) -> None:
@@ -62,7 +64,7 @@ def test_union_and_intersection_are_those_of_sets(
 
 
 @given(selections())
-@settings(max_examples=40)
+@core
 def test_a_selection_survives_its_stored_form(
     drawn: tuple[Partitioning, list[tuple[Selection, frozenset[str]]]],
 ) -> None:
@@ -75,7 +77,7 @@ def test_a_selection_survives_its_stored_form(
 
 
 @given(selections(), st.integers(1, 3))
-@settings(max_examples=40)
+@core
 def test_a_bounded_selection_is_a_small_superset(
     drawn: tuple[Partitioning, list[tuple[Selection, frozenset[str]]]], limit: int
 ) -> None:
@@ -133,6 +135,9 @@ def test_between_includes_both_keys() -> None:
     assert found == ["2024-04-01", "2024-03-31", "2024-03-30"]
     assert [*DAYS.keys(DAYS.between(last="2024-03-26"), NOW)] == ["2024-03-26", "2024-03-25"]
     assert DAYS.between("2024-04-01").contains("2030-01-01", DAYS)
+    assert [*BOTH.keys(BOTH.between("2024-04-11", "2024-04-11"), NOW)] == [f"{one}|2024-04-11" for one in "abc"]
+    with pytest.raises(PartitionKeyError, match="from 'a' to '…' need partitions by time; these are not"):
+        LETTERS.between("a")
 
 
 def test_forms_do_not_mix() -> None:

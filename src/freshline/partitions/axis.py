@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from freshline.partitions.calendar import END, Window
 from freshline.partitions.key_partitionings import DynamicKeys, FixedKeys
@@ -123,5 +124,5 @@ class LatestSlice(Slice):
     count: int
 
     def selected(self, newest: Sequence[str]) -> Selection:
-        """Return the first of the newest."""
-        return self.input.select(list(dict.fromkeys(newest))[: self.count])
+        """Return the first of the newest. Keys that a shorter definition left outside do not count."""
+        return self.input.select(islice(filter(self.input.defines, dict.fromkeys(newest)), self.count))

@@ -129,7 +129,7 @@ class Dimensions(Partitioning):
     def count(self, now: datetime, known: Known = ()) -> int:
         """Return the number of existing keys."""
         if self.is_dynamic:
-            return sum(1 for key in known if self.has_begun(key, now))
+            return sum(1 for _ in self._begun(known, now))
         return prod(axis.count(now) for axis in self.axes)
 
     def newest(self, now: datetime, known: Known = ()) -> Selection:
@@ -156,6 +156,12 @@ class Dimensions(Partitioning):
                 for key in keys
             ]
         )
+
+    def between(self, first: str | None = None, last: str | None = None) -> Selection:
+        """Return the selection of the times of the first time dimension, with all values of the others."""
+        if self._time is None:
+            return super().between(first, last)
+        return self._only(self._time, self.axes[self._time].between(first, last))
 
     def product(self, chosen: Mapping[str, Selection]) -> Selection:
         """Return the product of a selection per dimension; everything of those that are not named."""
@@ -204,13 +210,25 @@ class Dimensions(Partitioning):
             return []
         raise TypeError(f"{selection!r} does not select dimensions")
 
+    def _begun(self, known: Iterable[str], now: datetime) -> Iterator[str]:
+        """Yield the known keys whose time has come. Keys of one grain sort as texts in the order of time."""
+        newest = [
+            (place, axis.calendar.key(axis.newest_ordinal(now)))
+            for place, axis in enumerate(self.axes)
+            if isinstance(axis, TimePartitioning)
+        ]
+        for key in known:
+            values = texts.split(key)
+            if all(values[place] <= last for place, last in newest):
+                yield key
+
     def _seen(self, selection: Selection, now: datetime, known: Known, *, newest_first: bool) -> Iterator[str]:
-        order = newest_of(known) if newest_first else iter(known)
-        found = (key for key in order if self.has_begun(key, now) and selection.has(self.point(key)))
-        if self._time is None:
+        order = self._begun(newest_of(known) if newest_first else known, now)
+        everything = isinstance(selection, Everything)
+        found = order if everything else (key for key in order if selection.has(self.point(key)))
+        if (place := self._time) is None:
             return found
-        place = self._time
-        # Keys of one grain sort as texts in the order of time. The sort is stable, so ties stay by first seen.
+        # The sort is stable: keys of one time stay by first seen.
         return iter(sorted(found, key=lambda key: texts.split(key)[place], reverse=newest_first))
 
 

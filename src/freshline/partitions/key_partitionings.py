@@ -11,7 +11,7 @@ from freshline.errors import PartitioningError, PartitionKeyError
 from freshline.model.json import Json
 from freshline.partitions import keys as texts
 from freshline.partitions.keys import UNPARTITIONED, shown
-from freshline.partitions.partitioning import Column, Known, Partitioning
+from freshline.partitions.partitioning import MOST_COMPARED, Column, Known, Partitioning
 from freshline.partitions.selection import EVERYTHING, NOTHING, Everything, Point, Selection, keys_of
 from freshline.suggest import suggestion
 
@@ -116,7 +116,7 @@ class FixedKeys(_TextKeys):
         text = texts.canonical(text_of(key))
         if text not in self._set:
             listed = ", ".join(self.values[:_MOST_LISTED]) + (", …" if len(self.values) > _MOST_LISTED else "")
-            hint = suggestion(text, self.values)
+            hint = suggestion(text, self.values[:MOST_COMPARED])
             raise PartitionKeyError(f"partition key {shown(text)} does not exist; allowed are {listed}{hint}")
         return text
 

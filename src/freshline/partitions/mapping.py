@@ -10,7 +10,7 @@ Make mappings with `compatibility.mapping_between`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as products_in_order
 
 from freshline.partitions import keys as texts
@@ -112,12 +112,14 @@ class PartitionMapping:
     def appearing(self, key: str) -> Iterator[str]:
         """Yield the keys of a dynamic consumer that come to exist because the input has a key.
 
-        A dynamic dimension of the consumer takes the values of an input that is mapped `same`. The others take those
-        that read the key. If the input does not decide the time of the consumer, it decides no key.
+        A dynamic dimension of the consumer takes the values of an input that is mapped `same`. A time takes the windows
+        that overlap that of the key, also if the mapping reads more around them. If the input does not decide the time
+        of the consumer, it decides no key.
         """
         if not self.consumer.is_dynamic or not self._decides_keys():
             return
-        for chosen in _products(self.down(key), self.consumer):
+        overlapping = replace(self, axes=tuple(_without_window(axis) for axis in self.axes))
+        for chosen in _products(overlapping.down(key), self.consumer):
             values = [_defined(part, axis) for part, axis in zip(chosen, axes_of(self.consumer), strict=True)]
             yield from map(texts.SEPARATOR.join, products_in_order(*values))
 
@@ -174,6 +176,12 @@ def axes_of(partitioning: Partitioning) -> tuple[Dimension, ...]:
     return ()
 
 
+def _without_window(axis: Linked | Slice) -> Linked | Slice:
+    if isinstance(axis, Linked) and isinstance(axis.link, TimeLink):
+        return Linked(replace(axis.link, first=0, last=0), axis.place)
+    return axis
+
+
 def _single(partitioning: Partitioning, key: str) -> Selection:
     """Return the selection of one key. It need not be in the range."""
     return _at(partitioning.point(key)) if axes_of(partitioning) else EVERYTHING
@@ -220,11 +228,5 @@ def _one_side(selection: Selection, axis: Dimension, *, earlier: bool) -> Select
     """Return all times from the first key to the end of a selection, or from its begin on."""
     if not isinstance(selection, Times) or not isinstance(axis, TimePartitioning):
         return selection
-    span = axis.span
-    return times_of(
-        (
-            span._replace(ends=selection.ranges[-1].ends)
-            if earlier
-            else span._replace(begins=selection.ranges[0].begins),
-        )
-    )
+    first, last = selection.ranges[0], selection.ranges[-1]
+    return times_of([Window(axis.span.begins, last.ends) if earlier else Window(first.begins, axis.span.ends)])

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime
+from itertools import islice
 from typing import NamedTuple
 
 from freshline.errors import PartitionKeyError
@@ -20,6 +21,9 @@ from freshline.partitions.calendar import Window
 from freshline.partitions.keys import shown
 from freshline.partitions.selection import Point, Selection
 from freshline.suggest import suggestion
+
+MOST_COMPARED = 1_000
+"""How many keys are compared with a misspelled one."""
 
 Known = Collection[str]
 
@@ -79,6 +83,13 @@ class Partitioning(ABC):
     def select(self, keys: Iterable[str]) -> Selection:
         """Return the selection of single keys."""
 
+    def between(self, first: str | None = None, last: str | None = None) -> Selection:
+        """Return the selection of the times from `first` to `last`, both included; None means without limit."""
+        raise PartitionKeyError(
+            f"partitions from {shown(first or '…')} to {shown(last or '…')} need partitions by time; these are not",
+            hint="name the keys",
+        )
+
     @abstractmethod
     def as_json(self) -> Json:
         """Return the stored form; `document.from_json` reads it. Equal partitionings have equal forms."""
@@ -103,7 +114,7 @@ class Partitioning(ABC):
         allowed = f"the newest is '{newest}'" if newest is not None else "no partition exists yet"
         if not self.has_begun(found, now):
             raise PartitionKeyError(f"partition {shown(found)} does not exist yet: its time has not ended; {allowed}")
-        hint = suggestion(found, known)
+        hint = suggestion(found, islice(known, MOST_COMPARED))
         raise PartitionKeyError(f"partition {shown(found)} does not exist: nothing has reported it; {allowed}{hint}")
 
     def newest_key(self, now: datetime, known: Known = ()) -> str | None:

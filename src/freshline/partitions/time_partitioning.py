@@ -137,7 +137,7 @@ class TimePartitioning(Partitioning):
         return times_of(self.calendar.window(self.parse(key)) for key in keys)
 
     def between(self, first: str | None = None, last: str | None = None) -> Selection:
-        """Return the selection of the keys from `first` to `last`, both included; None means without limit."""
+        """Return the selection of the times from `first` to `last`, both included; None means without limit."""
         begins = self.span.begins if first is None else self.calendar.window(self.parse(first)).begins
         ends = self.span.ends if last is None else self.calendar.window(self.parse(last)).ends
         return times_of([Window(begins, ends)])

@@ -21,6 +21,7 @@ FIRST_YEAR, LAST_YEAR = 1800, 2999
 _LAST_RULES = 2100
 _DATE_LINE = timedelta(hours=12)
 _SECOND = timedelta(seconds=1)
+_DAYS_KEPT = 10_000  # per zone: the begins of 27 years, which nearly every question asks for again
 
 
 class Zone:
@@ -30,6 +31,7 @@ class Zone:
         self.name = name
         self.utc = name == "UTC"
         self._info: tzinfo = UTC if self.utc else _info(name)
+        self._begins = lru_cache(maxsize=_DAYS_KEPT)(self._find_begin)
         self._missing: tuple[int, ...] | None = None
 
     @property
@@ -49,12 +51,7 @@ class Zone:
 
     def day_begins(self, day: int) -> datetime:
         """Return the first instant of a day, in UTC; of a day that does not exist, that of the next one."""
-        midnight = datetime.fromordinal(day)
-        if self.utc:
-            return midnight.replace(tzinfo=UTC)
-        first, second = self._offset_of(midnight), self._offset_of(midnight.replace(fold=1))
-        # The second offset is the larger one where the clock skips midnight. Where it repeats it, the first one counts.
-        return self._after_gap(day) if second > first else (midnight - first).replace(tzinfo=UTC)
+        return self._begins(day)
 
     def day_at(self, instant: datetime) -> int:
         """Return the day that contains the instant."""
@@ -73,6 +70,14 @@ class Zone:
     def offset(self, instant: datetime) -> timedelta:
         """Return the distance from UTC at an instant."""
         return instant.astimezone(self._info).utcoffset() or timedelta()
+
+    def _find_begin(self, day: int) -> datetime:
+        midnight = datetime.fromordinal(day)
+        if self.utc:
+            return midnight.replace(tzinfo=UTC)
+        first, second = self._offset_of(midnight), self._offset_of(midnight.replace(fold=1))
+        # The second offset is the larger one where the clock skips midnight. Where it repeats it, the first one counts.
+        return self._after_gap(day) if second > first else (midnight - first).replace(tzinfo=UTC)
 
     def _offset_of(self, moment: datetime) -> timedelta:
         return self._info.utcoffset(moment) or timedelta()
