@@ -87,6 +87,6 @@ fixed_keys = st.lists(st.sampled_from(["eu", "us", "asia", "…", "a b", "ä"]),
 )
 axes: st.SearchStrategy[Dimension] = time_partitionings() | fixed_keys | st.just(DynamicKeys())
 dimensions = st.lists(axes, min_size=2, max_size=3).map(
-    lambda found: Dimensions(tuple((f"d{n}", axis) for n, axis in enumerate(found)))
+    lambda found: Dimensions(tuple(zip(("region", "day", "a"), found, strict=False)))  # not in the order of names
 )
 partitionings = axes | dimensions

@@ -109,7 +109,7 @@ def test_a_start_is_on_the_clocks_of_the_zone() -> None:
 @pytest.mark.parametrize(
     ("partitioning", "key", "message"),
     [
-        (DAYS, "2023-12-31", "'2023-12-31' is before the first; allowed are 2024-01-01 to any later one"),
+        (DAYS, "2023-12-31", "'2023-12-31' is before the first; allowed are 2024-01-01 and later"),
         (
             TimePartitioning(Grain.DAY, "2024-01-01", "2024-02-01"),
             "2024-02-01",
@@ -146,8 +146,12 @@ def test_a_key_that_is_not_defined_is_refused_with_the_range(
 @pytest.mark.parametrize(
     ("partitioning", "key", "message"),
     [
-        (DAYS, "2024-01-04", "'2024-01-04' does not exist yet: its time has not ended; the newest is '2024-01-03'"),
-        (TimePartitioning(Grain.DAY, "2025-01-01"), "2025-01-01", "not ended; no partition exists yet"),
+        (DAYS, "2024-01-04", "'2024-01-04' does not exist before 2024-01-05T00:00:00Z; the newest is '2024-01-03'"),
+        (
+            TimePartitioning(Grain.DAY, "2025-01-01"),
+            "2025-01-01",
+            "before 2025-01-02T00:00:00Z; no partition exists yet",
+        ),
         (DynamicKeys(), "acmee", "nothing has reported it; the newest is 'zoo'; did you mean 'acme'"),
     ],
 )

@@ -109,9 +109,10 @@ class Dimensions(Partitioning):
         """Return the window of the first time dimension."""
         return None if self._time is None else self.axes[self._time].window(texts.split(key)[self._time])
 
-    def has_begun(self, key: str, now: datetime) -> bool:
-        """Return whether the time of every value has come."""
-        return all(axis.has_begun(value, now) for axis, value in zip(self.axes, texts.split(key), strict=True))
+    def comes_at(self, key: str) -> datetime | None:
+        """Return when the time of the last value comes."""
+        found = (axis.comes_at(value) for axis, value in zip(self.axes, texts.split(key), strict=True))
+        return max((at for at in found if at is not None), default=None)
 
     def keys(
         self, selection: Selection, now: datetime, known: Known = (), *, newest_first: bool = True

@@ -33,10 +33,6 @@ class _TextKeys(Partitioning):
         """Return the key itself."""
         return key
 
-    def has_begun(self, key: str, now: datetime) -> bool:
-        """Return True: the key has no time."""
-        return True
-
     def select(self, keys: Iterable[str]) -> Selection:
         """Return the selection of single keys."""
         return keys_of(self.parse(key) for key in keys)

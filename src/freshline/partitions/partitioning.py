@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from freshline.errors import PartitionKeyError
 from freshline.model.json import Json
+from freshline.model.moment import iso
 from freshline.partitions.calendar import Window
 from freshline.partitions.keys import shown
 from freshline.partitions.selection import Point, Selection
@@ -62,10 +63,6 @@ class Partitioning(ABC):
         """Return where a key is, for selections."""
 
     @abstractmethod
-    def has_begun(self, key: str, now: datetime) -> bool:
-        """Return whether the time of a defined key has come."""
-
-    @abstractmethod
     def keys(
         self, selection: Selection, now: datetime, known: Known = (), *, newest_first: bool = True
     ) -> Iterator[str]:
@@ -101,9 +98,18 @@ class Partitioning(ABC):
         except PartitionKeyError:
             return False
 
+    def comes_at(self, key: str) -> datetime | None:
+        """Return when the time of a defined key comes; None if it has no time."""
+        return None
+
+    def has_come(self, key: str, now: datetime) -> bool:
+        """Return whether the time of a defined key has come."""
+        at = self.comes_at(key)
+        return at is None or at <= now
+
     def exists(self, key: str, now: datetime, known: Known = ()) -> bool:
         """Return whether a key exists: it is defined, its time has come, and if it is dynamic, it was seen."""
-        return self.defines(key) and self.has_begun(key, now) and (not self.is_dynamic or key in known)
+        return self.defines(key) and self.has_come(key, now) and (not self.is_dynamic or key in known)
 
     def require_exists(self, key: str | Mapping[str, str], now: datetime, known: Known = ()) -> str:
         """Return the canonical key. Raise `PartitionKeyError` with the newest key if it does not exist."""
@@ -112,8 +118,9 @@ class Partitioning(ABC):
             return found
         newest = self.newest_key(now, known)
         allowed = f"the newest is '{newest}'" if newest is not None else "no partition exists yet"
-        if not self.has_begun(found, now):
-            raise PartitionKeyError(f"partition {shown(found)} does not exist yet: its time has not ended; {allowed}")
+        if not self.has_come(found, now):
+            at = iso(self.comes_at(found))
+            raise PartitionKeyError(f"partition {shown(found)} does not exist before {at}; {allowed}")
         hint = suggestion(found, islice(known, MOST_COMPARED))
         raise PartitionKeyError(f"partition {shown(found)} does not exist: nothing has reported it; {allowed}{hint}")
 

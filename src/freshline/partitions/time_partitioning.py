@@ -85,8 +85,8 @@ class TimePartitioning(Partitioning):
         ordinal = self.calendar.ordinal(text)
         if not self.first <= ordinal <= self.last:
             where = "before the first" if ordinal < self.first else "after the last"
-            last = "any later one" if self.end is None else self.calendar.key(self.last)
-            raise PartitionKeyError(f"partition key {shown(text)} is {where}; allowed are {self.start} to {last}")
+            last = "and later" if self.end is None else f"to {self.calendar.key(self.last)}"
+            raise PartitionKeyError(f"partition key {shown(text)} is {where}; allowed are {self.start} {last}")
         return text
 
     def point(self, key: str) -> Point:
@@ -97,9 +97,10 @@ class TimePartitioning(Partitioning):
         """Return the window of a key."""
         return self.calendar.window(key)
 
-    def has_begun(self, key: str, now: datetime) -> bool:
-        """Return whether the window has ended, or begun if it is open."""
-        return self.calendar.ordinal(key) <= self.newest_ordinal(now)
+    def comes_at(self, key: str) -> datetime:
+        """Return when the window ends, or begins if it is open."""
+        window = self.calendar.window(key)
+        return window.begins if self.open else window.ends
 
     def newest_ordinal(self, now: datetime) -> int:
         """Return the ordinal of the newest existing key; one below the first if none exists."""
