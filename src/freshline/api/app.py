@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from copy import deepcopy
+from functools import cache, cached_property
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from freshline import __version__
 from freshline.api import (
@@ -56,22 +58,34 @@ class Api(FastAPI):
         }
 
 
-def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> Api:
+class StoreApp:
+    """The application with the access of one store, which requests find in their state."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        scope.setdefault("state", {})["access"] = self._access
+        await self._app(scope, receive, send)
+
+
+def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> StoreApp:
     """Create the API of a store. `anonymous`: local requests need no token."""
-    app = _routes()
     settings = store.settings
     streams = streams or Streams(store.reader, poll_s=settings.poll_ms / 1000, per_token=settings.api_streams_per_token)
-    app.state.access = Access(store, streams, anonymous)
-    app.openapi()  # FastAPI builds its routes on first use, which is not thread-safe
-    return app
+    return StoreApp(_routes(), Access(store, streams, anonymous))
 
 
 def document() -> Json:
     """Return the OpenAPI document; this needs no store."""
-    return _routes().openapi()
+    return deepcopy(_routes().openapi())
 
 
+@cache
 def _routes() -> Api:
+    """Return the application without a store: it is the same for all of them, and takes half a second to build."""
     app = Api(
         title="Freshline",
         summary="Keeps data assets fresh, and explains every decision.",
@@ -90,4 +104,5 @@ def _routes() -> Api:
     app.include_router(pages.router)
     problems.install(app)
     app.add_middleware(ApiMiddleware)
+    app.openapi()  # FastAPI builds its routes on first use, which is not thread-safe
     return app

@@ -60,8 +60,8 @@ bearer = HTTPBearer(
 
 
 def access(request: Request) -> Access:
-    """Return the state of the application."""
-    found: Access = request.app.state.access
+    """Return the store that a request is for, with its streams and its rule about tokens."""
+    found: Access = request.state.access
     return found
 
 
