@@ -57,8 +57,8 @@ def tmp_path(tmp_path: Path, _enterable: None) -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """Yield the URL of the session's server, without fsync; its database `freshline` is empty."""
-    quick = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+    """Yield the URL of the session's server, without fsync and vacuum; its database `freshline` is empty."""
+    quick = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
     with (
         tempfile.TemporaryDirectory(prefix="freshline-") as home,
         EmbeddedServer(Path(home), options=quick) as url,
@@ -67,11 +67,13 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: str) -> Databases:
-    """Return the databases of the session's server."""
+def databases(postgres: str) -> Iterator[Databases]:
+    """Yield the databases of the session's server."""
     administer(postgres, "CREATE DATABASE {}", TEMPLATE)
     migrate.upgrade(make_conninfo(postgres, dbname=TEMPLATE))
-    return Databases(postgres)
+    databases = Databases(postgres)
+    yield databases
+    databases.close()
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from freshline.services.reconciler import Reconciler
 from freshline.settings import Settings
 from freshline.storage.base import Storage, storage_at
 from freshline.store.apply.diff import ApplyPlan
-from freshline.store.db.database import Database
 from freshline.store.db.ids import new_id
 from freshline.store.operations.report import Reported
 from freshline.store.runs.claim import Claimant
 from freshline.store.store import Store
+from tests.databases import KeptDatabase
 
 MONDAY = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 ON_UPDATE: dict[str, Any] = {"onUpstreamUpdate": True}
@@ -98,7 +98,7 @@ class Lab:
 
     def __init__(self, url: str, *, now: datetime = MONDAY, **settings: Any) -> None:
         self.now = now
-        self.database = Database(url, clock=lambda: self.now)
+        self.database = KeptDatabase(url, clock=lambda: self.now)
         self.database.open()
         self.settings = Settings(project=Path("/nowhere"), **settings)
         self.store = Store(self.database, self.settings)

@@ -13,8 +13,9 @@ from click.testing import CliRunner, Result
 
 from freshline.cli.main import cli
 from freshline.settings import load
-from freshline.store.db.opening import open_store
+from freshline.store.db import opening
 from freshline.store.store import Store
+from tests.databases import KeptDatabase
 from tests.rows import Rows
 
 WORKFLOWS = """
@@ -87,6 +88,7 @@ def freshline(project: Path, database_url: str, monkeypatch: pytest.MonkeyPatch)
     """Return the command line, in the project, on the test's database."""
     monkeypatch.setenv("FRESHLINE_DATABASE_URL", database_url)
     monkeypatch.setenv("FRESHLINE_PROJECT", str(project))
+    monkeypatch.setattr(opening, "Database", KeptDatabase)  # each command would make two new sessions
     return Freshline(project)
 
 
@@ -100,7 +102,7 @@ def rows(database_url: str) -> Iterator[Rows]:
 @pytest.fixture
 def store(freshline: Freshline) -> Iterator[Store]:
     """Open the store that the commands use."""
-    with open_store(load()) as opened:
+    with opening.open_store(load()) as opened:
         yield opened
 
 

@@ -237,20 +237,13 @@ PLANTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def healthy_url(module_database_url: str) -> str:
-    """Return the URL of a database where every asset is fresh and every event has a position."""
-    with laboratory(module_database_url) as lab:
+@pytest.fixture
+def lab(database_url: str) -> Iterator[Lab]:
+    """Yield a lab where every asset is fresh and every event has a position."""
+    with laboratory(database_url) as lab:
         lab.apply(*WORKFLOWS, pools={"p": 1})
         lab.report("a", "1")
         tidy(lab)
-    return module_database_url
-
-
-@pytest.fixture
-def lab(healthy_url: str, copy: Callable[[str], str]) -> Iterator[Lab]:
-    """Yield a lab on a copy of that database, for one test."""
-    with laboratory(copy(healthy_url)) as lab:
         yield lab
 
 

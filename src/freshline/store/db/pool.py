@@ -103,12 +103,16 @@ class Pool:
 
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned."""
+        for connection in self.drain():
+            connection.close()
+
+    def drain(self) -> list[Connection]:
+        """Lend no connection any more. Return the idle ones, which are now the caller's."""
         with self._lock:
             self._closed = True
             idle = [connection for _, connection in self._idle]
             self._idle.clear()
-        for connection in idle:
-            connection.close()
+        return idle
 
     def _take(self) -> Connection:
         while (connection := self._pop()) is not None:
