@@ -13,11 +13,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from deliveries import Deliveries, Report
 from demo_support.activity import Activity
@@ -53,6 +54,15 @@ UPDATES: Columns = [
 ]
 
 
+class Arrival(NamedTuple):
+    """New data of the sources. `meanwhile` is called while the assets below are not fresh."""
+
+    title: str
+    note: str
+    reports: Iterable[Report]
+    meanwhile: Callable[[], None] = lambda: None
+
+
 class Demo:
     """One run of the demo, on an open store in its own project directory."""
 
@@ -68,23 +78,14 @@ class Demo:
         self._start = datetime.now(UTC)
         self._deadline = self._start + timedelta(seconds=deadline_s)
 
-    def play(self) -> None:
-        """Report all updates one after another; raise `Failed` if something is not fresh in time."""
+    def play(self, updates: int | None) -> None:
+        """Report the first updates, or all, one after another; raise `Failed` if something is not fresh in time."""
         for name, *options in (("materializer",), ("worker", "--grace", "5")):
             pid = self._processes.start(name, *options)
             self._print("start", name, f"`freshline {name}` is process {pid}; its log is logs/{name}.log")
         with self._screen.live():
-            tables = self._deliveries.reference()
-            self._deliveries.fetch([*FIRST, STORM, AFTER, *LATER])
-            first = [*tables, *self._deliveries.arrive(FIRST)]
-            self._update(f"{FIRST[0]} to {FIRST[-1]}", "nothing exists yet, and Spark starts", first)
-            self._update(f"{STORM}", "a blizzard", self._deliveries.arrive([STORM]))
-            outage = self._outage()
-            self._update(f"{AFTER}", f"{FRAGILE} fails this time", self._deliveries.arrive([AFTER]), outage)
-            again = [self._deliveries.arrive_again(AFTER)]
-            self._update(f"{AFTER} again", "the same flights in another order, some of them twice", again)
-            for day in LATER:
-                self._update(f"{day}", "an ordinary day", self._deliveries.arrive([day]))
+            for arrival in islice(self._arrivals(), updates):
+                self._update(arrival)
 
     def print_results(self) -> None:
         """Print what happened: counted from the rows of the store, measured by the database's clock."""
@@ -97,20 +98,32 @@ class Demo:
             self._screen.heading(f"$ freshline {shlex.join(arguments)}")
             call(self._project, *arguments)
 
-    def _update(
-        self, title: str, note: str, reports: Iterable[Report], meanwhile: Callable[[], None] = lambda: None
-    ) -> None:
+    def _arrivals(self) -> Iterator[Arrival]:
+        """Yield what arrives; its files are written when it is asked for."""
+        tables = self._deliveries.reference()
+        self._deliveries.fetch([*FIRST, STORM, AFTER, *LATER])
+        first = [*tables, *self._deliveries.arrive(FIRST)]
+        yield Arrival(f"{FIRST[0]} to {FIRST[-1]}", "nothing exists yet, and Spark starts", first)
+        yield Arrival(f"{STORM}", "a blizzard", self._deliveries.arrive([STORM]))
+        outage = self._outage()
+        yield Arrival(f"{AFTER}", f"{FRAGILE} fails this time", self._deliveries.arrive([AFTER]), outage)
+        again = [self._deliveries.arrive_again(AFTER)]
+        yield Arrival(f"{AFTER} again", "the same flights in another order, some of them twice", again)
+        for day in LATER:
+            yield Arrival(f"{day}", "an ordinary day", self._deliveries.arrive([day]))
+
+    def _update(self, arrival: Arrival) -> None:
         """Report what arrived, and wait until everything is fresh again."""
-        self._screen.heading(f"{title} arrives: {note}")
+        self._screen.heading(f"{arrival.title} arrives: {arrival.note}")
         sources = []
-        for one in reports:
+        for one in arrival.reports:
             self._store.operations.report(one.asset, version=one.version, payload=one.payload)
             sources.append(one.asset)
             self._print("report", one.asset, f"{one.version} in {one.path.relative_to(self._project)}")
         since = min(parse_time(self._store.reader.snapshot(source)["producedAt"]) for source in sources)
-        self._updates.append(Update(title, tuple(sources), since))
+        self._updates.append(Update(arrival.title, tuple(sources), since))
         while not self._settled():
-            meanwhile()
+            arrival.meanwhile()
             time.sleep(POLL_S)
         self._print("fresh", "everything", f"all {len(self._levels)} assets are fresh", "bold green")
 
@@ -144,7 +157,7 @@ class Demo:
         self._screen.event(((at or datetime.now(UTC)) - self._start).total_seconds(), kind, name, text, style)
 
 
-def perform(project: Path, screen: Screen, deadline_s: float) -> None:
+def perform(project: Path, screen: Screen, deadline_s: float, updates: int | None) -> None:
     """Start everything, play the demo, print the results; stop everything, whatever happens."""
     settings = replace(load(environment(project), project=project), log_level="warning")
     logging_setup.configure(settings)
@@ -153,7 +166,7 @@ def perform(project: Path, screen: Screen, deadline_s: float) -> None:
         call(project, "apply", "--yes", "--strict")
         screen.heading("A materializer decides, a worker runs; both are separate processes")
         demo = Demo(project, store, processes, screen, deadline_s)
-        demo.play()
+        demo.play(updates)
         demo.print_results()
         screen.heading("Stopping what was started")
 
@@ -205,6 +218,9 @@ def main() -> int:
     parser.add_argument(
         "--deadline", type=float, default=600, metavar="S", help="give up after S seconds (default 600)"
     )
+    parser.add_argument(
+        "--updates", type=int, choices=range(1, 7), metavar="N", help="end after the first N of 6 updates"
+    )
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
@@ -213,7 +229,7 @@ def main() -> int:
     try:
         project = made_project(options.dir)
         screen.message(f"The project is in {project}")
-        perform(project, screen, options.deadline)
+        perform(project, screen, options.deadline, options.updates)
     except KeyboardInterrupt:
         screen.message(f"interrupted; everything that was started is stopped; the project is in {project}", "bold")
         return 130

@@ -25,7 +25,7 @@ def play() -> Iterator[Play]:
     folder = tempfile.TemporaryDirectory(prefix="freshline-")
     Path(folder.name).chmod(0o711)
 
-    def start(size: Size, **more: str) -> Terminal:
+    def start(size: Size, *options: str, **more: str) -> Terminal:
         foreign = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         environ = {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **more}
@@ -34,6 +34,7 @@ def play() -> Iterator[Play]:
             str(ROOT / "examples" / "flights" / "demo.py"),
             "--dir",
             str(Path(folder.name) / "flights"),
+            *options,
         ]
         started.append(Terminal(command, size, environ, ROOT))
         return started[-1]
@@ -53,17 +54,20 @@ def live_table(terminal: Terminal) -> bool:
 @pytest.mark.process
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("size", "environ", "grows"),
+    ("size", "options", "environ", "grows"),
     [
-        pytest.param(SMALL, {}, False, id="80x24"),
-        pytest.param(SMALL, {}, True, id="80x24-grows", marks=pytest.mark.full),
-        pytest.param(LARGE, {}, False, id="160x50", marks=pytest.mark.full),
-        pytest.param(SMALL, {"NO_COLOR": "1"}, False, id="80x24-plain", marks=pytest.mark.full),
+        pytest.param(SMALL, ["--updates", "1"], {}, False, id="80x24-first-update"),
+        pytest.param(SMALL, [], {}, False, id="80x24", marks=pytest.mark.full),
+        pytest.param(SMALL, [], {}, True, id="80x24-grows", marks=pytest.mark.full),
+        pytest.param(LARGE, [], {}, False, id="160x50", marks=pytest.mark.full),
+        pytest.param(SMALL, [], {"NO_COLOR": "1"}, False, id="80x24-plain", marks=pytest.mark.full),
     ],
 )
-def test_the_demo_plays_on_a_terminal(play: Play, size: Size, environ: dict[str, str], grows: bool) -> None:
+def test_the_demo_plays_on_a_terminal(
+    play: Play, size: Size, options: list[str], environ: dict[str, str], grows: bool
+) -> None:
     """The table of assets is live, also in a terminal that grows, and is gone at the end; every line can be read."""
-    terminal = play(size, **environ)
+    terminal = play(size, *options, **environ)
     terminal.wait_for(lambda: live_table(terminal), 180)
     if grows:
         terminal.resize(LARGE)
