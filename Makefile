@@ -7,6 +7,9 @@ DOCS_STAMP := .venv/.freshline-docs
 UV = $(shell sh scripts/setup.sh uv)
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
+# Tests start hundreds of processes. Without bytecode each of them would compile Freshline again, and each worker of pytest
+# all tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test full check coverage bench chaos sim mutants docs schema lock sbom dist
 
