@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,10 @@ from freshline.errors import FreshlineError
 from tests.chaos.callers import Callers
 from tests.chaos.chaos_workload import SOURCES
 from tests.chaos.insisting import Insisting
+from tests.chaos.repeating import Repeating
 
 log = structlog.get_logger("chaos")
-SLOWEST_S = 0.5
+PAUSE_S = (0.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +38,25 @@ class Clients:
         self._insisting = Insisting(url, root, "chaos")
         self._rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._slugs = slugs
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="clients", daemon=True)
-        self.gate = threading.Lock()
+        self._number = 0
+        self._repeating = Repeating("clients", self._act, self._rng, PAUSE_S)
+        self.gate = self._repeating.gate
         self.reported: list[tuple[str, str, str]] = []  # source, key, version
         self.requested: list[str] = []
         self.repeated = 0
-        self.failure: BaseException | None = None
 
     def start(self) -> None:
         self._insisting.open()
-        self._thread.start()
+        self._repeating.start()
 
     def stop(self) -> None:
-        """Stop making changes; calls that have begun are retried until they are answered."""
-        self._stopping.set()
-        self._thread.join()
-        if self.failure is not None:
-            raise self.failure
+        """Stop making changes, after a final report of every source; calls are retried until they are answered."""
+        self._repeating.stop()
+        for source in SOURCES:
+            self._new_report(source)
 
     def close(self) -> None:
-        self._stopping.set()
+        self._repeating.end()
         self._insisting.close()
 
     def mark(self) -> Mark:
@@ -79,27 +77,15 @@ class Clients:
             self.repeated += 1
         del self.requested[mark.requests :]
 
-    def _loop(self) -> None:
-        try:
-            number = 0
-            while not self._stopping.wait(self._rng.uniform(0, SLOWEST_S)):
-                number += 1
-                with self.gate:
-                    self._act(number)
-            for source in SOURCES:  # a final report of every source
-                number += 1
-                self._new_report(source, number)
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            self.failure = error
-
-    def _act(self, number: int) -> None:
+    def _act(self) -> None:
         if self._rng.random() < 0.9:
-            self._new_report(self._rng.choice(SOURCES), number)
+            self._new_report(self._rng.choice(SOURCES))
         else:
-            self._request(self._rng.choice(self._slugs()), number)
+            self._request(self._rng.choice(self._slugs()))
 
-    def _new_report(self, source: str, number: int) -> None:
-        one = (source, f"{source}-{number}", f"v{number}")
+    def _new_report(self, source: str) -> None:
+        self._number += 1
+        one = (source, f"{source}-{self._number}", f"v{self._number}")
         self._report(*one)
         self.reported.append(one)
 
@@ -109,8 +95,9 @@ class Clients:
         else:
             self._insisting.call(lambda store: store.operations.report(source, version=version, key=key))
 
-    def _request(self, slug: str, number: int) -> None:
-        key = f"{slug}-{number}"
+    def _request(self, slug: str) -> None:
+        self._number += 1
+        key = f"{slug}-{self._number}"
         if self._over_http():
             if self._callers.run(slug, key):
                 self.requested.append(key)

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from freshline.definitions.loading.project import load_project
 from freshline.store.store import Store
 from tests.chaos.chaos_workload import CONSUMES, SOURCES, Flow, State
 from tests.chaos.insisting import Insisting
+from tests.chaos.repeating import Repeating
 
 PAUSE_S = (0.3, 2.3)
 POLICIES = (
@@ -59,17 +59,15 @@ class Redefinitions:
         self._rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._insisting = Insisting(url, root, "chaos-apply")
         self._environ = environ
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="redefinitions", daemon=True)
+        self._repeating = Repeating("redefinitions", self._redefine, self._rng, PAUSE_S)
         self._quiet_ends: float | None = None
         self._number = 0
-        self.gate = threading.Lock()
+        self.gate = self._repeating.gate
         self.state = state
         self.log: list[Applied] = []
         self.codes: dict[str, int] = {}  # by hash
         self.done: Counter[str] = Counter()
         self.kills = 0
-        self.failure: BaseException | None = None
 
     def start(self) -> None:
         """Apply the first state."""
@@ -78,18 +76,15 @@ class Redefinitions:
 
     def begin(self) -> None:
         """Begin with the redefinitions."""
-        self._thread.start()
+        self._repeating.start()
 
     def stop(self) -> None:
         """Stop, and apply the final state."""
-        self._stopping.set()
-        self._thread.join()
-        if self.failure is not None:
-            raise self.failure
+        self._repeating.stop()
         self.apply(self.state.final())
 
     def close(self) -> None:
-        self._stopping.set()
+        self._repeating.end()
         self._insisting.close()
 
     def slugs(self) -> list[str]:
@@ -145,14 +140,6 @@ class Redefinitions:
                     self.done["kill an apply"] += 1
 
     # --- redefinitions ----------------------------------------------------------------------------------------------
-
-    def _loop(self) -> None:
-        try:
-            while not self._stopping.wait(self._rng.uniform(*PAUSE_S)):
-                with self.gate:
-                    self._redefine()
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            self.failure = error
 
     def _redefine(self) -> None:
         self._number += 1

@@ -7,7 +7,6 @@ worker claims. It writes Parquet files, and is lost now and then.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -23,10 +22,12 @@ from freshline.storage.local import LocalStorage
 from freshline.store.db.ids import new_id
 from freshline.store.runs.claim import Claimant
 from tests.chaos.insisting import Insisting
+from tests.chaos.repeating import Repeating
 
 PROJECT = "ledgers"
 TABLES = {"ledger": "orders", "pricelist": "prices"}  # and the source of each
 SCHEMA = {"type": "struct", "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}]}
+PAUSE_S = (0.2, 2.0)
 LOST = 0.1  # of the runs lose their worker
 DEFINITION = (
     "slug: {table}\nsteps:\n  - id: work\n    job: {{kind: spark.sql, sql: 'SELECT * FROM {source}'}}\n"
@@ -45,10 +46,8 @@ class Tables:
         self._insisting = Insisting(url, root, "chaos-tables")
         self._rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._who = Claimant(new_id(), PROJECT, "none", spark=True)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="tables", daemon=True)
-        self.gate = threading.Lock()
-        self.failure: BaseException | None = None
+        self._repeating = Repeating("tables", self._work, self._rng, PAUSE_S)
+        self.gate = self._repeating.gate
 
     def start(self) -> None:
         """Apply the project, and begin."""
@@ -61,19 +60,17 @@ class Tables:
         self._insisting.call(lambda store: store.apply.commit(load_project(self._root)))
         self._storage = LocalStorage(self._warehouse)
         layout.check_warehouse(self._storage, self._insisting.call(lambda store: store.warehouse_id))
-        self._thread.start()
+        self._repeating.start()
 
     def close(self) -> None:
         """Stop. It works until then, because the tables must reach their last version."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._repeating.join()
         self._insisting.close()
 
     def wrong(self, sources: Mapping[str, str]) -> Iterator[str]:
         """Yield tables that do not have the rows of the last report, for every reader."""
-        if self.failure is not None:
-            yield f"the worker of the tables failed: {self.failure!r}"
+        if self._repeating.failure is not None:
+            yield f"the worker of the tables failed: {self._repeating.failure!r}"
         for table, source in TABLES.items():
             rows = self._rows(table)
             if rows != [_number(sources[source])]:
@@ -97,15 +94,10 @@ class Tables:
         except (DeltaError, OSError, pl.exceptions.PolarsError) as error:
             return str(error)[:300]
 
-    def _loop(self) -> None:
-        try:
-            while not self._stopping.wait(self._rng.uniform(0.2, 2.0)):
-                with self.gate:
-                    run = self._insisting.call(lambda store: store.runs.claim(self._who))
-                    if run is not None and self._rng.random() > LOST:
-                        self._execute(run)
-        except BaseException as error:  # noqa: BLE001 - it is a violation
-            self.failure = error
+    def _work(self) -> None:
+        run = self._insisting.call(lambda store: store.runs.claim(self._who))
+        if run is not None and self._rng.random() > LOST:
+            self._execute(run)
 
     def _execute(self, run: ClaimedRun) -> None:
         """Write and publish a table. If its lease is lost or the disk is full, another attempt follows."""
