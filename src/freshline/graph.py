@@ -187,7 +187,7 @@ def fold(
 ) -> Value:
     """Compute the value of `start` from the values of everything above it.
 
-    `memo` keeps the values. There is no recursion, because chains may be deep.
+    `memo` keeps the values. It does not recurse, because chains may be deep.
     """
     stack = [start]
     while stack:

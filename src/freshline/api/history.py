@@ -132,8 +132,8 @@ def list_feed(
 ) -> Page[Event]:
     """List up to 1,000 events after a position, oldest first.
 
-    `next` is the position to continue from, or null if there is no newer event. Positions follow the order of
-    commits, so a reader that continues from `next` misses no event.
+    `next` is the position to continue from, or null after the newest event. Positions follow the order of
+    commits, so a reader that continues from `next` misses none.
     """
     _one_of("subject", subject, "asset", asset)
     warn(request, unknown_types([type] if type else ()))

@@ -37,7 +37,7 @@ class Code:
         object.__setattr__(self, "hash", digest.hexdigest())
 
     def digests(self) -> dict[str, str]:
-        """Return a short digest of each file; nothing for a project with so many files that storing them costs."""
+        """Return a short digest of each file; nothing above `MAX_DIGESTS` files, because all of them are stored."""
         if len(self.files) > MAX_DIGESTS:
             return {}
         return {path: hashlib.sha256(content).hexdigest()[:16] for path, content in self.files.items()}

@@ -5,7 +5,7 @@ Two files beside the data directory are locked, and never removed:
 - `postgres.start`, exclusively, by a process while it starts or stops the server;
 - `postgres.users`, shared, by each process while it uses the server.
 
-The kernel releases the locks of a process that dies, so there is no list of processes that could be wrong. A server
+The kernel releases the locks of a process that dies. A list of processes, which could be wrong, is not needed. A server
 whose last user was killed keeps running and is used by the next one. A server that was killed is started again. It does
 not promise to keep two starters apart on a file system without `flock`, as some network file systems are.
 """

@@ -64,7 +64,7 @@ class Staging:
 
     @property
     def based_on(self) -> int | None:
-        """The version of the head that the output depends on; 0 if there is no head, None if it depends on none."""
+        """The version of the head that the output depends on; 0 without a head, None if it does not depend on it."""
         if self.table.mode == "overwrite":
             return None
         return self.head.sequence if self.head else 0
