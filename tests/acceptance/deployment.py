@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from freshline.definitions.loading.project import load_project
+from freshline.settings import load
 from freshline.store.db.database import Database
 from freshline.store.read.reader import Reader
+from freshline.store.store import Store
 from tests.object_store_server import ObjectStore, overlay, serving
 from tests.waiting import wait_until
 
@@ -131,6 +134,19 @@ class Deployment:
 
     def apply(self) -> None:
         self.cli("apply", "--yes")
+
+    @property
+    def store(self) -> Store:
+        """Return the store, for what a test needs no process for."""
+        return Store(self.database, load(self.environ))
+
+    def commit(self) -> None:
+        """Store the definitions as `apply` does, without starting a process."""
+        self.store.apply.commit(load_project(self.root))
+
+    def report(self, asset: str, version: str) -> None:
+        """Report as `freshline report` does, without starting a process."""
+        self.store.operations.report(asset, version=version)
 
     def runs(self) -> list[dict[str, Any]]:
         """Oldest first; as `freshline runs --json` has them, read without starting a process."""

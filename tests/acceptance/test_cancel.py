@@ -55,11 +55,11 @@ parameters: {asset: failing}
 def _define(deployment: Deployment, **workflows: str) -> None:
     for name, text in workflows.items():
         (deployment.root / "workflows" / f"{name}.yaml").write_text(text)
-    deployment.apply()
+    deployment.commit()
 
 
 def _begin(deployment: Deployment, slug: str) -> str:
-    return str(deployment.json("run", slug)["id"])
+    return deployment.store.operations.request_run(slug)
 
 
 def _ended(deployment: Deployment, run_id: str, timeout: float = 60) -> Any:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from freshline.settings import load
-from freshline.store.store import Store
 from tests.acceptance.deployment import Deployment
 from tests.waiting import wait_until
 
@@ -85,13 +83,12 @@ def write(deployment: Deployment) -> None:
             f"slug: {name}\nsteps:\n  - id: only\n    job: {{kind: python, entrypoint: 'jobs:{name}'}}\n"
             f"    retry: {{maxAttempts: 1}}\n{limit}    produces: [{{assetId: {name}}}]\n"
         )
-    deployment.apply()
+    deployment.commit()
 
 
 def ended(deployment: Deployment, slug: str) -> Any:
     """Return a run of the workflow, after its end."""
-    store = Store(deployment.database, load(deployment.environ))
-    run_id = store.operations.request_run(slug)
+    run_id = deployment.store.operations.request_run(slug)
     wait_until(lambda: deployment.reader.run(run_id)["finishedAt"] is not None, 120, what=f"the end of {slug}")
     return deployment.reader.run(run_id)
 
@@ -122,7 +119,7 @@ def test_a_spark_without_memory_ends_its_run_and_not_the_worker(deployment: Depl
             f"slug: {slug}\nspark: {spark}\nsteps:\n  - id: only\n    job: {{kind: spark.sql, sql: '{sql}'}}\n"
             f"    retry: {{maxAttempts: 1}}\n    produces: [{{assetId: {slug}}}]\n"
         )
-    deployment.apply()
+    deployment.commit()
     worker = deployment.start("worker", FRESHLINE_LEASE_MS="15000")
     for slug in ("folded", "grown"):
         error = ended(deployment, slug)["error"]
