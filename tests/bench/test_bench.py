@@ -23,7 +23,6 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / page.NAME
 SPARK = {"spark-small", "spark-large"}
-GATE = {"throughput"}  # the others are longer and repeat its parts
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -52,14 +51,8 @@ def whole(name: str, found: dict[str, Any]) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in GATE else pytest.mark.full)
-        for name in bench.NAMES | bench.EXTRA
-        if name not in SPARK
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name in bench.NAMES | bench.EXTRA if name not in SPARK])
 def test_a_benchmark_runs_and_ends_with_a_json_line(name: str) -> None:
     """`python -m bench NAME --json`; the last line is one object with the ratio, its goal and whether met."""
     whole(name, measure(name))

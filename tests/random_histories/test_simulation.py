@@ -7,7 +7,7 @@ import pytest
 from tests.random_histories.ranges import simulate
 
 BLOCK = 12
-GATE = 36
+GATE = 24
 
 
 @pytest.mark.parametrize("first", range(0, GATE, BLOCK))
@@ -20,4 +20,4 @@ def test_histories_are_safe_and_converge(database_url: str, first: int) -> None:
 @pytest.mark.timeout(3600)
 def test_many_histories_are_safe_and_converge(database_url: str) -> None:
     """The same for more seeds; `make sim` runs as many as asked for."""
-    assert simulate(database_url, range(GATE, GATE + 500)).failures == []
+    assert simulate(database_url, range(GATE, GATE + 512)).failures == []
