@@ -295,6 +295,7 @@ def test_data_of_an_earlier_version_keeps_working(home: Path, name: str) -> None
 
 
 @as_root
+@pytest.mark.full  # it copies all of PostgreSQL
 def test_programs_that_the_user_cannot_reach_are_copied(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,7 +218,7 @@ def test_a_merge_needs_one_row_per_key(harness: SparkHarness) -> None:
     assert harness.rows("merged") == [(1, 1)]
 
 
-@pytest.mark.parametrize("split", [[], ["k"]])
+@pytest.mark.parametrize("split", [[], pytest.param(["k"], marks=pytest.mark.full)])
 def test_the_first_write_of_a_merge_needs_one_row_per_key_too(harness: SparkHarness, split: list[str]) -> None:
     """Also when everything is written anew: a later merge could only drop one of two rows without a word."""
 
@@ -322,7 +322,7 @@ def test_an_equal_output_keeps_the_schema_of_its_files(harness: SparkHarness) ->
         assert harness.rows("out") == [(1, "x")]
 
 
-@pytest.mark.parametrize("mode", ["overwrite", "append", "merge"])
+@pytest.mark.parametrize("mode", ["overwrite", pytest.param("append", marks=pytest.mark.full), "merge"])
 def test_columns_that_split_files_keep_their_place(harness: SparkHarness, mode: str) -> None:
     """Readers see the columns in the order in which they were written, and merging the same rows changes nothing."""
     table = {"mode": mode, "partitionBy": ["day"], "keys": ["id"] if mode == "merge" else []}

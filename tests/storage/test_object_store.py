@@ -54,7 +54,7 @@ def test_a_store_that_stutters_is_asked_again(objects: ObjectStore, storage: Obj
     assert storage.read("a") == b"1"
 
 
-@pytest.mark.parametrize("status", [403, 500, 503])
+@pytest.mark.parametrize("status", [403, pytest.param(500, marks=pytest.mark.full), 503])
 def test_a_store_that_refuses_is_told_and_no_secret_with_it(objects: ObjectStore, status: int) -> None:
     """The error has the address and the reply; methods that do not raise return unknown."""
     objects.fault = lambda _request: Answer(status, b"<Error><Code>Because</Code><Message>of you</Message></Error>")

@@ -428,6 +428,7 @@ def test_a_job_that_stops_spark_is_told_and_the_runner_retires(bench: Bench) -> 
     assert not bench.runner.alive
 
 
+@pytest.mark.full  # the gate has a stopped session, and a runner that is killed
 def test_the_death_of_the_jvm_is_the_death_of_the_runner(bench: Bench) -> None:
     """A JVM that user code kills counts as a crash, not as an error of Spark (docs/semantics.md#R12.2)."""
     bench.runner = another(bench)
