@@ -12,9 +12,17 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
+from freshline.partitions.compatibility import default_requirement
+from freshline.partitions.key_partitionings import Unpartitioned
+from freshline.partitions.mapping import PartitionMapping
+from freshline.partitions.partitioning import Partitioning
+from freshline.partitions.requirements import ALL, Requirement
+from freshline.partitions.selection import EVERYTHING, NOTHING, Selection
+
 Root = str | int  # a source, or a workflow without inputs
 Node = TypeVar("Node")
 Value = TypeVar("Value")
+UNPARTITIONED = Unpartitioned()
 
 
 class Graph:
@@ -32,18 +40,27 @@ class Graph:
         edges: Iterable[tuple[str, int]],
         not_automatic: Iterable[int] = (),
         not_triggering: Iterable[tuple[str, int]] = (),
+        partitionings: Mapping[str, Partitioning] | None = None,
+        mappings: Mapping[tuple[str, int], PartitionMapping] | None = None,
+        requirements: Mapping[tuple[str, int], Requirement] | None = None,
     ) -> None:
         self.epoch = epoch
+        self._partitionings = dict(partitionings or {})  # of the assets that have one
+        self._mappings = dict(mappings or {})  # of edges to or from an asset with partitions
+        self._requirements = dict(requirements or {})  # where it is not the default of the mapping
         self._not_triggering = frozenset(not_triggering)  # edges whose changes cause no run
         self.not_automatic = frozenset(not_automatic)  # only users start these
         self.slugs = dict(slugs)
         self._producers = dict(producers)
         inputs: dict[int, list[str]] = defaultdict(list)
         consumers: dict[str, list[int]] = defaultdict(list)
+        self._earlier: dict[int, str] = {}  # the own output of which a workflow reads earlier partitions
         names: dict[str, str] = {asset_id: asset_id for asset_id in self._producers}  # one copy of each string
         for named, workflow_id in edges:
             asset_id = names.setdefault(named, named)
             if self._producers.get(asset_id) == workflow_id:
+                if (asset_id, workflow_id) in self._mappings:
+                    self._earlier[workflow_id] = asset_id
                 continue
             inputs[workflow_id].append(asset_id)
             consumers[asset_id].append(workflow_id)
@@ -117,6 +134,53 @@ class Graph:
         parents = frozenset(self.parents(workflow_id))
         above = (self._not_automatic_above[parent] for parent in parents)
         return (parents & self.not_automatic).union(*above)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether any asset has partitions."""
+        return bool(self._partitionings)
+
+    def partitioning(self, asset_id: str) -> Partitioning:
+        """Return the partitioning of an asset."""
+        return self._partitionings.get(asset_id, UNPARTITIONED)
+
+    def partitioning_of(self, workflow_id: int) -> Partitioning:
+        """Return the partitioning of the outputs of a workflow: they have the same."""
+        return self._by_workflow.get(workflow_id, UNPARTITIONED)
+
+    @cached_property
+    def _by_workflow(self) -> dict[int, Partitioning]:
+        found = ((self._producers.get(asset_id), one) for asset_id, one in self._partitionings.items())
+        return {workflow_id: one for workflow_id, one in found if workflow_id is not None}
+
+    def read_of(self, asset_id: str, workflow_id: int, selection: Selection) -> Selection:
+        """Return the partitions of an input that these partitions of the workflow read."""
+        mapping = self._mappings.get((asset_id, workflow_id))
+        if mapping is None or mapping.latest:  # which are the newest with data changes all the time
+            return NOTHING if selection.is_empty else EVERYTHING
+        return mapping.up_all(selection)
+
+    def mapping(self, asset_id: str, workflow_id: int) -> PartitionMapping | None:
+        """Return the mapping of an edge; None if neither the input nor the consumer has partitions."""
+        return self._mappings.get((asset_id, workflow_id))
+
+    def requirement(self, asset_id: str, workflow_id: int) -> Requirement:
+        """Return how many partitions of an input must have data."""
+        mapping = self._mappings.get((asset_id, workflow_id))
+        default = default_requirement(mapping) if mapping else ALL
+        return self._requirements.get((asset_id, workflow_id), default)
+
+    def own_input(self, workflow_id: int) -> str | None:
+        """Return the own output of which the workflow reads earlier partitions (docs/semantics.md#R13.9)."""
+        return self._earlier.get(workflow_id)
+
+    def predecessors(self, workflow_id: int, selection: Selection) -> Selection:
+        """Return the partitions of its own output that these partitions of a workflow read, directly or not."""
+        asset_id = self._earlier.get(workflow_id)
+        if asset_id is None:
+            return NOTHING
+        mapping = self._mappings[asset_id, workflow_id]
+        return mapping.with_earlier(mapping.up_all(selection))
 
     def level(self, workflow_id: int) -> int:
         """Return 0 for a workflow that reads only sources, else one more than the highest parent."""

@@ -14,7 +14,6 @@ from freshline.model.policy import Policy
 from freshline.model.state import State
 from freshline.settings import Settings
 
-QUEUED = Moving("queued")
 STALE = Moving("stale", cannot_run=True)
 SWITCHED_OFF = frozenset({Reason.NOT_AUTO, Reason.POLICY_OFF})
 
@@ -33,13 +32,14 @@ def with_defaults(policy: Policy, settings: Settings) -> Policy:
 def moving_after(state: State, decision: Decision) -> Moving | None:
     """Return the motion of the workflow after the decision, as its descendants see it."""
     if decision.run is not None:
-        return QUEUED
+        return Moving("queued", origin=decision.run.origin)
     if decision.superseded is None and state.active is not None:
-        return Moving(state.active.status)
+        return Moving(state.active.status, origin=state.active.origin)
     if decision.reason in SWITCHED_OFF:
         # Nobody knows when a user runs it. Until then its data is of another generation than its inputs.
         return STALE if any(one.changed for one in state.inputs) else None
     if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:
         waits = decision.reason is Reason.WAITING_FOR_UPSTREAM
-        return Moving(decision.reason, decision.blocks_until, cannot_run=decision.blocks_until is None and not waits)
+        cannot_run = decision.blocks_until is None and not waits
+        return Moving(decision.reason, decision.blocks_until, cannot_run, decision.origin)
     return None

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from freshline.decide.motion import Walk
+from freshline.decide.partition_motion import PartitionWalk
 from freshline.model.enums import Reason, When
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, Input, Output, State
 
 BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
+AnyWalk = Walk | PartitionWalk
 Need = tuple[Reason, str]  # the reason, and the asset that it is about
 
 
@@ -32,7 +34,7 @@ class Cause:
     awaited: tuple[str, ...] = ()
 
 
-def find_cause(policy: Policy, state: State, walk: Walk | None = None) -> Cause | None:
+def find_cause(policy: Policy, state: State, walk: AnyWalk | None = None) -> Cause | None:
     """Return the first cause that applies, or None if the workflow is up to date.
 
     The order is missing, definition-changed, upstream-update, expired.
@@ -70,7 +72,7 @@ def triggers(policy: Policy, state: State) -> list[Input]:
     return [i for i in state.inputs if i.asset_id in policy.triggering]
 
 
-def _awaited(policy: Policy, state: State, walk: Walk | None) -> tuple[str, ...]:
+def _awaited(policy: Policy, state: State, walk: AnyWalk | None) -> tuple[str, ...]:
     """Return the inputs that `when: all` still waits for.
 
     An input whose source moved, and that came out unchanged because a workflow above stopped the change, is complete.
@@ -78,13 +80,26 @@ def _awaited(policy: Policy, state: State, walk: Walk | None) -> tuple[str, ...]
     """
     if policy.when is not When.ALL:
         return ()
-    late = (i.asset_id for i in triggers(policy, state) if not i.newer)
+    late = (i.reference for i in triggers(policy, state) if not i.newer)
     return tuple(one for one in late if walk is None or not walk.came_out_unchanged(one, state.moved_sources))
 
 
 def first_change(policy: Policy, state: State) -> datetime | None:
     """Return when the first unconsumed change of a triggering input arrived."""
     return min((i.pending.first_at for i in triggers(policy, state) if i.pending is not None), default=None)
+
+
+def origin_of(policy: Policy, state: State, cause: Cause) -> datetime | None:
+    """Return when the root of a cause happened: a report, an expiry or an apply (docs/semantics.md#R13.5)."""
+    if cause.base is Reason.DEFINITION_CHANGED:
+        return state.applied_at
+    if cause.base is Reason.EXPIRED and cause.expired and cause.expired.expired:
+        return cause.expired.expired.at
+    pending = [i.pending for i in triggers(policy, state) if i.pending is not None]
+    first = min((one.origin or one.first_at for one in pending), default=None)
+    # Data that was there before the workflow has waited for nobody until the workflow was applied.
+    never = state.succeeded_at is None
+    return max(first, state.applied_at) if first and never else first
 
 
 def _missing(policy: Policy, state: State) -> Need | None:
@@ -121,22 +136,28 @@ def _expired(outputs: list[Output]) -> Need | None:
     return (Reason.EXPIRED, outputs[-1].asset_id) if outputs else None
 
 
-def _blockers(policy: Policy, state: State, base: Reason, walk: Walk) -> tuple[Blocker, ...]:
+def _blockers(policy: Policy, state: State, base: Reason, walk: AnyWalk) -> tuple[Blocker, ...]:
     if not policy.wait_for_upstream:
         return ()
     moved = moved_inputs(state)
-    return walk.blockers(state.workflow_id, moved, every=base not in BY_INPUT or not moved)
+    return walk.blockers(
+        state.workflow_id,
+        moved,
+        every=base not in BY_INPUT or not moved,
+        partition_key=state.partition_key,
+        since=first_change(policy, state),
+    )
 
 
 def moved_inputs(state: State) -> list[str]:
-    """Return the inputs of which a run now reads another generation than the last success.
+    """Return the references of the inputs of which a run now reads another generation than the last success.
 
     Generations count here, not data: an input can return to an earlier data version. Any input can be of another
     generation if the consumed versions are a mix themselves (docs/adr/0004), or if the last success did not read one
     of the inputs: a new input can be older than the others.
     """
     unknown = state.mixed or any(i.consumed is None for i in state.inputs)
-    return [i.asset_id for i in state.inputs if unknown or i.newer]
+    return [i.reference for i in state.inputs if unknown or i.newer]
 
 
 def _target(state: State) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from freshline.decide.causes import Cause, changed_triggers, find_cause
+from freshline.decide.causes import AnyWalk, Cause, changed_triggers, find_cause, origin_of
 from freshline.decide.decision import Decision, NewRun, QuietRun, Renewal, short_hash
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
-from freshline.decide.motion import Walk
 from freshline.decide.times import next_quiet
 from freshline.model.documents.decision import (
     Evidence,
@@ -30,7 +29,7 @@ MOST_EVENTS = 40
 REPEATS_ALLOWED = 2
 
 
-def decide(policy: Policy, state: State, now: datetime, walk: Walk | None = None) -> Decision:
+def decide(policy: Policy, state: State, now: datetime, walk: AnyWalk | None = None) -> Decision:
     """Decide what to do about one workflow partition now.
 
     `walk` finds the ancestors to wait for. Without it, `state.blockers` are used.
@@ -53,11 +52,13 @@ def decide(policy: Policy, state: State, now: datetime, walk: Walk | None = None
 
 
 def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datetime) -> Decision:
-    evidence: Evidence = {"missing": [i.asset_id for i in state.inputs if i.head is None]}
+    evidence: Evidence = {"missing": [i.reference for i in state.inputs if i.head is None]}
     also = [hold.reason for hold in find_holds(policy, state, cause, now)] if cause else []
     if also:
         evidence["alsoHeldBy"] = also
-    return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_evaluation=next_recheck(state, now))
+    # A partition is woken by the partition that it misses, or by its grace: there may be thousands of them.
+    again = state.grace_ends if state.partition_key else next_recheck(state, now)
+    return Decision(Outcome.HOLD, Reason.INPUT_MISSING, evidence, next_evaluation=again)
 
 
 def _up_to_date(policy: Policy, state: State) -> Decision:
@@ -92,6 +93,8 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
         evidence,
         next_evaluation=first.recheck_at,
         blocker_id=first.blocker.workflow_id if first.blocker else None,
+        blocker_key=first.blocker.partition_key if first.blocker else "",
+        origin=origin_of(policy, state, cause),
         blocks_until=first.until if first.reason in BLOCKING_HOLDS else None,
         renewal=renewal,
         superseded=taken_back,
@@ -150,10 +153,10 @@ def _run(policy: Policy, state: State, cause: Cause, now: datetime) -> Decision:
         mixed_upstream=reads_mix(state),
         round=state.round,
         quiet=next_quiet(policy.quiet_hours, now),
+        origin=origin_of(policy, state, cause),
     )
-    return Decision(
-        Outcome.RUN, cause.reason, evidence, run=run, next_evaluation=run.quiet.begins if run.quiet else None
-    )
+    next_evaluation = run.quiet.begins if run.quiet else None
+    return Decision(Outcome.RUN, cause.reason, evidence, run=run, next_evaluation=next_evaluation, origin=run.origin)
 
 
 def reads_mix(state: State) -> bool:
@@ -176,13 +179,13 @@ def signature(state: State, cause: Cause) -> str:
     """Return a hash of the cause and of the versions that a run would read."""
     expired = cause.expired.expired if cause.expired and cause.base is Reason.EXPIRED else None
     words = [cause.base, cause.asset_id, state.job_fingerprint, iso(expired.at) if expired else ""]
-    words.extend(f"{i.asset_id}={i.head.data_version}" for i in state.inputs if i.head)
+    words.extend(f"{i.reference}={i.head.data_version}" for i in state.inputs if i.head)
     return short_hash("\0".join(words))
 
 
 def pins_of(state: State) -> dict[str, Version]:
     """Return the heads of the inputs as pins."""
-    return {i.asset_id: Version(i.head.sequence, i.head.data_version) for i in state.inputs if i.head}
+    return {i.reference: Version(i.head.sequence, i.head.data_version) for i in state.inputs if i.head}
 
 
 def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:

@@ -22,6 +22,7 @@ class NewRun:
     """An automatic run to queue.
 
     `cause`: a hash of the cause and of the versions. It detects endless repetition (docs/semantics.md#R1.5).
+    `origin`: when the root of what it computes happened (docs/semantics.md#R13.5).
     `round`: with `when: all`, the sequences of the sources; what moves later belongs to the next round.
     """
 
@@ -34,6 +35,7 @@ class NewRun:
     mixed_upstream: bool = False
     round: Mapping[str, int] = field(default_factory=dict)
     quiet: Window | None = None
+    origin: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class Decision:
     """The decision about one workflow partition.
 
     `next_evaluation`: when to evaluate again, at the latest; None: at the next event. Every hold has one.
-    `blocker_id`: the ancestor that the workflow waits for. `blocks_until`: the known end of the hold.
+    `blocker_id`, `blocker_key`: the ancestor that the workflow waits for, and its partition.
+    `blocks_until`: the known end of the hold. `origin`: when the root of the cause happened.
     `superseded`: the id of a queued automatic run that ends: its cause is gone, or quiet hours began.
     """
 
@@ -75,6 +78,8 @@ class Decision:
     renewal: Renewal | None = None
     superseded: str | None = None
     quiet_run: QuietRun | None = None
+    blocker_key: str = ""
+    origin: datetime | None = None
 
     @property
     def hold(self) -> Reason:

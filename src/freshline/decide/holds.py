@@ -113,7 +113,7 @@ def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
         return None
     earliest = failures.last_at + milliseconds(policy.backoff.max_ms or 0)
     probe_at = max(earliest, failures.last_at + milliseconds(policy.backoff.probe_ms))
-    heads = {i.asset_id: i.head.data_version for i in state.inputs if i.head is not None}
+    heads = {i.reference: i.head.data_version for i in state.inputs if i.head is not None}
     next_probe = probe_at if heads == failures.probed_versions else earliest
     if now >= next_probe:
         return None
@@ -137,7 +137,7 @@ def _canceled(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hol
     canceled = state.canceled
     if canceled is None or canceled.version != state.version:
         return None
-    heads = {i.asset_id: i.head.data_version for i in state.inputs if i.head is not None}
+    heads = {i.reference: i.head.data_version for i in state.inputs if i.head is not None}
     expired = cause.expired.expired if cause.expired else None
     if expired is not None and (canceled.expired_at is None or expired.at > canceled.expired_at):
         return None

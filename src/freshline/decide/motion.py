@@ -23,11 +23,13 @@ class Moving:
     """Why a workflow is in motion (docs/semantics.md#R4.1).
 
     `until`: the end of its hold. `cannot_run`: it is held without a known end.
+    `origin`: when the root of what it waits for or computes happened; None: not known.
     """
 
     kind: str
     until: datetime | None = None
     cannot_run: bool = False
+    origin: datetime | None = None
 
 
 class Walk:
@@ -42,14 +44,22 @@ class Walk:
         self._floor = min((graph.level(w) for w in self._motion), default=None)
         self._above: dict[int, frozenset[int]] = {}
 
-    def settle(self, workflow_id: int, moving: Moving | None) -> None:
+    def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:  # noqa: ARG002
         """Record the motion of a workflow after its decision; None: it is at rest."""
         if moving is None:
             self._motion.pop(workflow_id, None)
         else:
             self._motion[workflow_id] = moving
 
-    def blockers(self, workflow_id: int, moved: Iterable[str], *, every: bool = False) -> tuple[Blocker, ...]:
+    def blockers(
+        self,
+        workflow_id: int,
+        moved: Iterable[str],
+        *,
+        every: bool = False,
+        partition_key: str = "",  # noqa: ARG002 - as in `PartitionWalk`
+        since: datetime | None = None,  # noqa: ARG002 - as in `PartitionWalk`
+    ) -> tuple[Blocker, ...]:
         """Return the ancestors in motion that a run has to wait for.
 
         `moved`: the inputs of another generation than the last success. `every`: ancestors block even if the run

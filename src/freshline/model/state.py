@@ -28,11 +28,13 @@ class Head(Version):
     """The current snapshot of an asset partition.
 
     `mixed`: a run that made it, or something that it descends from, may have read a mix that was not healed yet.
+    `origin`: when the root of the change happened that it was made for; None: when it was produced.
     """
 
     produced_at: datetime
     run_id: str | None = None
     mixed: bool = False
+    origin: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +42,48 @@ class Pending:
     """The changes of one input that the last success did not read.
 
     `event_ids`: the first and the last 20 events (docs/semantics.md#R5.5).
+    `origin`: when the first of their roots happened; None: when the first change arrived.
     """
 
     first_at: datetime
     last_at: datetime
     count: int
     event_ids: tuple[str, ...] = ()
+    origin: datetime | None = None
+
+
+def reference(asset_id: str, partition_key: str = "") -> str:
+    """Return the text that identifies a partition of an asset in pins and consumed versions: `sales.daily@2024-01-31`.
+
+    The whole of an asset without partitions is its id. An asset id contains no `@`.
+    """
+    return f"{asset_id}@{partition_key}" if partition_key else asset_id
+
+
+def split_reference(text: str) -> tuple[str, str]:
+    """Return the asset id and the partition key of a reference."""
+    asset_id, _, partition_key = text.partition("@")
+    return asset_id, partition_key
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One consumed asset: its head, and the version that the last success read."""
+    """One partition of a consumed asset: its head, and the version that the last success read.
+
+    An asset without partitions has one, with an empty key. A consumer that reads several partitions has an input for
+    each.
+    """
 
     asset_id: str
     head: Head | None = None
     consumed: Version | None = None
     pending: Pending | None = None
+    partition_key: str = ""
+
+    @property
+    def reference(self) -> str:
+        """The text that identifies it in pins and consumed versions."""
+        return reference(self.asset_id, self.partition_key)
 
     @property
     def changed(self) -> bool:
@@ -119,6 +147,7 @@ class ActiveRun:
     pins: Mapping[str, Version]
     mixed: bool = False
     quiet: Window | None = None  # the quiet hours in which no worker may start it
+    origin: datetime | None = None  # when the root of what it computes happened
 
     @property
     def replaceable(self) -> bool:
@@ -161,6 +190,7 @@ class Blocker:
     until: datetime | None = None
     cannot_run: bool = False
     mixes: bool = True
+    partition_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +200,7 @@ class State:
     `evaluations`: how often the current hold was evaluated without a change.
     `waited`: for how long it has waited for ancestors since the last success, evaluation by evaluation.
     `sources`: with `when: all`, how far the sources above have moved since the last success.
+    `partial`: input partitions are missing, and a run goes on without them. `grace_ends`: when it may.
     """
 
     workflow_id: int
@@ -195,6 +226,8 @@ class State:
     evaluations: int = 0
     waited: timedelta = timedelta(0)
     sources: Mapping[str, Moved] = field(default_factory=dict)
+    partial: bool = False
+    grace_ends: datetime | None = None
 
     @property
     def moved_sources(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from freshline.decide.batch import with_defaults
@@ -12,13 +12,14 @@ from freshline.definitions.steps import produced
 from freshline.errors import NotFoundError
 from freshline.graph import Graph
 from freshline.model.policy import Freshness, Policy
+from freshline.model.state import reference
 from freshline.settings import Settings
 from freshline.suggest import hint
 
 
 @dataclass(frozen=True)
 class Member:
-    """One workflow of a simulation."""
+    """One workflow of a simulation, or one partition of it. The ids of workflows without partitions are theirs."""
 
     id: int
     slug: str
@@ -27,6 +28,18 @@ class Member:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     version: int = 1
+    partition_key: str = ""
+    of: int | None = None  # the workflow of a partition
+
+    @property
+    def workflow_id(self) -> int:
+        """The id of the workflow."""
+        return self.id if self.of is None else self.of
+
+    @property
+    def name(self) -> str:
+        """The slug, with the partition if there is one."""
+        return reference(self.slug, self.partition_key)
 
     @cached_property
     def changes_with_time(self) -> bool:
@@ -35,24 +48,48 @@ class Member:
 
 
 class Catalogue:
-    """All workflows of a simulation by id. Ids are in the order of the slugs, as in the store."""
+    """All workflows of a simulation by id. Ids are in the order of the slugs, as in the store.
 
-    def __init__(self, members: Iterable[Member], graph: Graph | None = None) -> None:
-        self.members = {member.id: member for member in members}
-        self.graph = graph or _graph(self.members.values())
-        order = sorted(self.members, key=lambda one: (self.graph.level(one), one))
+    `members` has the workflows without partitions, and each partition of the others that was asked for once.
+    """
+
+    def __init__(self, workflows: Iterable[Member], graph: Graph | None = None) -> None:
+        self.workflows = {one.id: one for one in workflows}
+        self.graph = graph or _graph(self.workflows.values())
+        self.members = {
+            number: one for number, one in self.workflows.items() if not self.graph.partitioning_of(number).columns
+        }
+        order = sorted(self.workflows, key=lambda one: (self.graph.level(one), one))
         self.rank = {workflow_id: place for place, workflow_id in enumerate(order)}
-        self.by_slug = {member.slug: member for member in self.members.values()}
+        self._numbers: dict[tuple[int, str], int] = {}
+        self.by_slug = {one.slug: one for one in self.workflows.values()}
         self.freshness = {
             output.asset_id: output.freshness
-            for member in self.members.values()
-            for output in member.policy.outputs
+            for one in self.workflows.values()
+            for output in one.policy.outputs
             if output.freshness != Freshness()
         }
-        made = {asset_id for member in self.members.values() for asset_id in member.outputs}
-        read = {asset_id for member in self.members.values() for asset_id in member.inputs}
+        made = {asset_id for one in self.workflows.values() for asset_id in one.outputs}
+        read = {asset_id for one in self.workflows.values() for asset_id in one.inputs}
         self.sources = tuple(sorted(read - made))
         self.assets = tuple(sorted(read | made))
+
+    def member(self, workflow_id: int, partition_key: str = "") -> Member:
+        """Return the member of a partition of a workflow."""
+        if not partition_key:
+            return self.members[workflow_id]
+        number = self._numbers.get((workflow_id, partition_key))
+        if number is None:
+            number = self._numbers[workflow_id, partition_key] = max(self.workflows) + 1 + len(self._numbers)
+            self.members[number] = replace(
+                self.workflows[workflow_id], id=number, of=workflow_id, partition_key=partition_key
+            )
+        return self.members[number]
+
+    def order(self, number: int) -> tuple[int, str]:
+        """Return the place of a member in the order of decisions: ancestors first."""
+        member = self.members[number]
+        return self.rank[member.workflow_id], member.partition_key
 
     @classmethod
     def of(cls, workflows: Iterable[LoadedWorkflow], settings: Settings) -> Catalogue:
@@ -73,7 +110,7 @@ class Catalogue:
     def find(self, name: str) -> Member:
         """Return the workflow with this slug, or the one that produces this asset."""
         producer = self.graph.producer(name)
-        found = self.by_slug.get(name) or (self.members.get(producer) if producer is not None else None)
+        found = self.by_slug.get(name) or (self.workflows.get(producer) if producer is not None else None)
         if found is not None:
             return found
         if name in self.assets:
@@ -83,7 +120,7 @@ class Catalogue:
     def triggered_by(self, assets: Collection[str]) -> int:
         """Return how many automatic workflows a change of these assets would run."""
         readers = {one for asset_id in assets for one in self.graph.consumers(asset_id)}
-        policies = [self.members[one].policy for one in readers]
+        policies = [self.workflows[one].policy for one in readers]
         return sum(policy.automatic and not policy.triggering.isdisjoint(assets) for policy in policies)
 
     def asset(self, name: str) -> str:

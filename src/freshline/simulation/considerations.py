@@ -73,11 +73,18 @@ class Considerations:
         return self._schedule[0][0] if self._schedule else None
 
     def record(
-        self, workflow_id: int, decision: Decision, now: datetime, *, sleeps: bool, until: datetime | None = None
+        self,
+        workflow_id: int,
+        decision: Decision,
+        now: datetime,
+        *,
+        blocker: int | None,
+        sleeps: bool,
+        until: datetime | None = None,
     ) -> None:
         """Schedule the next evaluation after a decision.
 
-        `sleeps`: only an event, or the time `until`, can end this hold.
+        `blocker`: the member that it waits for. `sleeps`: only an event, or the time `until`, can end this hold.
         """
         known = self._entries[workflow_id]
         if known.blocker_id is not None:
@@ -87,7 +94,7 @@ class Considerations:
             return
         known.waited, known.evaluated_at = timedelta(0) if decision.run else known.waited_until(now), now
         known.evaluations = known.evaluations + 1 if known.hold is decision.hold else 0
-        known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.hold, decision.blocker_id
+        known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.hold, blocker
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].add(workflow_id)
         known.recheck_at = known.at

@@ -28,6 +28,7 @@ class Report:
     at: datetime
     asset_id: str
     version: str | None = None
+    partition_key: str = ""
 
 
 class Jobs(Protocol):
@@ -93,7 +94,7 @@ class Driver:
 
     def _apply_reports(self) -> None:
         while self._report is not None and self._report.at <= self.simulator.now:
-            self.simulator.report(self._report.asset_id, self._report.version)
+            self.simulator.report(self._report.asset_id, self._report.version, self._report.partition_key)
             self._report = next(self._reports, None)
 
     def _next_moment(self) -> datetime | None:

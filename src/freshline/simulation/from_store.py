@@ -84,6 +84,7 @@ def _put_changes(asset: Asset, one: Input) -> None:
     found[one.consumed.sequence + 1 if one.consumed else 1] = one.pending.first_at
     asset.sequences = sorted(found)
     asset.times = [found[sequence] for sequence in asset.sequences]
+    asset.origins = list(asset.times)
 
 
 def _put_sources(simulator: Simulator, state: State) -> None:

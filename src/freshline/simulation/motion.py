@@ -7,7 +7,33 @@ are integers whose bits are workflows and sources. They are computed once per ca
 from __future__ import annotations
 
 from freshline.decide.motion import Moving, Walk
+from freshline.decide.partition_motion import PartitionWalk
 from freshline.simulation.catalogue import Catalogue
+
+
+def motion_of(catalogue: Catalogue) -> Motion | PartitionMotion:
+    """Return the motion of a simulation at rest."""
+    return PartitionMotion(catalogue) if catalogue.graph.partitioned else Motion(catalogue)
+
+
+class PartitionMotion(PartitionWalk):
+    """A search among partitions that is kept for the whole simulation. Members are partitions of workflows."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(catalogue.graph, {})
+        self._catalogue = catalogue
+        self._floor = 0
+
+    def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:  # noqa: ARG002
+        """Record the motion of a member; None: it is at rest."""
+        member = self._catalogue.members[workflow_id]
+        super().settle(member.workflow_id, moving, member.partition_key)
+
+    def above(self, workflow_id: int) -> bool:
+        """Return whether an ancestor of the member is in motion."""
+        member = self._catalogue.members[workflow_id]
+        own = self._select(member.workflow_id, member.partition_key)
+        return any(self._moving(self._feeding(member.workflow_id, own)))
 
 
 class Motion(Walk):
@@ -18,7 +44,7 @@ class Motion(Walk):
         self._reach = _Reach(catalogue)
         self._bits = 0
 
-    def settle(self, workflow_id: int, moving: Moving | None) -> None:
+    def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:  # noqa: ARG002
         """Record the motion of a workflow; None: it is at rest."""
         if moving is None:
             self._motion.pop(workflow_id, None)

@@ -37,7 +37,7 @@ class Reconciler:
             batch = simulator.considerations.take(simulator.now)
             if not batch:
                 return
-            self._decide_batch(sorted(batch, key=simulator.catalogue.rank.__getitem__))
+            self._decide_batch(sorted(batch, key=simulator.catalogue.order))
 
     def decide(self, member: Member, state: State) -> Decision:
         """Return the decision about a workflow. Without an ancestor in motion there is nothing to wait for."""
@@ -47,8 +47,9 @@ class Reconciler:
 
     def _fire_timers(self) -> None:
         simulator = self._simulator
+        simulator.add_partitions()
         for asset, kind in simulator.timers.fire(simulator.now):
-            producer = simulator.catalogue.graph.producer(asset.id)
+            producer = simulator.producer(asset)
             if kind != EXPIRY:
                 simulator.observer.overdue(simulator, asset)
             elif producer is not None:
@@ -73,7 +74,7 @@ class Reconciler:
         simulator, run = self._simulator, None
         if decision.renewal is not None:
             run = _renew(simulator.active[member.id], decision.renewal)
-            run.sources = simulator.sources_of(member)
+            run.sources, run.origin = simulator.sources_of(member), decision.origin
         if decision.superseded is not None:
             simulator.end(simulator.active[member.id], RunStatus.CANCELED)
         if decision.run is not None:
@@ -82,7 +83,12 @@ class Reconciler:
         if decision.run is not None or decision.reason is Reason.UP_TO_DATE:
             simulator.workflow_states[member.id].waited = state.waited if decision.run else timedelta(0)
         ends_at = _wait_ends_at(decision)
-        simulator.considerations.record(member.id, decision, simulator.now, sleeps=sleeps, until=ends_at)
+        blocker = None
+        if decision.blocker_id is not None:
+            blocker = simulator.catalogue.member(decision.blocker_id, decision.blocker_key).id
+        simulator.considerations.record(
+            member.id, decision, simulator.now, blocker=blocker, sleeps=sleeps, until=ends_at
+        )
         simulator.observer.decided(simulator, member, decision, run)
 
     def _queue(self, member: Member, new: NewRun) -> Run:
@@ -100,6 +106,8 @@ class Reconciler:
             queued_at=simulator.now,
             sources=simulator.sources_of(member),
             round=new.round,
+            partition_key=member.partition_key,
+            origin=new.origin,
         )
         simulator.active[member.id] = run
         simulator.queue.push(run, new.priority)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from freshline.model.documents.decision import Trigger
 from freshline.model.enums import ExpiryReason, Reason, RunStatus, TriggerType
-from freshline.model.state import ActiveRun, Expiry, Head, Input, Output, Pending, Version
+from freshline.model.state import ActiveRun, Expiry, Head, Input, Output, Pending, Version, split_reference
 
 # An asset keeps this many changes before those that every reader has consumed are dropped.
 MOST_CHANGES = 256
@@ -18,11 +18,13 @@ MOST_CHANGES = 256
 
 @dataclass(slots=True)
 class Asset:
-    """One asset: its head, its changes, and its two timers.
+    """One partition of an asset, or an asset without partitions: its head, its changes, and its two timers.
 
+    `id`: its reference, which is the id of an asset without partitions.
     `sources`: the sequences of the sources that the head was made from.
     `foreign`: its workflow did not make the head, but `made_by` or somebody outside.
-    `sequences` and `times`: the snapshots with changed data, and when they were produced.
+    `sequences`, `times` and `origins`: the snapshots with changed data, when they were produced, and when the root of
+    each change happened.
     """
 
     id: str
@@ -32,41 +34,48 @@ class Asset:
     made_by: str | None = None
     sequences: list[int] = field(default_factory=list)
     times: list[datetime] = field(default_factory=list)
+    origins: list[datetime] = field(default_factory=list)
     due_at: datetime | None = None
     due_reason: ExpiryReason | None = None
     expired: Expiry | None = None
     overdue_at: datetime | None = None
     overdue: bool = False
 
-    def append(self, version: str, now: datetime, run_id: str | None) -> bool:
+    def append(self, version: str, now: datetime, run_id: str | None, origin: datetime | None = None) -> bool:
         """Add a snapshot, which becomes the head; return whether the data changed (docs/semantics.md#R9.3)."""
         changed = self.head is None or self.head.data_version != version
-        self.head = Head(self.head.sequence + 1 if self.head else 1, version, now, run_id)
+        self.head = Head(self.head.sequence + 1 if self.head else 1, version, now, run_id, origin=origin)
         self.foreign = False
         if changed:
             self.sequences.append(self.head.sequence)
             self.times.append(now)
+            self.origins.append(origin or now)
         return changed
 
     def input(self, consumed: Version | None) -> Input:
         """Return the asset as an input of a workflow whose last success read `consumed`."""
+        asset_id, key = split_reference(self.id)
+        return Input(asset_id, self.head, consumed, self._pending(consumed), key)
+
+    def _pending(self, consumed: Version | None) -> Pending | None:
         head = self.head
         if head is None or (consumed is not None and consumed.data_version == head.data_version):
-            return Input(self.id, head, consumed)
+            return None
         behind = consumed.sequence if consumed else 0
         first = bisect_right(self.sequences, behind)
         if first == len(self.times):
-            return Input(self.id, head, consumed)
-        return Input(self.id, head, consumed, Pending(self.times[first], self.times[-1], head.sequence - behind))
+            return None
+        origin = min(self.origins[first:], default=None)
+        return Pending(self.times[first], self.times[-1], head.sequence - behind, origin=origin)
 
     def output(self) -> Output:
         """Return the asset as an output of its producer."""
-        return Output(self.id, self.head, self.expired, self.foreign, self.made_by)
+        return Output(split_reference(self.id)[0], self.head, self.expired, self.foreign, self.made_by)
 
     def forget(self, consumed: int) -> None:
         """Drop the changes up to `consumed`, which every reader has consumed. The first change stays."""
         keep = bisect_right(self.sequences, consumed)
-        del self.sequences[1:keep], self.times[1:keep]
+        del self.sequences[1:keep], self.times[1:keep], self.origins[1:keep]
 
 
 @dataclass(slots=True)
@@ -97,7 +106,7 @@ class Run:
     """One automatic run."""
 
     id: str
-    workflow_id: int
+    workflow_id: int  # the id of the member
     slug: str
     version: int
     trigger: Trigger
@@ -112,6 +121,8 @@ class Run:
     sources: Mapping[str, int] = field(default_factory=dict)
     round: Mapping[str, int] = field(default_factory=dict)
     job_fingerprint: str | None = None  # of the definition that the run is pinned to; None: the current one
+    partition_key: str = ""
+    origin: datetime | None = None  # when the root of the change happened
 
     @property
     def reason(self) -> str:
@@ -125,7 +136,16 @@ class Run:
 
     def active(self) -> ActiveRun:
         """Return the run as `decide` sees it."""
-        return ActiveRun(self.id, self.status, TriggerType.AUTO, self.attempt, self.version, self.pins, self.mixed)
+        return ActiveRun(
+            self.id,
+            self.status,
+            TriggerType.AUTO,
+            self.attempt,
+            self.version,
+            self.pins,
+            self.mixed,
+            origin=self.origin,
+        )
 
 
 class RunQueue:

@@ -4,31 +4,34 @@ It keeps the facts that the store keeps and decides as the reconciler does. Ever
 `settle` decides the due ones, ancestors first, until none is due. A property test keeps it equal to the store and the
 services. Time moves only when `now` is set.
 
-Not modelled: partitions, manual runs, workers that die, and the delays of polling.
+Not modelled: manual runs, workers that die, and the delays of polling.
 """
 
 from __future__ import annotations
 
 import copy
+import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from freshline.decide import Decision
 from freshline.decide.motion import Moving
+from freshline.decide.presence import present
 from freshline.errors import ConflictError
 from freshline.model.enums import Outcome, Reason, RunStatus, When
-from freshline.model.state import Moved, State, Version
+from freshline.model.state import Input, Moved, State, Version, reference, split_reference
+from freshline.partitions.selection import EVERYTHING
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.considerations import Considerations
-from freshline.simulation.motion import Motion
+from freshline.simulation.motion import motion_of
 from freshline.simulation.observer import Observer
+from freshline.simulation.reading import Reading
 from freshline.simulation.reconciler import Reconciler
 from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue
 from freshline.simulation.timers import Due, Timers
 from freshline.simulation.workflow_state import WorkflowState
 
-RUNNING = Moving("running")
 UP_TO_DATE = Decision(Outcome.SKIP, Reason.UP_TO_DATE)
 # Only these holds can end with an unchanged production (docs/semantics.md#R9.3).
 COUNT_PRODUCTIONS = frozenset({Reason.WAITING_FOR_ALL, Reason.INPUT_TOO_OLD, Reason.WAITING_FOR_UPSTREAM})
@@ -48,12 +51,15 @@ class Simulator:
         self.catalogue = catalogue
         self.now = now
         self.observer = observer or Observer()
-        self.assets = {asset_id: Asset(asset_id) for asset_id in catalogue.assets}
+        self.assets = {one: Asset(one) for one in catalogue.assets if not catalogue.graph.partitioning(one).columns}
         self.workflow_states = {workflow_id: WorkflowState(now) for workflow_id in catalogue.members}
+        self.reading = Reading(catalogue)
+        self._next_keys: list[tuple[datetime, int]] = []
+        self._began = now
         self.active: dict[int, Run] = {}
         self.considerations = Considerations()
         self.timers = Timers(self.assets, catalogue.freshness)
-        self.motion = Motion(catalogue)
+        self.motion = motion_of(catalogue)
         self.queue = RunQueue()
         self._jitter = jitter
         self._reconciler = Reconciler(self)
@@ -70,17 +76,76 @@ class Simulator:
         for asset in self.assets.values() if fresh else ():
             asset.append(first_version(asset.id), self.now, None)
             self.timers.arm(asset, self.now)
-        for member in self.catalogue.members.values():
+        for member in list(self.catalogue.members.values()):
             if fresh or (member.policy.automatic and not member.policy.on_missing):
                 self._baseline(member, succeeded=fresh)
             if not fresh:
                 self.note(member.id)
         self.timers.start(self.now)
+        self._start_partitions(fresh=fresh)
+
+    def _start_partitions(self, *, fresh: bool) -> None:
+        """Evaluate the partitions that exist, and those that come to exist when their time has come."""
+        graph = self.catalogue.graph
+        partitioned = [one for one in self.catalogue.workflows if graph.partitioning_of(one).columns]
+        for asset_id in self.catalogue.assets if fresh else ():
+            for key in (
+                graph.partitioning(asset_id).keys(EVERYTHING, self.now) if graph.partitioning(asset_id).columns else ()
+            ):
+                asset = self.asset(reference(asset_id, key))
+                asset.append(first_version(asset.id), self.now, None)
+        for workflow_id in partitioned:
+            for number in self.reading.partitions(workflow_id, EVERYTHING, self.now):
+                if fresh:
+                    self._baseline(self.catalogue.members[number], succeeded=True)
+                else:
+                    self.note(number)
+            self._await_key(workflow_id)
+        if fresh and partitioned:
+            for member in list(self.catalogue.members.values()):
+                self._baseline(member, succeeded=True)
+
+    def _await_key(self, workflow_id: int) -> None:
+        at = self.reading.next_key_at(workflow_id, self.now)
+        if at is not None:
+            heapq.heappush(self._next_keys, (at, workflow_id))
+
+    def add_partitions(self) -> None:
+        """Evaluate the partitions whose time has come."""
+        while self._next_keys and self._next_keys[0][0] <= self.now:
+            _, workflow_id = heapq.heappop(self._next_keys)
+            for number in self.reading.newest(workflow_id, self.now):
+                self.note(number)
+            self._await_key(workflow_id)
+
+    def asset(self, reference: str) -> Asset:
+        """Return a partition of an asset, or an asset without partitions."""
+        found = self.assets.get(reference)
+        if found is None:
+            found = self.assets[reference] = Asset(reference)
+        return found
+
+    def workflow_state(self, number: int) -> WorkflowState:
+        """Return the state of a member."""
+        found = self.workflow_states.get(number)
+        if found is None:
+            found = self.workflow_states[number] = WorkflowState(self._began)
+        return found
+
+    def producer(self, asset: Asset) -> int | None:
+        """Return the member that produces an asset."""
+        asset_id, key = split_reference(asset.id)
+        workflow_id = self.catalogue.graph.producer(asset_id)
+        return None if workflow_id is None else self.catalogue.member(workflow_id, key).id
+
+    def outputs(self, member: Member) -> list[str]:
+        """Return the references of what a member produces."""
+        return [reference(one, member.partition_key) for one in member.outputs]
 
     def _baseline(self, member: Member, *, succeeded: bool) -> None:
         """Accept the existing heads as consumed (docs/semantics.md#R8.2)."""
-        workflow = self.workflow_states[member.id]
-        heads = {one: self.assets[one].head for one in member.inputs}
+        workflow = self.workflow_state(member.id)
+        heads = {one: self.asset(one).head for one in self.reading.inputs(member, self.now)}
         workflow.consumed_versions = {
             one: Version(head.sequence, head.data_version) for one, head in heads.items() if head
         }
@@ -101,42 +166,46 @@ class Simulator:
 
     # Outside events.
 
-    def report(self, asset_id: str, version: str | None = None) -> bool:
+    def report(self, asset_id: str, version: str | None = None, partition_key: str = "") -> bool:
         """Report a source; return whether its data changed (docs/semantics.md#R3.3)."""
         producer = self.catalogue.graph.producer(asset_id)
         if producer is not None:
-            slug = self.catalogue.members[producer].slug
+            slug = self.catalogue.workflows[producer].slug
             raise ConflictError(f"asset {asset_id!r} is produced by workflow {slug!r}; only sources are reported")
-        return self.change(asset_id, version)
+        return self.change(asset_id, version, partition_key)
 
-    def change(self, asset_id: str, version: str | None = None) -> bool:
+    def change(self, asset_id: str, version: str | None = None, partition_key: str = "") -> bool:
         """Add a snapshot to any asset; return whether its data changed."""
-        asset = self.assets[self.catalogue.asset(asset_id)]
+        asset = self.asset(self._reference(asset_id, partition_key))
         sequence = asset.head.sequence + 1 if asset.head else 1
         return self._append(asset, version or f"seq:{sequence}", None)
 
-    def expire(self, asset_id: str) -> None:
+    def expire(self, asset_id: str, partition_key: str = "") -> None:
         """Let the freshness of an asset end now."""
-        self.timers.expire(self.assets[self.catalogue.asset(asset_id)], self.now)
+        self.timers.expire(self.asset(self._reference(asset_id, partition_key)), self.now)
+
+    def _reference(self, asset_id: str, partition_key: str) -> str:
+        known = self.catalogue.asset(asset_id)
+        return reference(known, self.catalogue.graph.partitioning(known).parse(partition_key))
 
     def pause(self, workflow_id: int, until: datetime | None = None) -> None:
         """Pause a workflow. A queued run is canceled, and its cause stays pending (docs/semantics.md#R8.3)."""
         run = self.active.get(workflow_id)
         if run is not None and run.status is RunStatus.QUEUED:
             self.end(run, RunStatus.CANCELED)
-        workflow = self.workflow_states[workflow_id]
+        workflow = self.workflow_state(workflow_id)
         workflow.paused, workflow.paused_until = True, until
         self._touch(workflow_id)
 
     def resume(self, workflow_id: int) -> None:
         """End a pause."""
-        workflow = self.workflow_states[workflow_id]
+        workflow = self.workflow_state(workflow_id)
         workflow.paused, workflow.paused_until = False, None
         self._touch(workflow_id)
 
     def reset(self, workflow_id: int) -> None:
         """Clear failures, breaker and cancellation."""
-        self.workflow_states[workflow_id].reset()
+        self.workflow_state(workflow_id).reset()
         self._touch(workflow_id)
 
     # Runs.
@@ -151,22 +220,22 @@ class Simulator:
     def begin(self, run: Run) -> None:
         """Start a run. Its pins are fixed from now on."""
         run.status, run.attempt, run.started_at = RunStatus.RUNNING, run.attempt + 1, self.now
-        self.workflow_states[run.workflow_id].started_at = self.now
-        self.motion.settle(run.workflow_id, RUNNING)
+        self.workflow_state(run.workflow_id).started_at = self.now
+        self.motion.settle(run.workflow_id, Moving(RunStatus.RUNNING, origin=run.origin))
 
     def succeed(self, run: Run, versions: Mapping[str, str] | None = None, *, changed: bool = True) -> None:
         """Publish all outputs. One without a version gets a new one, or that of the head if `changed` is False."""
         member, unchanged = self.catalogue.members[run.workflow_id], []
-        for asset_id in member.outputs:
-            asset = self.assets[asset_id]
+        for one in self.outputs(member):
+            asset = self.asset(one)
             asset.sources = run.sources
             same = asset.head.data_version if asset.head and not changed else None
-            if not self._append(asset, (versions or {}).get(asset_id) or same or f"{asset_id}:{run.id}", run):
-                unchanged.append(asset_id)
+            if not self._append(asset, (versions or {}).get(one) or same or f"{one}:{run.id}", run):
+                unchanged.append(split_reference(one)[0])
             self.timers.arm(asset, self.now)
         runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
-        self.workflow_states[member.id].succeed(run, fingerprint, self.now, runs_avoided)
+        self.workflow_state(member.id).succeed(run, fingerprint, self.now, runs_avoided)
         self.considerations.forget_wait(member.id)
         self._forget(member)
         if self._satisfied(member, run):
@@ -178,20 +247,20 @@ class Simulator:
 
     def _satisfied(self, member: Member, run: Run) -> bool:
         """Return whether no evaluation is needed: a success on the current heads leaves no cause."""
-        heads = ((self.assets[one].head, run.pins.get(one)) for one in member.inputs)
+        heads = ((self.asset(one).head, run.pins.get(one)) for one in self.reading.inputs(member, self.now))
         as_read = all(head and pin and head.sequence == pin.sequence for head, pin in heads)
         return as_read and run.job_fingerprint is None and self.considerations.get(member.id) is None
 
     def fail(self, run: Run) -> None:
         """Fail a run. Nothing is published."""
         backoff = self.catalogue.members[run.workflow_id].policy.backoff
-        self.workflow_states[run.workflow_id].fail(run, backoff, self.now, self._jitter())
+        self.workflow_state(run.workflow_id).fail(run, backoff, self.now, self._jitter())
         self._touch(run.workflow_id)
         self.end(run, RunStatus.FAILED)
 
     def cancel(self, run: Run) -> None:
         """Cancel a run on behalf of a user."""
-        self.workflow_states[run.workflow_id].cancel(run)
+        self.workflow_state(run.workflow_id).cancel(run)
         self._touch(run.workflow_id)
         self.end(run, RunStatus.CANCELED)
 
@@ -203,8 +272,9 @@ class Simulator:
         self.observer.ended(self, run)
 
     def _append(self, asset: Asset, version: str, run: Run | None) -> bool:
-        changed = asset.append(version, self.now, run.id if run else None)
-        for workflow_id in self.catalogue.graph.consumers(asset.id):
+        changed = asset.append(version, self.now, run.id if run else None, run.origin if run else None)
+        self.reading.see(asset.id)
+        for workflow_id in self.reading.consumers(asset.id, self.now):
             if changed or self.considerations.hold_of(workflow_id) in COUNT_PRODUCTIONS:
                 self.note(workflow_id)
         self.observer.published(self, asset, run, changed=changed)
@@ -212,13 +282,12 @@ class Simulator:
 
     def _forget(self, member: Member) -> None:
         """Drop the changes that all readers have consumed."""
-        for asset_id in member.inputs:
-            asset = self.assets[asset_id]
+        for name in self.reading.inputs(member, self.now):
+            asset = self.asset(name)
             if len(asset.sequences) > MOST_CHANGES:
-                consumed = (
-                    self.workflow_states[one].consumed_versions for one in self.catalogue.graph.consumers(asset_id)
-                )
-                asset.forget(min(one[asset_id].sequence for one in consumed if asset_id in one))
+                readers = self.reading.consumers(name, self.now)
+                consumed = (self.workflow_state(one).consumed_versions for one in readers)
+                asset.forget(min(one[name].sequence for one in consumed if name in one))
 
     # Decisions.
 
@@ -237,8 +306,9 @@ class Simulator:
 
     def next_moment(self) -> datetime | None:
         """Return the time of the next timer or scheduled evaluation."""
-        found = [moment for moment in (self.timers.next(), self.considerations.next_evaluation()) if moment is not None]
-        return min(found, default=None)
+        keys = self._next_keys[0][0] if self._next_keys else None
+        moments = (self.timers.next(), self.considerations.next_evaluation(), keys)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def peek(self, member: Member) -> Decision:
         """Return the decision about the workflow now, without applying it."""
@@ -255,29 +325,54 @@ class Simulator:
     def sources_of(self, member: Member) -> dict[str, int]:
         """Return the sequences of the sources that the heads of the inputs were made from."""
         found: dict[str, int] = {}
-        for asset_id in member.inputs:
-            asset = self.assets[asset_id]
+        for name in self.reading.inputs(member, self.now):
+            asset = self.asset(name)
             found |= asset.sources
-            if asset.head is not None and self.catalogue.graph.producer(asset_id) is None:
-                found[asset_id] = asset.head.sequence
+            if asset.head is not None and self.catalogue.graph.producer(split_reference(name)[0]) is None:
+                found[name] = asset.head.sequence
         return found
 
     def _sources(self, member: Member) -> dict[str, Moved]:
         """Return how far the sources above have moved since the last success, where the decision needs it."""
-        made = self.assets[member.outputs[0]].sources if member.outputs and member.policy.when is When.ALL else {}
-        before = {**made, **self.workflow_states[member.id].round}
-        heads = {one: self.assets[one].head for one in made}
+        outputs = self.outputs(member)
+        made = self.asset(outputs[0]).sources if outputs and member.policy.when is When.ALL else {}
+        before = {**made, **self.workflow_state(member.id).round}
+        heads = {one: self.asset(one).head for one in made}
         return {one: Moved(head.sequence, before[one]) for one, head in heads.items() if head}
 
     def state(self, member: Member) -> State:
         """Return the state of one workflow, as the store loads it."""
-        workflow, known, assets = self.workflow_states[member.id], self.considerations.get(member.id), self.assets
-        consumed_versions = workflow.consumed_versions
-        inputs = tuple([assets[one].input(consumed_versions.get(one)) for one in member.inputs])
-        outputs = tuple([assets[one].output() for one in member.outputs])
+        workflow, known = self.workflow_state(member.id), self.considerations.get(member.id)
+        inputs, partial, grace_ends = self._inputs(member, workflow.consumed_versions)
+        outputs = tuple([self.asset(one).output() for one in self.outputs(member)])
         found = workflow.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
         waited = workflow.waited + (known.waited_until(self.now) if known else timedelta(0))
-        return replace(found, waited=waited, sources=self._sources(member))
+        return replace(found, waited=waited, sources=self._sources(member), partial=partial, grace_ends=grace_ends)
+
+    def _inputs(
+        self, member: Member, consumed: Mapping[str, Version]
+    ) -> tuple[tuple[Input, ...], bool, datetime | None]:
+        """Return the inputs that count, whether some are left out, and when some may be."""
+        graph = self.catalogue.graph
+        if not graph.partitioned:
+            return tuple([self.assets[one].input(consumed.get(one)) for one in member.inputs]), False, None
+        window = (
+            graph.partitioning_of(member.workflow_id).window(member.partition_key) if member.partition_key else None
+        )
+        found = [
+            present(
+                one.asset_id,
+                [self.asset(name).input(consumed.get(name)) for name in one.references],
+                graph.requirement(one.asset_id, member.workflow_id),
+                window_ends=window.ends if window else None,
+                now=self.now,
+                outside=one.outside,
+            )
+            for one in self.reading.expected(member, self.now)
+        ]
+        inputs = tuple(one for part in found for one in part.inputs)
+        ends = min((part.grace_ends for part in found if part.grace_ends), default=None)
+        return inputs, any(part.partial for part in found), ends
 
 
 def first_version(asset_id: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from freshline.decide.times import expires_at, milliseconds, next_point
 from freshline.model.enums import ExpiryReason
 from freshline.model.policy import Freshness
-from freshline.model.state import Expiry
+from freshline.model.state import Expiry, split_reference
 from freshline.simulation.records import Asset
 
 EXPIRY, OVERDUE = "expiry", "overdue"
@@ -27,13 +27,13 @@ class Timers:
     def start(self, now: datetime) -> None:
         """Start cron and cadence timers, which exist before the first production (docs/semantics.md#R8.1)."""
         for asset_id, freshness in self._freshness.items():
-            if self._assets[asset_id].head is None:
+            if asset_id in self._assets and self._assets[asset_id].head is None:
                 self._expire(self._assets[asset_id], next_point(freshness, now))
 
     def arm(self, asset: Asset, now: datetime) -> None:
         """Restart the timers of a produced asset."""
         asset.expired, asset.overdue = None, False
-        freshness = self._freshness.get(asset.id)
+        freshness = self._freshness.get(split_reference(asset.id)[0])
         if freshness is None:
             asset.due_at = asset.due_reason = None
             return
@@ -59,7 +59,7 @@ class Timers:
                 yield asset, kind
             elif kind == EXPIRY and asset.due_at == at and asset.due_reason is not None:
                 asset.expired = Expiry(at, asset.due_reason)
-                self._expire(asset, next_point(self._freshness.get(asset_id, Freshness()), now))
+                self._expire(asset, next_point(self._freshness.get(split_reference(asset_id)[0], Freshness()), now))
                 yield asset, kind
 
     def next(self) -> datetime | None:

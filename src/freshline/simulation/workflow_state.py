@@ -66,9 +66,9 @@ class WorkflowState:
     ) -> State:
         """Return the state that `decide` takes."""
         return State(
-            workflow_id=member.id,
+            workflow_id=member.workflow_id,
             slug=member.slug,
-            partition_key="",
+            partition_key=member.partition_key,
             version=member.version,
             job_fingerprint=member.job_fingerprint,
             applied_at=self.applied_at,
