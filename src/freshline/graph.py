@@ -171,7 +171,7 @@ class Graph:
         return self._requirements.get((asset_id, workflow_id), default)
 
     def own_input(self, workflow_id: int) -> str | None:
-        """Return the own output of which the workflow reads earlier partitions (docs/semantics.md#R13.9)."""
+        """Return the own output of which the workflow reads earlier partitions (docs/semantics.md#R13.6)."""
         return self._earlier.get(workflow_id)
 
     def predecessors(self, workflow_id: int, selection: Selection) -> Selection:

@@ -5,17 +5,18 @@ See docs/semantics.md#R13.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshline.decide.decide import pins_of
 from freshline.decide.motion import Moving, Walk
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
 from freshline.errors import PartitioningError
 from freshline.graph import Graph
-from freshline.model.state import reference
+from freshline.model.state import Head, Input, State, Version, reference, split_reference
 from freshline.partitions.compatibility import mapping_between
 from freshline.partitions.declaration import All, Around, Declaration, Rule
 from freshline.partitions.grain import Grain
@@ -26,6 +27,7 @@ from freshline.partitions.selection import EVERYTHING
 from freshline.partitions.time_partitioning import TimePartitioning
 from tests.decide.builders import Flow, graph_of
 from tests.decide.strategies import Topology, topologies
+from tests.simulation.partitioned import days
 
 RUNNING = Moving("running")
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -47,13 +49,13 @@ class World:
 
 
 def keys(partitioning: Partitioning) -> list[str]:
-    """All keys."""
+    """Return all keys."""
     return list(partitioning.keys(EVERYTHING, LATER))
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """A random graph with random partitionings and mappings."""
+    """Return a random graph with random partitionings and mappings."""
     topology: Topology = draw(topologies())
     chosen = st.sampled_from(PARTITIONINGS)
     by_flow = {flow.id: draw(chosen) for flow in topology.flows}
@@ -73,7 +75,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def possible(above: Partitioning, below: Partitioning, rule: Rule | None) -> PartitionMapping | None:
-    """The mapping by that rule or by default; None if there is none."""
+    """Return the mapping by that rule or by default; None if there is none."""
     for declared in (Declaration(rule=rule), Declaration(), Declaration(rule=All())):
         try:
             return mapping_between(above, below, declared)
@@ -137,7 +139,7 @@ def test_partitions_block_as_workflows_of_their_own_would(world: World, data: st
 
 
 def line(rule: Rule | None = None) -> Graph:
-    """Hours are cleaned into days, and a total, or a window, reads the days."""
+    """Return a graph in which hours are cleaned into days, and a total, or a window, reads the days."""
     flows = [Flow(1, ("raw",), ("clean",)), Flow(2, ("clean",), ("total",))]
     hours = TimePartitioning(Grain.HOUR, "2024-01-01")
     days = TimePartitioning(Grain.DAY, "2024-01-01")
@@ -166,12 +168,12 @@ def expand_nothing(
 
 
 def at(hour: int) -> datetime:
-    """A time on the day of the test."""
+    """Return a time on the day of the test."""
     return datetime(2024, 2, 1, hour, tzinfo=UTC)
 
 
 def running(graph: Graph, key: str, origin: datetime) -> dict[int, list[MovingPart]]:
-    """The cleaning of one day runs."""
+    """Return the motion in which the cleaning of one day runs."""
     moving = Moving("running", origin=origin)
     return {1: [MovingPart(graph.partitioning_of(1).select([key]), moving, key)]}
 
@@ -212,3 +214,30 @@ def test_an_unexpanded_note_blocks_those_that_it_feeds() -> None:
     assert not walk.blockers(2, ["clean@2024-01-20"], partition_key="2024-01-20", since=at(2))
     walk.settle(1, None, "2024-01-31")
     assert walk.blockers(2, ["clean@2024-02-01"], partition_key="2024-02-01", since=at(2))
+
+
+def test_partitions_are_named_by_references() -> None:
+    """A reference has the asset and the key; a key may contain what separates them."""
+    assert reference("sales.daily", "2024-01-31") == "sales.daily@2024-01-31"
+    assert reference("sales.daily") == "sales.daily"
+    assert split_reference("sales.daily@a@b") == ("sales.daily", "a@b")
+    assert split_reference("sales.daily") == ("sales.daily", "")
+    state = State(1, "w", "2024-01-31", 1, "job", at(8))
+    one = Input("sales.daily", Head(3, "v3", at(9)), partition_key="2024-01-31")
+    assert pins_of(replace(state, inputs=(one,))) == {"sales.daily@2024-01-31": Version(3, "v3")}
+
+
+def test_a_predecessor_brings_its_roots() -> None:
+    """A balance is in motion because of the day before: a total that read that day new would read two generations."""
+    found = days("2024-01-01")
+    flows = [Flow(1, ("raw", "balance"), ("balance",)), Flow(2, ("balance",), ("total",))]
+    partitionings: dict[str, Partitioning] = {"raw": found, "balance": found, "total": Unpartitioned()}
+    mappings = {
+        ("raw", 1): mapping_between(found, found),
+        ("balance", 1): mapping_between(found, found, Declaration(rule=Around(-1, -1)), own_output=True),
+        ("balance", 2): mapping_between(found, Unpartitioned()),
+    }
+    graph = expand_nothing(flows, partitionings, mappings)
+    walk = PartitionWalk(graph, running(graph, "2024-01-20", at(9)))
+    assert [one.mixes for one in walk.blockers(2, ["balance@2024-01-19"], since=at(8))] == [True]
+    assert walk.blockers(2, ["balance@2024-01-21"], since=at(8)) == ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,10 +20,10 @@ from freshline.decide.decision import short_hash
 from freshline.decide.motion import Moving
 from freshline.model.enums import ACTIVE, Outcome, Reason, RunStatus
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
-from freshline.model.state import State
+from freshline.model.state import State, reference
 from freshline.simulation import Catalogue, Member, Observer, Run, Simulator
 from freshline.simulation.considerations import Considerations
-from freshline.simulation.motion import Motion
+from freshline.simulation.motion import Motion, PartitionMotion
 from tests.decide.builders import Flow
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -69,23 +69,44 @@ class PartialBatches(Considerations):
         return batch
 
 
-class MotionWithInbox(Motion):
+class Inbox:
     """Motion in which a workflow with an event in the inbox moves too, as in the store.
 
     `waiting_moves`: whether a workflow that waits for its ancestors is in motion for those below it.
     """
 
-    def __init__(self, catalogue: Catalogue, *, waiting_moves: bool) -> None:
-        super().__init__(catalogue)
-        self.inbox: Counter[int] = Counter()
+    def __init__(self, *, waiting_moves: bool) -> None:
+        self.events: dict[int, list[datetime]] = defaultdict(list)
         self._waiting_moves = waiting_moves
 
-    def settle(self, workflow_id: int, moving: Moving | None) -> None:
+    def moving(self, workflow_id: int, moving: Moving | None) -> Moving | None:
         if moving and moving.kind == Reason.WAITING_FOR_UPSTREAM and not self._waiting_moves:
             moving = None
-        if self.inbox[workflow_id] and not (moving and moving.kind in ACTIVE):
-            moving = Moving("unabsorbed")
-        super().settle(workflow_id, moving)
+        if self.events[workflow_id] and not (moving and moving.kind in ACTIVE):
+            return Moving("unabsorbed", origin=min(self.events[workflow_id]))
+        return moving
+
+
+class MotionWithInbox(Motion):
+    """Workflows in motion, with the inbox."""
+
+    def __init__(self, catalogue: Catalogue, inbox: Inbox) -> None:
+        super().__init__(catalogue)
+        self.inbox = inbox
+
+    def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:
+        super().settle(workflow_id, self.inbox.moving(workflow_id, moving), partition_key)
+
+
+class PartitionMotionWithInbox(PartitionMotion):
+    """Partitions in motion, with the inbox."""
+
+    def __init__(self, catalogue: Catalogue, inbox: Inbox) -> None:
+        super().__init__(catalogue)
+        self.inbox = inbox
+
+    def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:
+        super().settle(workflow_id, self.inbox.moving(workflow_id, moving), partition_key)
 
 
 class DelayedSimulator(Simulator):
@@ -94,7 +115,7 @@ class DelayedSimulator(Simulator):
     `mixes_linger`: whether after a mixed run all inputs count as changed, until a run that is not mixed.
     """
 
-    motion: MotionWithInbox
+    motion: MotionWithInbox | PartitionMotionWithInbox
 
     def __init__(
         self,
@@ -108,27 +129,33 @@ class DelayedSimulator(Simulator):
     ) -> None:
         super().__init__(catalogue, START, observer=observer)
         self.considerations = PartialBatches(rng, self._keep_moving)
-        self.motion = MotionWithInbox(catalogue, waiting_moves=waiting_moves)
+        inbox = Inbox(waiting_moves=waiting_moves)
+        kind = PartitionMotionWithInbox if catalogue.graph.partitioned else MotionWithInbox
+        self.motion = kind(catalogue, inbox)
         self._later = later
         self._mixes_linger = mixes_linger
+        self._noted: dict[int, datetime] = {}
 
-    def note(self, workflow_id: int) -> None:
-        self.motion.inbox[workflow_id] += 1
+    def note(self, workflow_id: int, origin: datetime | None = None) -> None:
+        since = origin or self.now
+        self.motion.inbox.events[workflow_id].append(since)
         if workflow_id not in self.active:
             self.motion.settle(workflow_id, None)
-        self._later(lambda: self._consume(workflow_id))
+        self._later(lambda: self._consume(workflow_id, since))
 
-    def _consume(self, workflow_id: int) -> None:
-        self.motion.inbox[workflow_id] -= 1
-        super().note(workflow_id)
+    def _consume(self, workflow_id: int, since: datetime) -> None:
+        self.motion.inbox.events[workflow_id].remove(since)
+        self._noted[workflow_id] = min(since, self._noted.get(workflow_id, since))
+        super().note(workflow_id, since)
 
     def _keep_moving(self, left: Iterable[int]) -> None:
         for workflow_id in left:
             if workflow_id not in self.active:
-                self.motion.settle(workflow_id, Moving("due"))
+                self.motion.settle(workflow_id, Moving("due", origin=self._noted.get(workflow_id)))
 
     def state(self, member: Member) -> State:
         found = super().state(member)
+        self._noted.pop(member.id, None)
         return found if self._mixes_linger else replace(found, mixed=False)
 
 
@@ -149,8 +176,13 @@ class TrackedSimulation(Observer):
         seconds: Mapping[int, Iterator[int]] | None = None,
         waiting_moves: bool = True,
         mixes_linger: bool = True,
+        catalogue: Catalogue | None = None,
     ) -> None:
         self.flows = {flow.id: flow for flow in flows}
+        self.catalogue = catalogue or Catalogue(
+            Member(flow.id, f"w{flow.id}", policies(flow), "job", flow.inputs, flow.outputs)
+            for flow in self.flows.values()
+        )
         self.constant = constant
         self.runs: list[Run] = []
         self.unnecessary: list[Run] = []
@@ -161,10 +193,6 @@ class TrackedSimulation(Observer):
         self._generations: dict[str, int] = defaultdict(int)
         self._events: list[tuple[datetime, int, Callable[[], None]]] = []
         self._numbers = itertools.count(1)
-        self.catalogue = Catalogue(
-            Member(flow.id, f"w{flow.id}", policies(flow), "job", flow.inputs, flow.outputs)
-            for flow in self.flows.values()
-        )
         self.simulator = DelayedSimulator(
             self.catalogue,
             self,
@@ -182,14 +210,15 @@ class TrackedSimulation(Observer):
         """The simulated time."""
         return self.simulator.now
 
-    def change(self, source: str) -> None:
-        """Report a new generation of the source."""
-        self._generations[source] += 1
-        generation = self._generations[source]
-        version = f"{source}.{generation}"
-        self.origin_of[version] = {source: frozenset({generation})}
+    def change(self, source: str, key: str = "") -> None:
+        """Report a new generation of the source, or of a partition of it."""
+        name = reference(source, key)
+        self._generations[name] += 1
+        generation = self._generations[name]
+        version = f"{name}.{generation}"
+        self.origin_of[version] = {name: frozenset({generation})}
         if source in self.catalogue.assets:  # a random graph may have a source that nothing reads
-            self.simulator.report(source, version)
+            self.simulator.report(source, version, key)
 
     def expire(self, flow_id: int) -> None:
         """Let the freshness of all outputs of the workflow end."""
@@ -224,12 +253,14 @@ class TrackedSimulation(Observer):
 
     def consumed(self, flow_id: int) -> dict[str, str]:
         """Return the data versions that the last success read."""
-        found = self.simulator.workflow_states[flow_id].consumed_versions
+        found = self.simulator.workflow_state(flow_id).consumed_versions
         return {asset_id: version.data_version for asset_id, version in found.items()}
 
     def heads(self, flow_id: int) -> dict[str, str]:
         """Return the data versions that a run would read now."""
-        found = {one: self.simulator.assets[one].head for one in self.flows[flow_id].inputs}
+        member = self.catalogue.members[flow_id]
+        names = self.simulator.reading.inputs(member, self.now)
+        found = {one: self.simulator.asset(one).head for one in names}
         return {one: head.data_version for one, head in found.items() if head}
 
     def generations(self, run: Run) -> list[Generations]:
@@ -244,8 +275,11 @@ class TrackedSimulation(Observer):
 
     @property
     def idle(self) -> bool:
-        """Whether no run is active, no workflow is considered, and no event is on its way."""
-        considered = any(self.simulator.considerations.get(flow_id) for flow_id in self.flows)
+        """Whether no run is active, no workflow is considered that has its inputs, and no event is on its way."""
+        held = self.simulator.considerations
+        considered = any(
+            held.get(member) and held.hold_of(member) is not Reason.INPUT_MISSING for member in self.catalogue.members
+        )
         return not (self.simulator.active or considered or self._events)
 
     # Runs.
@@ -272,16 +306,16 @@ class TrackedSimulation(Observer):
 
     def _necessary(self, run: Run) -> bool:
         """Return whether an output expired, or the run is the first one, or it reads a new version."""
-        flow = self.flows[run.workflow_id]
-        expired = any(self.simulator.assets[output].expired for output in flow.outputs)
-        first = self.simulator.workflow_states[flow.id].succeeded_at is None
-        return expired or first or run.read != self.consumed(flow.id)
+        member = self.catalogue.members[run.workflow_id]
+        expired = any(self.simulator.asset(output).expired for output in self.simulator.outputs(member))
+        first = self.simulator.workflow_state(member.id).succeeded_at is None
+        return expired or first or run.read != self.consumed(member.id)
 
     def _fail(self, run: Run) -> None:
         self.simulator.fail(run)
 
     def _publish(self, run: Run) -> None:
-        outputs = self.flows[run.workflow_id].outputs
+        outputs = self.simulator.outputs(self.catalogue.members[run.workflow_id])
         self.simulator.succeed(run, {output: self._version(run, output) for output in outputs})
 
     def _version(self, run: Run, output: str) -> str:
@@ -293,7 +327,8 @@ class TrackedSimulation(Observer):
             self._generations[output] += 1
             version = f"{output}.{self._generations[output]}"
             # All outputs of the workflow have one origin.
-            self.origin_of[version] = {run.slug: frozenset({self._generations[output]})}
+            name = reference(run.slug, run.partition_key)
+            self.origin_of[version] = {name: frozenset({self._generations[output]})}
             return version
         read = self.generations(run)
         version = f"{output}({','.join(pin.data_version for _, pin in sorted(run.pins.items()))})"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from zlib import crc32
 
 from freshline.graph import Graph
 from freshline.model.enums import RunStatus
@@ -24,17 +25,17 @@ NONE = Unpartitioned()
 
 
 def hours(start: str = "2024-01-01", **fields: object) -> TimePartitioning:
-    """Hours from a start on."""
+    """Return hours from a start on."""
     return TimePartitioning(Grain.HOUR, start, **fields)  # type: ignore[arg-type]
 
 
 def days(start: str = "2024-01-01", **fields: object) -> TimePartitioning:
-    """Days from a start on."""
+    """Return days from a start on."""
     return TimePartitioning(Grain.DAY, start, **fields)  # type: ignore[arg-type]
 
 
 def months(start: str = "2024-01-01", **fields: object) -> TimePartitioning:
-    """Months from a start on."""
+    """Return months from a start on."""
     return TimePartitioning(Grain.MONTH, start, **fields)  # type: ignore[arg-type]
 
 
@@ -92,30 +93,32 @@ class Ran(Observer):
     def __init__(self) -> None:
         self.runs: list[Run] = []
 
-    def ended(self, simulator: Simulator, run: Run) -> None:
+    def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - as every observer
         """Keep it."""
         if run.status is RunStatus.SUCCEEDED:
             self.runs.append(run)
 
     def keys(self, slug: str) -> list[str]:
-        """The partitions of a workflow that ran, in order."""
+        """Return the partitions of a workflow that ran, in order."""
         return [run.partition_key for run in self.runs if run.slug == slug]
 
     def counts(self) -> dict[str, int]:
-        """How many runs of each workflow."""
+        """Return how many runs each workflow had."""
         return dict(Counter(run.slug for run in self.runs))
 
 
 class Steady:
-    """Jobs that take a fixed time."""
+    """Jobs that take a fixed time. With `spread`, some partitions take up to so much longer."""
 
-    def __init__(self, seconds: Mapping[str, float] | None = None, default: float = 60.0) -> None:
+    def __init__(self, seconds: Mapping[str, float] | None = None, default: float = 60.0, spread: float = 0.0) -> None:
         self._seconds = seconds or {}
         self._default = default
+        self._spread = spread
 
     def work(self, run: Run) -> Work:
         """Return the work."""
-        return Work(timedelta(seconds=self._seconds.get(run.slug, self._default)))
+        more = self._spread * (crc32(run.partition_key.encode()) % 100) / 100
+        return Work(timedelta(seconds=self._seconds.get(run.slug, self._default) + more))
 
 
 def fresh(catalogue: Catalogue, now: datetime = NOW) -> tuple[Simulator, Ran]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from freshline.partitions.declaration import Around, Declaration
+from freshline.partitions.requirements import Requirement
 from freshline.simulation import Catalogue, Driver
 from freshline.simulation.driver import Report
 from tests.simulation.partitioned import NOW, Job, Steady, catalogue_of, days, drive, fresh, hours, months
@@ -13,7 +14,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def sales() -> Catalogue:
-    """Hours, days of them, sums of seven days, months, and a total."""
+    """Return hours, days of them, sums of seven days, months, and a total."""
     return catalogue_of(
         {"raw": hours()},
         [
@@ -43,7 +44,7 @@ def test_a_burst_of_late_hours_runs_each_month_once() -> None:
     for offset in range(60):
         day = datetime(2024, 3, 1, tzinfo=UTC) + offset * DAY
         simulator.report("raw", partition_key=f"{day:%Y-%m-%d}T05")
-    drive(simulator, 6 * HOUR)
+    drive(simulator, 6 * HOUR, Steady({"monthly": 1}, spread=1_000), slots=None)
     assert ran.counts()["daily"] == 60
     assert sorted(ran.keys("monthly")) == ["2024-03", "2024-04"]
     assert ran.counts()["total"] == 1
@@ -91,3 +92,51 @@ def test_a_partition_waits_for_its_own_predecessor() -> None:
     simulator.report("raw", partition_key="2024-11-21")
     drive(simulator, 2 * HOUR)
     assert ran.keys("balance") == [f"2024-11-{day}" for day in range(21, 31)]
+
+
+def test_two_late_days_of_a_chain_run_it_once() -> None:
+    """The later of two late days waits for the chain from the earlier one: no day runs twice."""
+    catalogue = catalogue_of(
+        {"raw": days("2024-11-01")},
+        [Job("balance", {"raw": None, "balance": Declaration(rule=Around(-1, -1))}, days("2024-11-01"))],
+    )
+    simulator, ran = fresh(catalogue)
+    simulator.report("raw", partition_key="2024-11-27")
+    simulator.report("raw", partition_key="2024-11-24")
+    drive(simulator, 2 * HOUR)
+    assert ran.keys("balance") == [f"2024-11-{day}" for day in range(24, 31)]
+
+
+def graced() -> Catalogue:
+    """Return a day that may run without some of its hours two hours after its end."""
+    return catalogue_of(
+        {"raw": hours("2024-11-01")},
+        [Job("daily", {"raw": None}, days("2024-11-01"), require={"raw": Requirement(grace_ms=7_200_000)})],
+    )
+
+
+def test_a_partition_runs_with_what_there_is_after_its_grace() -> None:
+    """Twenty hours arrive; the day runs at two o'clock with them, and again when a late one comes."""
+    simulator, ran = fresh(graced())
+    drive(simulator, timedelta(hours=14))  # until 23:00
+    for hour in range(20):
+        simulator.report("raw", partition_key=f"2024-12-01T{hour:02}")
+    drive(simulator, timedelta(hours=2, minutes=59))
+    assert ran.runs == []
+    drive(simulator, timedelta(minutes=3))
+    (run,) = ran.runs
+    assert len(run.pins) == 20
+    simulator.report("raw", partition_key="2024-12-01T22")
+    drive(simulator, HOUR)
+    assert [len(run.pins) for run in ran.runs] == [20, 21]
+
+
+def test_a_partition_that_misses_an_input_is_not_looked_at() -> None:
+    """Nothing is scheduled for it but the end of its grace."""
+    simulator, _ = fresh(graced())
+    drive(simulator, timedelta(hours=15, minutes=1))  # the day has ended
+    number = simulator.catalogue.member(1, "2024-12-01").id
+    assert simulator.considerations.hold_of(number) == "input-missing"
+    assert simulator.considerations.next_evaluation() == datetime(2024, 12, 2, 2, tzinfo=UTC)
+    drive(simulator, timedelta(hours=3))
+    assert simulator.considerations.get(number) is None

@@ -1,4 +1,4 @@
-"""Finds the root cause of everything that is wrong, so that one cause is one incident (docs/semantics.md#R13.2).
+"""Finds the root cause of everything that is wrong, so that one cause is one incident (docs/semantics.md#R15.2).
 
 A failing workflow explains everything that is wrong below it, however far: the highest failing ancestor is the root.
 Late data, and a source that cannot be watched, explain late data below them, and no failure of a job. Roots that do not

@@ -1,4 +1,4 @@
-"""Opens, continues and closes incidents (docs/semantics.md#R13.3).
+"""Opens, continues and closes incidents (docs/semantics.md#R15.3).
 
 Membership is sticky: what once belonged to an open incident belongs to it until it ends. So a recovery from the top
 down, in which every descendant is its own root for a moment, opens nothing. Something new joins the open incident of

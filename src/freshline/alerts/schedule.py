@@ -1,6 +1,6 @@
 """Decides which messages of a rule are queued now: at once, after quiet times, in a digest, or joined in one.
 
-Nothing can cause a storm (docs/semantics.md#R13.4): a rule sends at most `BURST` messages per `WINDOW`. What comes
+Nothing can cause a storm (docs/semantics.md#R15.4): a rule sends at most `BURST` messages per `WINDOW`. What comes
 after that is joined in one summary per window.
 """
 

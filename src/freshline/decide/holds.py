@@ -78,8 +78,12 @@ def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) ->
     if not policy.wait_for_upstream or not cause.blockers:
         return [], []
     end = deadline(policy, state, now)
-    waits = [b for b in cause.blockers if now < end and not b.cannot_run and (b.until is None or b.until < end)]
-    return waits, [b for b in cause.blockers if b not in waits]
+    waits: list[Blocker] = []
+    passed: list[Blocker] = []
+    for b in cause.blockers:
+        awaited = now < end and not b.cannot_run and (b.until is None or b.until < end)
+        (waits if awaited else passed).append(b)
+    return waits, passed
 
 
 def _in_flight(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:

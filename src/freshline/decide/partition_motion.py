@@ -181,8 +181,9 @@ class PartitionWalk:
         if not graph.origins(found.workflow_id) & graph.roots(asset_id):
             return False
         theirs = self._root_selections(asset_id, self._input(asset_id, key))
+        computed = found.feeding.union(graph.predecessors(found.workflow_id, found.feeding))
         for read in graph.inputs(found.workflow_id):
-            selection = graph.read_of(read, found.workflow_id, found.feeding)
+            selection = graph.read_of(read, found.workflow_id, computed)
             for root, roots in self._root_selections(read, selection).items():
                 if root in theirs and not roots.intersection(theirs[root]).is_empty:
                     return True

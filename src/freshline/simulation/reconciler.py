@@ -126,7 +126,7 @@ def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
         return state.active is not None and state.active.status is RunStatus.RUNNING
     if decision.reason is Reason.WAITING_FOR_UPSTREAM:
         return not member.changes_with_time
-    unending = decision.reason in ENDED_BY_EVENTS and decision.blocks_until is None
+    unending = decision.reason in ENDED_BY_EVENTS and decision.blocks_until is None and state.grace_ends is None
     return unending and (decision.reason is Reason.INPUT_MISSING or not member.changes_with_time)
 
 

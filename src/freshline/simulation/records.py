@@ -40,6 +40,11 @@ class Asset:
     expired: Expiry | None = None
     overdue_at: datetime | None = None
     overdue: bool = False
+    asset_id: str = field(init=False)
+    partition_key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asset_id, self.partition_key = split_reference(self.id)
 
     def append(self, version: str, now: datetime, run_id: str | None, origin: datetime | None = None) -> bool:
         """Add a snapshot, which becomes the head; return whether the data changed (docs/semantics.md#R9.3)."""
@@ -54,8 +59,7 @@ class Asset:
 
     def input(self, consumed: Version | None) -> Input:
         """Return the asset as an input of a workflow whose last success read `consumed`."""
-        asset_id, key = split_reference(self.id)
-        return Input(asset_id, self.head, consumed, self._pending(consumed), key)
+        return Input(self.asset_id, self.head, consumed, self._pending(consumed), self.partition_key)
 
     def _pending(self, consumed: Version | None) -> Pending | None:
         head = self.head
@@ -70,7 +74,7 @@ class Asset:
 
     def output(self) -> Output:
         """Return the asset as an output of its producer."""
-        return Output(split_reference(self.id)[0], self.head, self.expired, self.foreign, self.made_by)
+        return Output(self.asset_id, self.head, self.expired, self.foreign, self.made_by)
 
     def forget(self, consumed: int) -> None:
         """Drop the changes up to `consumed`, which every reader has consumed. The first change stays."""

@@ -276,7 +276,7 @@ class Simulator:
         self.reading.see(asset.id)
         for workflow_id in self.reading.consumers(asset.id, self.now):
             if changed or self.considerations.hold_of(workflow_id) in COUNT_PRODUCTIONS:
-                self.note(workflow_id)
+                self.note(workflow_id, run.origin if run else None)
         self.observer.published(self, asset, run, changed=changed)
         return changed
 
@@ -291,8 +291,8 @@ class Simulator:
 
     # Decisions.
 
-    def note(self, workflow_id: int) -> None:
-        """Evaluate the workflow at the next `settle`."""
+    def note(self, workflow_id: int, origin: datetime | None = None) -> None:  # noqa: ARG002 - for delays in tests
+        """Evaluate the workflow at the next `settle`. `origin`: when the root of the reason happened."""
         self.considerations.add(workflow_id, self.now)
 
     def _touch(self, workflow_id: int) -> None:
