@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from freshline.definitions.sql.lint import _parsed
+from freshline.definitions.sql.lint import parsed
 from freshline.definitions.sql.relations import relations
 from tests.definitions.projects import loaded, mistakes
 
@@ -89,7 +89,7 @@ READS = {
 @pytest.mark.parametrize(("sql", "expected"), READS.items())
 def test_what_a_query_reads(sql: str, expected: str) -> None:
     """Neither a table of the query's own is taken for a view, nor is a view overlooked."""
-    found = {one.name for one in relations(_parsed(sql))}
+    found = {one.name for one in relations(parsed(sql))}
     assert found == set(expected.split())
 
 

@@ -128,7 +128,9 @@ def _line(node: Node, loc: Loc) -> int:
 
 def _child(node: Node, part: str | int) -> tuple[int, Node] | None:
     if isinstance(node, MappingNode):
-        return next(((key.start_mark.line, value) for key, value in node.value if key.value == part), None)
+        fields = {key.value: (key.start_mark.line, value) for key, value in reversed(node.value)}
+        # A problem names `ttlMs`, also where the user wrote `ttl`.
+        return fields.get(part) or fields.get(str(part).removesuffix("Ms"))
     if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
         return node.value[part].start_mark.line, node.value[part]
     return None

@@ -37,7 +37,7 @@ class SqlError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class Text:
     """A query or a check of a step, and its place in the definition or in a file."""
 
     loc: Loc
@@ -46,6 +46,7 @@ class _Text:
     is_check: bool = False
 
     def problem(self, message: str, line: int | None = None, *, warning: bool = False) -> Problem:
+        """Return a problem at the place of the text, or in its file."""
         place = Place(self.query.file, line) if self.query.file else None
         return Problem(self.loc, message, warning=warning, place=place)
 
@@ -64,10 +65,10 @@ def sql_problems(workflow: Workflow, known: Mapping[str, str]) -> Iterator[Probl
     `known`: the views of all assets of the project, in lower case, with their ids.
     """
     for index, step in enumerate(workflow.steps):
-        queries, checks = list(_queries(index, step)), list(_checks(index, step))
+        asked, checks = list(queries(index, step)), list(_checks(index, step))
         read: set[str] = set()
-        complete = bool(queries)
-        for text in (*queries, *checks):
+        complete = bool(asked)
+        for text in (*asked, *checks):
             try:
                 found = _relations_read(text)
             except SqlError as error:
@@ -80,32 +81,33 @@ def sql_problems(workflow: Workflow, known: Mapping[str, str]) -> Iterator[Probl
             yield from _unused(index, step, read)
 
 
-def _queries(index: int, step: Step) -> Iterator[_Text]:
+def queries(index: int, step: Step) -> Iterator[Text]:
+    """Yield the queries of a step."""
     if not isinstance(step.job, SparkSql):
         return
     loc: Loc = ("steps", index, "job")
     for asset_id, query in step.job.queries(step).items():
         if query.text:
-            yield _Text((*loc, "outputs", asset_id) if step.job.outputs else (*loc, "sql"), query, step)
+            yield Text((*loc, "outputs", asset_id) if step.job.outputs else (*loc, "sql"), query, step)
 
 
-def _checks(index: int, step: Step) -> Iterator[_Text]:
+def _checks(index: int, step: Step) -> Iterator[Text]:
     for p, output in enumerate(step.produces):
         for c, check in enumerate(output.checks):
             if check.sql is not None:
                 text = check.sql if check.is_query else f"SELECT {check.sql}"
                 loc: Loc = ("steps", index, "produces", p, "checks", c, "sql")
-                yield _Text(loc, Query(text), step, is_check=True)
+                yield Text(loc, Query(text), step, is_check=True)
 
 
-def _relations_read(text: _Text) -> list[Relation] | None:
+def _relations_read(text: Text) -> list[Relation] | None:
     """Return the distinct tables that a query reads; None if the user turned the check off.
 
     Raise `SqlError` if the text is not exactly one query.
     """
     if not text.is_check:
         _require_query(text.query.text)
-    statements = _parsed(text.query.text)
+    statements = parsed(text.query.text)
     if not statements:
         return None
     if len(statements) != 1:
@@ -121,7 +123,7 @@ def _require_query(sql: str) -> None:
         raise SqlError(f"the SQL starts with {first!r}; allowed are queries: SELECT, WITH, FROM, VALUES")
 
 
-def _relation_problems(text: _Text, found: Iterable[Relation], known: Mapping[str, str]) -> Iterator[Problem]:
+def _relation_problems(text: Text, found: Iterable[Relation], known: Mapping[str, str]) -> Iterator[Problem]:
     """Yield the tables that the step does not consume.
 
     A check of a Python job only warns: the code may have created further views.
@@ -141,7 +143,7 @@ def _in_order(statements: list[Expr]) -> list[Relation]:
     return sorted(relations(statements), key=lambda one: (one.line or 0, one.column or 0))
 
 
-def _not_consumed(text: _Text, one: Relation, views: list[str], asset_id: str | None) -> str:
+def _not_consumed(text: Text, one: Relation, views: list[str], asset_id: str | None) -> str:
     """Return the message. A view that is not consumed does not exist in the run, and its changes cause no run."""
     mistake = f"{text.at(one)} reads {one.name!r}, which the step does not consume"
     if asset_id is not None:
@@ -150,7 +152,7 @@ def _not_consumed(text: _Text, one: Relation, views: list[str], asset_id: str | 
     return f"{mistake}{hint} A table of Spark's own catalogue needs its schema's name or the comment '-- {UNCHECKED}'"
 
 
-def _qualified(text: _Text, one: Relation, known: Mapping[str, str]) -> Iterator[Problem]:
+def _qualified(text: Text, one: Relation, known: Mapping[str, str]) -> Iterator[Problem]:
     """Warn about a qualified name, such as `sales.daily`, that is also the id of an asset."""
     view = view_of(one.name)
     if known.get(view.lower(), "").lower() == one.name.lower():
@@ -165,7 +167,7 @@ def _unused(index: int, step: Step, read: AbstractSet[str]) -> Iterator[Problem]
             yield Problem(("steps", index, "consumes", position), message, warning=True)
 
 
-def _parsed(query: str) -> list[Expr]:
+def parsed(query: str) -> list[Expr]:
     """Return the statements; none if the user turned the check off. Raise `SqlError` if they cannot be parsed."""
     if _COMMENT.search(query):
         return []
