@@ -123,7 +123,7 @@ def _type(schema: Json) -> str:
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(_type(choice) for choice in choices))
     if values := schema.get("enum") or ([schema["const"]] if "const" in schema else []):
-        return ", ".join(f"`{value}`" for value in values)
+        return ", ".join(f"`{str(value).lower() if isinstance(value, bool) else value}`" for value in values)
     if isinstance(schema.get("type"), list):
         return " or ".join(schema["type"])
     match schema.get("type"):

@@ -11,7 +11,10 @@ import pytest
 
 from freshline.definitions.loading import document
 from freshline.definitions.schema.base import Model, known_fields
+from freshline.definitions.schema.input_partitions import InputPartitions, Window
 from freshline.definitions.schema.json_schema import source_schema, text_of, workflow_schema
+from freshline.definitions.schema.partitioning import Dynamic, Partitioning
+from freshline.definitions.schema.timing import LatestPartitions, PartitionLimit
 from freshline.definitions.schema.workflow import (
     AutoMaterialize,
     Backoff,
@@ -28,11 +31,13 @@ from freshline.definitions.schema.workflow import (
     Workflow,
     workflow_json,
 )
-from tests.definitions.projects import loaded
+from freshline.definitions.validation import partitions
+from tests.definitions.projects import loaded, mistakes
 from tests.definitions.test_projects import EXAMPLE
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "definitions.md").read_text(encoding="utf-8")
+PARTITIONS = re.findall(r"~~~(?:yaml|python)\n(.*?)~~~", TEXT, re.DOTALL)
 FENCES = re.findall(r"```(yaml|python)\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -52,6 +57,16 @@ def test_the_examples_of_the_reference_are_a_valid_project(tmp_path: Path) -> No
     assert project.warnings == ()
 
 
+def test_the_examples_of_partitions_are_a_valid_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They load strictly and without a warning once partitions are built, and are refused until then."""
+    source, workflow, python = PARTITIONS
+    files = {"sources/orders.yaml": source, "workflows/sales.yaml": workflow, "workflows/sales.py": python}
+    assert all("partitions are not built yet" in one for one in mistakes(tmp_path, files, strict=True))
+    monkeypatch.setattr(partitions, "BUILT", True)
+    project = loaded(tmp_path, files, strict=True)
+    assert (len(project.workflows), project.warnings) == (4, ())
+
+
 @pytest.mark.parametrize(
     "block",
     [
@@ -68,6 +83,12 @@ def test_the_examples_of_the_reference_are_a_valid_project(tmp_path: Path) -> No
         Backoff,
         QuietHours,
         Source,
+        Partitioning,
+        Dynamic,
+        InputPartitions,
+        Window,
+        PartitionLimit,
+        LatestPartitions,
     ],
 )
 def test_the_reference_names_every_field(block: type[Model]) -> None:
@@ -157,6 +178,21 @@ def test_the_schemas_accept_the_examples() -> None:
     listed = document.parse(source, "x.yaml")[0].data
     assert accepts(source_schema(), listed, source_schema())
     assert accepts(source_schema(), listed[0], source_schema())
+
+
+def test_the_schemas_accept_partitions() -> None:
+    """The same for the examples of partitions, and as they are stored."""
+    source, workflow, _ = PARTITIONS
+    assert accepts(source_schema(), document.parse(source, "x.yaml")[0].data, source_schema())
+    data = document.parse(workflow, "x.yaml")[0].data
+    assert accepts(workflow_schema(), data, workflow_schema())
+    block = data["steps"][0]["produces"][0]["partitioning"]
+    data["steps"][0]["produces"][0]["partitioning"] = {"dimensions": {"day": block, "region": {"keys": ["eu"]}}}
+    del block["column"]
+    assert accepts(workflow_schema(), data, workflow_schema())
+    assert accepts(workflow_schema(), workflow_json(Workflow.model_validate(data)), workflow_schema())
+    block["keys"] = ["eu"]
+    assert not accepts(workflow_schema(), data, workflow_schema())
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from freshline.definitions.schema.base import Model
+from freshline.definitions.schema.input_partitions import InputPartitions
 from freshline.definitions.schema.timing import DAYS
 from freshline.definitions.schema.workflow import AutoMaterialize, Consumes, Freshness, Produces, QuietHours, Workflow
-from freshline.definitions.steps import external_inputs, produced
-from freshline.definitions.validation.problems import Loc, Problem
+from freshline.definitions.steps import external_inputs, own_inputs, partitioning_of, produced
+from freshline.definitions.validation.problems import Loc, Problem, show
 from freshline.errors import DefinitionError
 from freshline.model import policy as model
-from freshline.model.enums import When
+from freshline.model.enums import Beyond, OnRetire, When
 
 # The blocks of a workflow must have equal values for these fields, if they set them.
 AGREED = (
@@ -22,6 +24,7 @@ AGREED = (
     "max_delay_ms",
     "min_interval_ms",
     "parameter_defaults",
+    "partitions",
 )
 
 
@@ -47,6 +50,7 @@ def compile_policy(workflow: Workflow) -> model.Policy:
         quiet_hours=tuple(_quiet(hours) for hours in workflow.quiet_hours),
         inputs=inputs,
         outputs=tuple(_output(output) for _, (_, output) in sorted(produced(workflow).items())),
+        **_of_partitions(workflow, enabled, updates=updates),
     )
 
 
@@ -76,10 +80,14 @@ def _blocks_that_disagree(workflow: Workflow) -> Iterator[Problem]:
             if other != value:
                 yield Problem(
                     here,
-                    f"'{field}' is {value!r}, but {other!r} for asset {other_asset!r}; "
+                    f"'{field}' is {_shown(value)}, but {_shown(other)} for asset {other_asset!r}; "
                     "the outputs of a workflow must agree",
                     see=other_loc,
                 )
+
+
+def _shown(value: Any) -> str:
+    return show(value.model_dump(by_alias=True)) if isinstance(value, Model) else repr(value)
 
 
 def _inputs_that_disagree(workflow: Workflow) -> Iterator[Problem]:
@@ -105,9 +113,27 @@ def _enabled_blocks(workflow: Workflow) -> Iterator[tuple[Loc, str, AutoMaterial
 
 def _agreed(enabled: list[AutoMaterialize]) -> dict[str, Any]:
     stated = {name: getattr(block, name) for block in enabled for name in AGREED if name in block.model_fields_set}
+    stated.pop("partitions", None)
     if "when" in stated:
         stated["when"] = When(stated["when"])
     return stated
+
+
+def _of_partitions(workflow: Workflow, enabled: list[AutoMaterialize], *, updates: bool) -> dict[str, Any]:
+    """Return the fields of the policy that are about partitions: none of a workflow without partitions."""
+    partitioning = partitioning_of(workflow).as_json()
+    if not partitioning:
+        return {}
+    first = next(output for _, output in produced(workflow).values())
+    limit = next((block.partitions for block in enabled if block.partitions), None)
+    return {
+        "partitioning": partitioning,
+        "predecessors": tuple(_input(item, updates=updates) for item in own_inputs(workflow)),
+        "flood": model.Flood(limit.limit, Beyond(limit.beyond)) if limit else model.Flood(),
+        "retain_ms": first.retain_ms,
+        "frozen_after_ms": first.frozen_after_ms,
+        "batch": all(step.batch for step in workflow.steps),
+    }
 
 
 def _input(item: Consumes, *, updates: bool) -> model.InputPolicy:
@@ -116,6 +142,16 @@ def _input(item: Consumes, *, updates: bool) -> model.InputPolicy:
         asset_id=item.asset_id,
         triggers=updates if stated is None else stated,
         max_age_ms=item.freshness.max_age_ms if item.freshness else None,
+        partitions=_declared(item.partitions) if item.partitions else None,
+    )
+
+
+def _declared(block: InputPartitions) -> model.InputPartitions:
+    return model.InputPartitions(
+        mapping=block.declared().as_json(),
+        require=block.require,
+        grace_ms=block.grace_ms,
+        on_retire=OnRetire(block.on_retire) if block.on_retire else None,
     )
 
 
@@ -137,6 +173,7 @@ def compile_freshness(freshness: Freshness) -> model.Freshness:
         cron=freshness.cron,
         timezone=freshness.timezone or "UTC",
         max_age_ms=freshness.max_age_ms,
+        partitions=freshness.partitions.latest if freshness.partitions else 1,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from freshline.definitions import names
 from freshline.definitions.schema.workflow import Consumes, InputFreshness, Produces, Step, Workflow
 from freshline.errors import DefinitionError
+from freshline.partitions import Partitioning, Unpartitioned
 
 
 def view_name(consumes: Consumes) -> str:
@@ -29,6 +30,23 @@ def external_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
             if item.asset_id not in own:
                 merged[item.asset_id] = _both(merged[item.asset_id], item) if item.asset_id in merged else item
     return tuple(merged[asset_id] for asset_id in sorted(merged))
+
+
+def own_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
+    """Return the inputs that the consuming step produces itself, sorted by asset id: earlier versions or partitions."""
+    found = {
+        item.asset_id: item
+        for step in workflow.steps
+        for item in step.consumes
+        if item.asset_id in {output.asset_id for output in step.produces}
+    }
+    return tuple(found[asset_id] for asset_id in sorted(found))
+
+
+def partitioning_of(workflow: Workflow) -> Partitioning:
+    """Return the partitions of the outputs of a workflow. All outputs have the same."""
+    declared = next((output.partitioning for _, output in produced(workflow).values()), None)
+    return declared.compiled() if declared else Unpartitioned()
 
 
 def internal_inputs(workflow: Workflow) -> dict[str, set[str]]:

@@ -140,6 +140,20 @@ class When(StrEnum):
     ALL = "all"
 
 
+class Beyond(StrEnum):
+    """What happens to more partitions than a workflow may recompute by itself."""
+
+    PROPOSE = "propose"
+    IGNORE = "ignore"
+
+
+class OnRetire(StrEnum):
+    """What happens to a partition when retention removes a partition that it read."""
+
+    KEEP = "keep"
+    RECOMPUTE = "recompute"
+
+
 class AssetState(StrEnum):
     """`status.state`. The first match in this order wins (docs/semantics.md#R5.2)."""
 

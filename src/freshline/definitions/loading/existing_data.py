@@ -21,8 +21,8 @@ def sources_with_data(project: Project) -> frozenset[str]:
 
 
 def _has_data(project: Project, source: Source) -> bool:
-    if source.mode == "append" or source.watch is not None:
-        return False
+    if source.mode == "append" or source.watch is not None or source.partitioning is not None:
+        return False  # of a source with partitions, somebody has to say which of them exist
     location = project.source_location(source)
     return location is not None and holds_a_file(location["path"])
 

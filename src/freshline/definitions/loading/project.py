@@ -24,11 +24,13 @@ from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.sql.files import with_sql_files
 from freshline.definitions.sql.lint import sql_problems
+from freshline.definitions.sql.partition_parameters import parameter_problems
 from freshline.definitions.validation.consistency import inconsistencies
+from freshline.definitions.validation.draft import Draft
 from freshline.definitions.validation.entrypoints import EntryPoints
 from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.problems import Problem, explain, show
-from freshline.definitions.validation.references import Draft, check_references
+from freshline.definitions.validation.references import check_references
 from freshline.definitions.validation.watches import watch_problems
 from freshline.errors import DefinitionError, Place
 from freshline.model.alerts import AlertRule
@@ -225,7 +227,12 @@ def _check(
     views = {view_of(asset_id).lower(): asset_id for asset_id in sorted(known)}
     for draft in workflows:
         workflow = draft.definition
-        for problem in chain(inconsistencies(workflow), sql_problems(workflow, views), entrypoints.problems(workflow)):
+        for problem in chain(
+            inconsistencies(workflow),
+            sql_problems(workflow, views),
+            parameter_problems(workflow),
+            entrypoints.problems(workflow),
+        ):
             findings.add(draft.origin, problem)
 
 

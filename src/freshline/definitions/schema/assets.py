@@ -7,8 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from freshline.definitions import names
-from freshline.definitions.schema.base import AsTuple, FieldError, Millis, Model
+from freshline.definitions.schema.base import AsTuple, FieldError, Millis, Model, PositiveMillis
 from freshline.definitions.schema.checks import Check, Column, Columns
+from freshline.definitions.schema.input_partitions import DeclaredPartitions
+from freshline.definitions.schema.partitioning import Partitioning
 from freshline.definitions.schema.timing import AutoMaterialize, Freshness, InputFreshness
 from freshline.definitions.schema.watch import AnyWatch
 
@@ -27,6 +29,11 @@ class Consumes(Model):
     freshness: InputFreshness | None = Field(default=None, description="The maximum age for a run to start.")
     rows: Literal["all", "new"] = Field(
         default="all", description="new: the view has only rows that were appended since the last run."
+    )
+    partitions: DeclaredPartitions | None = Field(
+        default=None,
+        description="Which partitions of the asset a partition of this workflow reads; default: those that share time, "
+        "or those with equal keys.",
     )
 
 
@@ -110,13 +117,15 @@ class Produces(Model):
     table: Table | None = Field(default=None, description="How the table is written.")
     data_version: DataVersion | None = Field(default=None, description="The origin of the data version.")
     optional: bool = Field(default=False, description="A run may leave the asset out.")
-    partitioning: dict[str, JsonValue] | None = Field(default=None, description="Partitions are not built yet.")
-
-    @model_validator(mode="after")
-    def _unpartitioned(self) -> Self:
-        if self.partitioning:
-            raise FieldError("partitioning", "partitions are not built yet; remove 'partitioning'")
-        return self
+    partitioning: Partitioning | None = Field(
+        default=None, description="The partitions of the asset. All outputs of a workflow have the same."
+    )
+    retain_ms: PositiveMillis | None = Field(
+        default=None, description="Partitions whose window ended longer ago are removed; their history stays."
+    )
+    frozen_after_ms: PositiveMillis | None = Field(
+        default=None, description="Partitions whose window ended longer ago are not run automatically."
+    )
 
 
 class Source(Model):
@@ -132,8 +141,11 @@ class Source(Model):
         default=None, description="The name of the format in Spark: csv, json, parquet, delta, orc, text."
     )
     path: Annotated[str, Field(min_length=1, max_length=4_096)] | None = Field(
-        default=None, description="A path relative to the project's root, absolute, or a URL."
+        default=None,
+        description="A path relative to the project's root, absolute, or a URL. {partitionKey} in it is the key of a "
+        "partition, percent-encoded.",
     )
+    partitioning: Partitioning | None = Field(default=None, description="The partitions of the source.")
     allow: Annotated[tuple[AllowedPrefix, ...], AsTuple, Field(max_length=100)] | None = Field(
         default=None,
         description="Where `payload.path` of a report may lead besides `path`: directories, files and URLs. "

@@ -17,6 +17,25 @@ Timezone = Annotated[str, AfterValidator(cron.timezone)]
 ExceptionName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=200)]
 
 
+class LatestPartitions(Model):
+    """The newest partitions of an asset."""
+
+    latest: Annotated[int, Field(ge=1, le=1_000)] = Field(description="How many of the newest partitions.")
+
+
+class PartitionLimit(Model):
+    """How many old partitions Freshline recomputes by itself."""
+
+    limit: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=100, description="The maximum number of partitions within 24 hours, without the newest one."
+    )
+    beyond: Literal["propose", "ignore"] = Field(
+        default="propose",
+        description="What happens when there are more. propose: they wait for the approval of a backfill. ignore: they "
+        "stay as they are until something else changes.",
+    )
+
+
 class Freshness(Model):
     """How long a produced asset stays fresh: until the first of `ttlMs`, `cadenceMs` and `cron`.
 
@@ -31,6 +50,9 @@ class Freshness(Model):
     )
     timezone: Timezone | None = Field(default=None, description="The time zone of cron; default UTC.")
     max_age_ms: PositiveMillis | None = Field(default=None, description="Alerts when the asset is older; runs nothing.")
+    partitions: LatestPartitions | None = Field(
+        default=None, description="Which partitions expire and alert, as in {latest: 3}; default: the newest one."
+    )
 
     @model_validator(mode="after")
     def _needs(self) -> Self:
@@ -63,6 +85,9 @@ class AutoMaterialize(Model):
     max_delay_ms: PositiveMillis | None = Field(default=None, description="The maximum delay by debounceMs.")
     min_interval_ms: Millis = Field(default=0, description="The minimum time between the starts of two automatic runs.")
     parameter_defaults: dict[str, JsonValue] = Field(default={}, description="Parameters of automatic runs.")
+    partitions: PartitionLimit | None = Field(
+        default=None, description="How many partitions may be recomputed without an approval."
+    )
 
     @model_validator(mode="after")
     def _delays_fit(self) -> Self:

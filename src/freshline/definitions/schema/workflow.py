@@ -146,6 +146,7 @@ class Step(Model):
     )
     retry: Retry | None = Field(default=None, description="Tries within a run; default 3.")
     timeout_ms: PositiveMillis | None = Field(default=None, description="A try that takes longer fails.")
+    batch: bool = Field(default=False, description="One run may compute several partitions of the output together.")
 
 
 class Workflow(Model):

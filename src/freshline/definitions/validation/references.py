@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Generic, TypeVar
 
 from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.steps import external_inputs
+from freshline.definitions.validation.draft import Draft
 from freshline.definitions.validation.findings import Findings, Origin
+from freshline.definitions.validation.partitions import check_partitions
 from freshline.definitions.validation.problems import Loc, Problem
 from freshline.suggest import suggestion
 
@@ -20,15 +21,6 @@ _INCREMENTS = (
     "version that is replaced before a run reads it is lost; if each report adds data, declare 'mode: append' for the "
     "source"
 )
-Definition = TypeVar("Definition", Workflow, Source)
-
-
-@dataclass(frozen=True, slots=True)
-class Draft(Generic[Definition]):
-    """A definition that is valid by itself, and its origin."""
-
-    definition: Definition
-    origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +43,8 @@ def check_references(
 ) -> None:
     """Find duplicate slugs, producers and sources, ids that differ only in case, undeclared inputs and cycles.
 
+    Also what partitions of different definitions contradict.
+
     `known`: all assets that a definition produces or declares as a source, even if it has other errors.
     """
     produced = [m for draft in workflows for m in _produced(draft)]
@@ -61,6 +55,7 @@ def check_references(
     _cases([*produced, *declared, *consumed], findings)
     _undeclared(consumed, set(known), findings, strict=strict)
     _increments_of_snapshots(workflows, sources, findings)
+    check_partitions(workflows, sources, findings)
     _cycles(workflows, produced, findings)
 
 
@@ -173,3 +168,6 @@ def _add_cycle(path: list[str], drafts: dict[str, Draft[Workflow]], findings: Fi
     message = f"workflows wait for each other: {' -> '.join(path)}; remove one of these dependencies"
     origin = drafts[path[0]].origin
     findings.add(origin, Problem((), f"{message}; {others}"))
+
+
+__all__ = ["Draft", "Mention", "check_references"]

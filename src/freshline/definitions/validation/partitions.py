@@ -1,0 +1,117 @@
+"""Checks of everything that a project says about partitions. The only place that refuses partitions until they work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from freshline.definitions.partition_edges import PartitionEdges, RefusedEdge, resolve
+from freshline.definitions.policy import compile_policy
+from freshline.definitions.schema.workflow import Source, Workflow
+from freshline.definitions.steps import partitioning_of, produced
+from freshline.definitions.validation.batches import batch_problems
+from freshline.definitions.validation.draft import Draft
+from freshline.definitions.validation.findings import Findings, Origin
+from freshline.definitions.validation.partition_fields import field_problems, mentions, source_mentions, source_problems
+from freshline.definitions.validation.problems import Loc, Problem
+from freshline.definitions.validation.retention import retention_warnings
+from freshline.errors import DefinitionError, Place
+from freshline.model.policy import Policy
+from freshline.partitions import Partitioning, Unpartitioned
+
+# Whether the runtime supports partitions. Until then a project that uses them is refused when it is loaded.
+BUILT = False
+
+
+def check_partitions(
+    workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]], findings: Findings
+) -> None:
+    """Find what cannot be: outputs that disagree, mappings that are impossible, fields without effect."""
+    mentioned = [(draft.origin, loc) for draft in workflows for loc in mentions(draft.definition)]
+    mentioned += [(draft.origin, loc) for draft in sources for loc in source_mentions(draft.definition)]
+    if not BUILT:
+        for origin, loc in mentioned:
+            findings.add(origin, Problem(loc, f"partitions are not built yet; remove '{loc[-1]}'"))
+        return
+    for source in sources:
+        for problem in source_problems(source.definition):
+            findings.add(source.origin, problem)
+    if mentioned:
+        sound = [draft for draft in workflows if _is_sound(draft, findings)]
+        _check_edges(sound, sources, findings)
+
+
+def _is_sound(draft: Draft[Workflow], findings: Findings) -> bool:
+    """Add the problems within one workflow. Return whether its edges can be resolved."""
+    found = list(chain(field_problems(draft.definition), batch_problems(draft.definition)))
+    for problem in found:
+        findings.add(draft.origin, problem)
+    return all(problem.warning for problem in found)
+
+
+def _check_edges(workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]], findings: Findings) -> None:
+    policies = {draft.definition.slug: policy for draft in workflows if (policy := _policy(draft.definition))}
+    known, places = _known(workflows, sources)
+    edges = resolve(policies, known)
+    drafts = {draft.definition.slug: draft for draft in workflows}
+    for one in edges.refused:
+        draft = drafts[one.edge[1]]
+        for loc in _consumed_at(draft.definition, one.edge[0]):
+            findings.add(draft.origin, _problem(one, loc), see=_see(places.get(one.edge[0]), draft.origin, loc))
+    _warn_about_retention(edges, policies, drafts, findings)
+
+
+def _warn_about_retention(
+    edges: PartitionEdges, policies: Mapping[str, Policy], drafts: Mapping[str, Draft[Workflow]], findings: Findings
+) -> None:
+    for (asset_id, slug), message in retention_warnings(edges.resolved, policies):
+        draft = drafts[slug]
+        for loc in _consumed_at(draft.definition, asset_id):
+            findings.add(draft.origin, Problem((*loc, "partitions"), message, warning=True))
+
+
+def _policy(workflow: Workflow) -> Policy | None:
+    """Return the compiled policy; None if blocks disagree, which is a problem of its own."""
+    try:
+        return compile_policy(workflow)
+    except DefinitionError:
+        return None
+
+
+def _known(
+    workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]]
+) -> tuple[dict[str, Partitioning], dict[str, Place]]:
+    """Return the partitions of the assets of the project, and where they are declared."""
+    found: dict[str, Partitioning] = {}
+    places: dict[str, Place] = {}
+    for source in sources:
+        declared = source.definition.partitioning
+        found[source.definition.asset_id] = declared.compiled() if declared else Unpartitioned()
+        places[source.definition.asset_id] = source.origin.place(("partitioning",) if declared else ("assetId",))
+    for draft in workflows:
+        for s, step in enumerate(draft.definition.steps):
+            for p, output in enumerate(step.produces):
+                found[output.asset_id] = partitioning_of(draft.definition)
+                field = "partitioning" if output.partitioning else "assetId"
+                places[output.asset_id] = draft.origin.place(("steps", s, "produces", p, field))
+    return found, places
+
+
+def _consumed_at(workflow: Workflow, asset_id: str) -> Iterator[Loc]:
+    """Yield where the steps of a workflow consume an asset from outside, or their own output."""
+    own = produced(workflow)
+    for s, step in enumerate(workflow.steps):
+        for c, item in enumerate(step.consumes):
+            if item.asset_id == asset_id and own.get(asset_id, (step.id,))[0] == step.id:
+                yield ("steps", s, "consumes", c)
+
+
+def _problem(one: RefusedEdge, loc: Loc) -> Problem:
+    hint = f"; {one.hint}" if one.hint else ""
+    where: Loc = (*loc, "partitions") if one.field is None else (*loc, "partitions", one.field)
+    return Problem(where, f"{one.message}{hint}")
+
+
+def _see(declared: Place | None, origin: Origin, loc: Loc) -> Place | None:
+    """Return where the partitions of an input are declared, unless that is where the reader looks anyway."""
+    return None if declared == origin.place(loc) else declared
