@@ -24,6 +24,25 @@ if TYPE_CHECKING:
         ttl,
         unique,
     )
+    from freshline.definitions.partition_values import (
+        affects,
+        all_partitions,
+        by_dimension,
+        daily,
+        dimensions,
+        dynamic,
+        hourly,
+        keys,
+        latest,
+        minutely,
+        monthly,
+        overlap,
+        pick,
+        same,
+        weekly,
+        window,
+        yearly,
+    )
     from freshline.definitions.schema.workflow import (
         AutoMaterialize,
         Check,
@@ -51,23 +70,40 @@ __all__ = [
     "Workflow",
     "__version__",
     "accepted",
+    "affects",
+    "all_partitions",
     "asset",
     "automatic",
     "between",
+    "by_dimension",
     "cadence",
     "cron",
+    "daily",
+    "dimensions",
+    "dynamic",
     "fresh_rows",
     "holds",
+    "hourly",
+    "keys",
+    "latest",
     "max_age",
     "max_rows",
     "min_rows",
+    "minutely",
+    "monthly",
     "not_null",
     "on_upstream_update",
+    "overlap",
+    "pick",
+    "same",
     "ttl",
     "unique",
+    "weekly",
+    "window",
+    "yearly",
 ]
 
-_HOMES = ("decorators", "dsl", "schema.workflow")
+_HOMES = ("decorators", "dsl", "partition_values", "schema.workflow")
 
 
 def __getattr__(name: str) -> Any:

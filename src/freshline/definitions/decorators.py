@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from freshline.definitions import names
+from freshline.definitions.schema.partitioning import Partitioning
 from freshline.definitions.schema.workflow import AutoMaterialize, Check, Freshness, Retry, Spark, Step, Table
 from freshline.definitions.steps import view_name
 from freshline.errors import DefinitionError, Place
@@ -80,6 +81,10 @@ def asset(
     table: Table | Block | None = None,
     data_version: Block | None = None,
     optional: bool | None = None,
+    partitioning: Partitioning | Block | None = None,
+    retain: str | None = None,
+    frozen_after: str | None = None,
+    batch: bool | None = None,
     parameters: Block | None = None,
     retry: Retry | Block | int | None = None,
     timeout: str | None = None,
@@ -107,6 +112,9 @@ def asset(
         "table": table,
         "dataVersion": data_version,
         "optional": optional,
+        "partitioning": partitioning,
+        "retain": retain,
+        "frozenAfter": frozen_after,
     }
     workflow = {
         "slug": slug or (names.slug_of(asset_id) if isinstance(asset_id, str) else asset_id),
@@ -121,6 +129,7 @@ def asset(
     step = {
         "retry": {"maxAttempts": retry} if isinstance(retry, int) else retry,
         "timeout": timeout,
+        "batch": batch,
         "job": {"kind": kind},
         "produces": [_given_fields(produces)],
     }

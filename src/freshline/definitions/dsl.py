@@ -24,10 +24,11 @@ def ttl(
     minutes: float = 0,
     seconds: float = 0,
     max_age: str | None = None,
+    latest: int | None = None,
 ) -> Freshness:
-    """Expire this long after production."""
+    """Expire this long after production. `latest`: of how many partitions, from the newest on; default 1."""
     length = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
-    return _block(Freshness, ttlMs=_milliseconds(length), maxAge=max_age)
+    return validated(Freshness, ttlMs=_milliseconds(length), maxAge=max_age, partitions=_latest(latest))
 
 
 def cadence(
@@ -38,20 +39,24 @@ def cadence(
     seconds: float = 0,
     offset: str | None = None,
     max_age: str | None = None,
+    latest: int | None = None,
 ) -> Freshness:
-    """Expire at the next point of a fixed grid, shifted by `offset`."""
+    """Expire at the next point of a fixed grid, shifted by `offset`. `latest`: of how many partitions; default 1."""
     length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    return _block(Freshness, cadenceMs=_milliseconds(length), offset=offset, maxAge=max_age)
+    partitions = _latest(latest)
+    return validated(Freshness, cadenceMs=_milliseconds(length), offset=offset, maxAge=max_age, partitions=partitions)
 
 
-def cron(expression: str, *, timezone: str | None = None, max_age: str | None = None) -> Freshness:
-    """Expire at the next time of a cron expression."""
-    return _block(Freshness, cron=expression, timezone=timezone, maxAge=max_age)
+def cron(
+    expression: str, *, timezone: str | None = None, max_age: str | None = None, latest: int | None = None
+) -> Freshness:
+    """Expire at the next time of a cron expression. `latest`: of how many partitions; default 1."""
+    return validated(Freshness, cron=expression, timezone=timezone, maxAge=max_age, partitions=_latest(latest))
 
 
-def max_age(duration: str) -> Freshness:
-    """Alert when the asset is older. This never causes a run."""
-    return _block(Freshness, maxAge=duration)
+def max_age(duration: str, *, latest: int | None = None) -> Freshness:
+    """Alert when the asset is older. This never causes a run. `latest`: of how many partitions; default 1."""
+    return validated(Freshness, maxAge=duration, partitions=_latest(latest))
 
 
 def on_upstream_update(**policy: Any) -> AutoMaterialize:
@@ -61,57 +66,62 @@ def on_upstream_update(**policy: Any) -> AutoMaterialize:
 
 def automatic(**policy: Any) -> AutoMaterialize:
     """Run when the asset is missing or expired. `policy`: fields of `autoMaterialize` in snake case: `when="all"`."""
-    return _block(AutoMaterialize, **{_camel(name): value for name, value in policy.items()})
+    return validated(AutoMaterialize, **{_camel(name): value for name, value in policy.items()})
 
 
 def not_null(*columns: str, severity: Severity | None = None) -> Check:
     """Check that these columns have no nulls."""
-    return _block(Check, notNull=columns, severity=severity)
+    return validated(Check, notNull=columns, severity=severity)
 
 
 def unique(*columns: str, severity: Severity | None = None) -> Check:
     """Check that no two rows have equal values in all these columns."""
-    return _block(Check, unique=columns, severity=severity)
+    return validated(Check, unique=columns, severity=severity)
 
 
 def min_rows(count: int, *, severity: Severity | None = None) -> Check:
     """Check that there are at least `count` rows."""
-    return _block(Check, minRows=count, severity=severity)
+    return validated(Check, minRows=count, severity=severity)
 
 
 def max_rows(count: int, *, severity: Severity | None = None) -> Check:
     """Check that there are at most `count` rows."""
-    return _block(Check, maxRows=count, severity=severity)
+    return validated(Check, maxRows=count, severity=severity)
 
 
 def accepted(column: str, *values: float | str | bool, severity: Severity | None = None) -> Check:
     """Check that a column has only these values."""
-    return _block(Check, accepted={"column": column, "values": values}, severity=severity)
+    return validated(Check, accepted={"column": column, "values": values}, severity=severity)
 
 
 def between(
     column: str, low: float | str | None, high: float | str | None, *, severity: Severity | None = None
 ) -> Check:
     """Check that a column has only values from `low` to `high`. None: no limit."""
-    return _block(Check, range={"column": column, "min": low, "max": high}, severity=severity)
+    return validated(Check, range={"column": column, "min": low, "max": high}, severity=severity)
 
 
 def holds(sql: str, *, severity: Severity | None = None) -> Check:
     """Check that a SQL expression is true, or that a query on the view `output` returns no row."""
-    return _block(Check, sql=sql, severity=severity)
+    return validated(Check, sql=sql, severity=severity)
 
 
 def fresh_rows(column: str, max_age: str, *, severity: Severity | None = None) -> Check:
     """Check that the newest value of a timestamp or date column is at most this old."""
-    return _block(Check, freshRows={"column": column, "maxAge": max_age}, severity=severity)
+    return validated(Check, freshRows={"column": column, "maxAge": max_age}, severity=severity)
 
 
-def _block(model: type[Block], **fields: Any) -> Block:
+def validated(model: type[Block], **fields: Any) -> Block:
+    """Return the block of a definition. Raise `DefinitionError`, which gets the line of the caller's file."""
     data = {name: value for name, value in fields.items() if value is not None}
     try:
         return model.model_validate(data)
     except ValidationError as error:
         raise DefinitionError(explain(model, error, data)[0].message) from None
+
+
+def _latest(count: int | None) -> dict[str, int] | None:
+    return None if count is None else {"latest": count}
 
 
 def _milliseconds(length: timedelta) -> int:
