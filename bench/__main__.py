@@ -33,7 +33,7 @@ NAMES = {
     "startup": "bench.startup",
     "watching": "bench.watching",
 }
-EXTRA = {"endurance": "bench.endurance"}  # not in `all`: its duration grows with the history
+EXTRA = {"endurance": "bench.endurance", "deliveries": "bench.deliveries"}  # not in `all`: they take too long
 PEERS = "peers"  # not in `all`: it downloads the other systems
 
 

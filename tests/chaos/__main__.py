@@ -27,6 +27,7 @@ from tests.chaos.chaos_workload import CALM, first_state, write_project
 from tests.chaos.clients import Clients
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import Heads, History
+from tests.chaos.landing import TABLE, Landing
 from tests.chaos.members import seconds_since
 from tests.chaos.redefinitions import Redefinitions
 from tests.chaos.restores import Restores
@@ -55,6 +56,7 @@ class Verdict:
     reports: int
     repeated: int
     answers: Counter[str]
+    files: int
     left_out: str | None
 
     @property
@@ -73,16 +75,19 @@ class Chaos:
         self.url = self.fleet.start_servers()
         migrate.upgrade(self.url)
         seeds = [self.rng.randint(0, 2**32) for _ in range(4)]
+        ledgers = self.fleet.project.with_name("ledgers")
         self.callers = Callers(self.fleet.ports, seeds[0])
         self.redefinitions = Redefinitions(self.url, self.fleet.project, state, seeds[1], lambda: self.fleet.environ)
         self.clients = Clients(self.url, self.fleet.project, self.callers, seeds[2], self.redefinitions.slugs)
         warehouse = fleet.project / ".freshline" / "warehouse"
-        self.tables = Tables(self.url, fleet.project.with_name("ledgers"), warehouse, seeds[3])
+        self.tables = Tables(self.url, ledgers, warehouse, seeds[3])
+        self.landing = Landing(self.url, ledgers, seeds[3] + 1)
         self.restores = Restores(fleet, self.clients, self.redefinitions, self.tables, self.url)
 
     def start(self) -> None:
         self.redefinitions.start()
         self.tables.start()
+        self.landing.start()
         self.fleet.start()
         self.clients.start()
         self.callers.start()
@@ -121,18 +126,22 @@ class Chaos:
         self.fleet.report("no more faults")
         self.redefinitions.stop()
         self.clients.stop()
-        seen = Heads(self.url)
+        self.landing.stop()
+        left: list[str] = []
 
         def settled() -> bool:
-            nonlocal seen
-            seen = Heads(self.url)
-            return seen.unsettled(self.clients, self.redefinitions) is None
+            work = Heads(self.url).unsettled(self.clients, self.redefinitions)
+            left[:] = [work] if work else self._misloaded()
+            return not left
 
         try:
             wait_until(settled, SETTLE_S, every=0.3)
         except AssertionError:
-            self.fleet.report(f"not settled within {SETTLE_S} s: {seen.unsettled(self.clients, self.redefinitions)}")
+            self.fleet.report(f"not settled within {SETTLE_S} s: {left[:5]}")
         return seconds_since(started), self._settled_history()
+
+    def _misloaded(self) -> list[str]:
+        return self.landing.wrong(self.tables.rows(TABLE))
 
     def _settled_history(self) -> History:
         """Read the history at a moment without work: an asset that expires every 3 s makes work again and again."""
@@ -170,6 +179,7 @@ class Chaos:
         found = [
             *history.violations(self.clients, self.redefinitions, self.fleet.project),
             *self.tables.wrong(self.clients.sources()),
+            *self._misloaded(),
             *self.doctor(),
             *self.fleet.exits(),
             *self.fleet.violations,
@@ -189,11 +199,13 @@ class Chaos:
             reports=len(self.clients.reported),
             repeated=self.clients.repeated,
             answers=self.callers.answers,
+            files=len(self.landing.dropped),
             left_out=self.fleet.disks.missing,
         )
 
     def close(self) -> None:
         """Stop the clients."""
+        self.landing.stop()
         self.tables.close()
         self.clients.close()
         self.redefinitions.close()
@@ -221,6 +233,7 @@ def show(verdict: Verdict, seed: int) -> None:
     print(f"{sum(verdict.redefinitions.values()):6}  redefinitions")
     print(f"{verdict.kills:6}  processes killed")
     print(f"{verdict.reports:6}  changes reported, and {verdict.repeated} of them again after a restore")
+    print(f"{verdict.files:6}  files dropped into a watched directory")
     for status, count in sorted(verdict.runs.items()):
         print(f"{count:6}  runs {status}")
     print(f"{verdict.lost_runs:6}  runs lost by the restores")

@@ -16,11 +16,13 @@ from deltalake.exceptions import DeltaError
 
 from freshline.definitions.loading.project import load_project
 from freshline.errors import FreshlineError
-from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.model.deliveries import Delivery
+from freshline.model.run import ClaimedRun, Location, StagedOutput
 from freshline.storage import layout
 from freshline.storage.local import LocalStorage
 from freshline.store.db.ids import new_id
 from freshline.store.runs.claim import Claimant
+from tests.chaos import landing
 from tests.chaos.insisting import Insisting
 from tests.chaos.repeating import Repeating
 
@@ -57,6 +59,10 @@ class Tables:
         for table, source in TABLES.items():
             path = self._root / "workflows" / f"{table}.yaml"
             path.write_text(DEFINITION.format(table=table, source=source))
+        for directory in ("sources", landing.DROP):
+            (self._root / directory).mkdir()
+        (self._root / "sources" / "landing.yaml").write_text(landing.SOURCE_YAML)
+        (self._root / "workflows" / "loaded.yaml").write_text(landing.TABLE_YAML)
         self._insisting.call(lambda store: store.apply.commit(load_project(self._root)))
         self._storage = LocalStorage(self._warehouse)
         layout.check_warehouse(self._storage, self._insisting.call(lambda store: store.warehouse_id))
@@ -72,7 +78,7 @@ class Tables:
         if self._repeating.failure is not None:
             yield f"the worker of the tables failed: {self._repeating.failure!r}"
         for table, source in TABLES.items():
-            rows = self._rows(table)
+            rows = self.rows(table)
             if rows != [_number(sources[source])]:
                 yield f"the table {table} has the rows {rows}, and its source is {sources[source]}"
 
@@ -84,11 +90,12 @@ class Tables:
             ).fetchall()
         for table in TABLES:
             published = [[_number(version)] for asset, version in found if asset == table]
-            rows = self._rows(table)
+            rows = self.rows(table)
             if published and rows not in published:
                 yield f"the table {table} has the rows {rows}, which the database did not publish"
 
-    def _rows(self, table: str) -> list[int] | str:
+    def rows(self, table: str) -> list[int] | str:
+        """Return the rows of a table, as another system reads them, or why it cannot."""
         try:
             return sorted(pl.read_delta(str(self._warehouse / table))["x"].to_list())
         except (DeltaError, OSError, pl.exceptions.PolarsError) as error:
@@ -101,20 +108,42 @@ class Tables:
 
     def _execute(self, run: ClaimedRun) -> None:
         """Write and publish a table. If its lease is lost or the disk is full, another attempt follows."""
-        version = run.inputs[TABLES[run.slug]].data_version
-        name = layout.staging_directory(run.slug, run.id, run.attempt, 1)
         try:
-            (self._warehouse / name).mkdir(parents=True)
-            rows = pl.DataFrame({"x": [_number(version)]}, schema={"x": pl.Int64})
-            rows.write_parquet(self._warehouse / name / "part-0.parquet")
-            location = layout.seal(self._storage, name)
+            output = self._loaded(run) if run.slug == landing.TABLE else self._last_report(run)
+            self._insisting.call(lambda store: store.runs.publish(run, [output]))
         except (OSError, FreshlineError, pl.exceptions.PolarsError):
             return
-        output = StagedOutput(run.slug, "work", version, location=location, schema=SCHEMA, rows=1)
-        try:
-            self._insisting.call(lambda store: store.runs.publish(run, [output]))
-        except FreshlineError:
-            return
+
+    def _last_report(self, run: ClaimedRun) -> StagedOutput:
+        version = run.inputs[TABLES[run.slug]].data_version
+        location = self._written(run, [_number(version)])
+        return StagedOutput(run.slug, "work", version, location=location, schema=SCHEMA, rows=1)
+
+    def _loaded(self, run: ClaimedRun) -> StagedOutput:
+        """Append the rows of the deliveries that are new to the table."""
+
+        def fetch(first: int, last: int) -> list[Delivery]:
+            return self._insisting.call(lambda store: store.runs.deliveries(landing.SOURCE, "", first, last))
+
+        new, head = landing.new_rows(run, fetch), run.inputs.get(run.slug)
+        appended = head is not None and not new.whole
+        return StagedOutput(
+            run.slug,
+            "work",
+            data_version=None,
+            location=self._written(run, new.rows),
+            schema=SCHEMA,
+            rows=len(new.rows) + (head.rows or 0 if head and appended else 0),
+            based_on=head.sequence if head else 0,
+            appended=appended,
+        )
+
+    def _written(self, run: ClaimedRun, rows: list[int]) -> Location:
+        name = layout.staging_directory(run.slug, run.id, run.attempt, 1)
+        (self._warehouse / name).mkdir(parents=True)
+        frame = pl.DataFrame({"x": rows}, schema={"x": pl.Int64})
+        frame.write_parquet(self._warehouse / name / "part-0.parquet")
+        return layout.seal(self._storage, name)
 
 
 def _number(version: str) -> int:

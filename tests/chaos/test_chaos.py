@@ -25,6 +25,7 @@ def test_nothing_is_lost_or_doubled_whatever_is_killed(tmp_path: Path) -> None:
     assert verdict.restores == 1
     assert sum(verdict.redefinitions.values()) >= 10
     assert verdict.left_out or sum(verdict.faults[f"fill the disk of the {name}"] for name in ("database", "project"))
+    assert verdict.files >= 50
     assert verdict.runs["succeeded"] >= 30
     assert verdict.answers["200"] >= 100
     assert verdict.answers["202"] >= 10

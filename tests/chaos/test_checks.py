@@ -13,6 +13,7 @@ import pytest
 from tests.chaos.chaos_workload import FILES, State, code_of, damaged_files, first_state, version, write_project
 from tests.chaos.disk import Disk
 from tests.chaos.generations import silent_mixes, wrong_contents
+from tests.chaos.landing import Reported, misdelivered
 from tests.chaos.redefinitions import Applied
 from tests.chaos.starts import queued_in_cooldown, running_twice, started_in_quiet_hours
 
@@ -222,3 +223,16 @@ def test_a_full_disk_is_full_and_has_room_again(tmp_path: Path) -> None:
         (disk.path / "more").write_bytes(bytes(1_000_000))
     finally:
         disk.unmount()
+
+
+def test_every_file_is_one_delivery_one_event_and_one_row() -> None:
+    """A lost, a doubled and an invented one show, each in its place."""
+    names = ["000001.csv", "000002.csv"]
+    right = Reported(names, names)
+    assert misdelivered([1, 2], right, [2, 1]) == []
+    found(misdelivered([1, 2], right, [1]), "000002.csv has 0 rows")
+    found(misdelivered([1, 2], right, [1, 2, 2]), "000002.csv has 2 rows")
+    found(misdelivered([1, 2], Reported([*names, names[0]], names), [1, 2]), "000001.csv has 2 deliveries")
+    found(misdelivered([1, 2], Reported(names, names[:1]), [1, 2]), "000002.csv has 0 events")
+    found(misdelivered([1, 2], right, [1, 2, 3]), "rows of 000003.csv", "never dropped")
+    found(misdelivered([1, 2], right, "no such table"), "cannot be read", "no such table")

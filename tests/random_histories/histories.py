@@ -11,6 +11,7 @@ from typing import Any
 from tests.store_harness import Lab, workflow
 
 POOLS = {"narrow": 1, "wide": 2}
+WATCH_TIMEOUT_S = 10
 FIRST_MINUTES = ("09:00", "09:01", "09:02", "09:04", "09:06")  # a history begins on Monday at nine
 
 # The probability of each choice and its fields; one policy may have several.
@@ -41,6 +42,8 @@ class Shape:
     """A graph of workflows over a few sources, as currently applied, and the behaviour of their jobs."""
 
     sources: list[str]
+    appends: list[str] = field(default_factory=list)  # the sources whose reports are deliveries
+    watched: dict[str, int] = field(default_factory=dict)  # and those that are looked at, every so many seconds
     dense: bool = False  # nearly all workflows join, wait, and have no other policy
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by slug, ancestors first
     retired: set[str] = field(default_factory=set)
@@ -51,7 +54,13 @@ class Shape:
     def apply(self, lab: Lab, *, baseline: bool = False) -> None:
         """Apply the current definitions."""
         kept = [one for slug, one in self.definitions.items() if slug not in self.retired]
-        lab.apply(*kept, sources=tuple(self.sources), pools=POOLS, baseline=baseline)
+        lab.apply(*kept, sources=tuple(map(self._source, self.sources)), pools=POOLS, baseline=baseline)
+
+    def _source(self, asset_id: str) -> dict[str, Any]:
+        mode = {"mode": "append"} if asset_id in self.appends else {}
+        every = self.watched.get(asset_id)
+        block = {"files": "drop/*.csv", "every": f"{every}s", "timeout": f"{WATCH_TIMEOUT_S}s"}
+        return {"assetId": asset_id, **mode, **({"watch": block} if every else {})}
 
     def applied(self) -> None:
         """Note the assets that the last apply stored: those that a workflow which is not retired makes or reads."""
@@ -64,7 +73,7 @@ class Shape:
 
     def restore(self, before: Shape) -> None:
         """Restore the definitions of a copy."""
-        self.definitions, self.retired = before.definitions, before.retired
+        self.definitions, self.retired, self.watched = before.definitions, before.retired, before.watched
 
     def sort(self) -> bool:
         """Put ancestors first again after a change; return False if there is a cycle."""
@@ -122,7 +131,7 @@ class Shape:
 def random_shape(rng: random.Random) -> Shape:
     """Return up to three sources and eight workflows with up to three inputs each; every second graph is dense."""
     dense = rng.random() < 0.5
-    shape = Shape([f"s{i}" for i in range(1 if dense else rng.randint(1, 3))], dense)
+    shape = Shape([f"s{i}" for i in range(1 if dense else rng.randint(1, 3))], dense=dense)
     for i in range(rng.randint(3, 6) if dense else rng.randint(2, 8)):
         slug = f"w{i}"
         made = random_workflow(rng, slug, shape.above(), dense=dense)
@@ -131,6 +140,14 @@ def random_shape(rng: random.Random) -> Shape:
         if rng.random() < 0.2:
             shape.flaky[slug] = rng.choice([0.2, 0.5])
     return shape
+
+
+def add_deliveries(rng: random.Random, shape: Shape) -> None:
+    """Let some sources of every second graph be append sources, and a part of those be watched."""
+    if rng.random() < 0.5:
+        return
+    shape.appends = [source for source in shape.sources if rng.random() < 0.7]
+    shape.watched = {source: rng.choice([5, 20]) for source in shape.appends if rng.random() < 0.7}
 
 
 def random_workflow(rng: random.Random, slug: str, above: list[str], *, dense: bool) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from typing import Any
 
 from tests.random_histories.heads import Heads
 from tests.random_histories.histories import Shape, policy
+from tests.random_histories.increments import Increments
 from tests.random_histories.lineage import Lineage
+from tests.random_histories.sim_watchers import Directories
 from tests.store_harness import Lab
 
 # Each query finds rows that must not exist.
@@ -138,6 +140,8 @@ class Invariants:
 
     lab: Lab
     shape: Shape
+    outside: Directories
+    increments: Increments
     lineage: Lineage = field(init=False)
     heads: Heads = field(init=False)
     _seen: int | None = None  # the last transaction that wrote, when safety was last checked
@@ -158,7 +162,7 @@ class Invariants:
 
     def _check(self) -> None:
         assert self.lab.forgotten() == 0, "a stale workflow that nothing will look at (docs/semantics.md#R4.1)"
-        broken = self.broken(AT_EVERY_STEP)
+        broken = [*self.broken(AT_EVERY_STEP), *self.outside.wrong()]
         assert not broken, broken
         for run in self.lab.rows(QUEUED):
             if self._checked.get(run["id"]) != (run["pins"], run["mixed"]):
@@ -171,7 +175,7 @@ class Invariants:
 
     def at_the_end(self) -> None:
         """Check the invariants of the whole history."""
-        broken = [*self.broken(AT_THE_END), *self.heads.wrong()]
+        broken = [*self.broken(AT_THE_END), *self.heads.wrong(), *self.increments.wrong(), *self.outside.uneventful()]
         assert not broken, broken
         started = self.lab.rows(
             "SELECT id::text, pins, mixed FROM runs WHERE trigger_type = 'auto-materialize' AND attempt > 0"
@@ -181,7 +185,7 @@ class Invariants:
 
     def unsettled(self) -> list[str]:
         """Return the work that is left before every asset is computed from current data."""
-        return self.broken(WHEN_SETTLED) or self.heads.behind()
+        return self.broken(WHEN_SETTLED) or self.outside.missing() or self.heads.behind()
 
     def broken(self, queries: Mapping[str, str]) -> list[str]:
         """Return the rows that the queries find; all queries are one statement."""

@@ -15,6 +15,7 @@ from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
 from freshline.services.rescuer import Rescuer
 from freshline.store.store import Store
+from tests.random_histories.sim_watchers import Directories, Looker
 from tests.store_harness import Lab
 
 # The channel of each service, by the name in its logs; the rescuer and the event sequencer only poll.
@@ -48,6 +49,7 @@ class Process:
     number: int
     batch: int
     poll: timedelta
+    outside: Directories
     loops: list[Sleeper] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -58,6 +60,9 @@ class Process:
         store = Store(self.lab.database, replace(self.lab.settings, batch=self.batch))
         services = (InboxConsumer(store), Reconciler(store), Expiry(store), Rescuer(store), EventSequencer(store))
         self.loops[:] = [Sleeper(one.name, one.run_once, self.poll, when) for one in services]
+        if self.outside.files:
+            # First: a report after the reconciler's round would move heads between a pin and its check.
+            self.loops.insert(0, Sleeper("watcher", Looker(self.outside, store).run_once, self.poll, when))
 
 
 @dataclass

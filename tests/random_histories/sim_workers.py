@@ -15,6 +15,7 @@ from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.store.db.ids import new_id
 from tests.random_histories.heads import content
 from tests.random_histories.histories import Shape, entrypoint
+from tests.random_histories.increments import Increments
 from tests.random_histories.notifications import Sleeper
 from tests.store_harness import Lab
 
@@ -41,9 +42,13 @@ class Crew:
     rng: random.Random
     shape: Shape
     log: Callable[[str], None]
+    increments: Increments = field(init=False)
     workers: list[Worker] = field(default_factory=list)
     faults: bool = True
     _made: itertools.count[int] = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.increments = Increments(self.lab)
 
     def hire(self, count: int, poll: timedelta) -> None:
         """Add workers, which try to claim a run at once."""
@@ -73,6 +78,7 @@ class Crew:
         if worker.run is None:
             return False
         self.log(f"starts {worker.run.slug} attempt {worker.run.attempt}")
+        self.increments.claimed(worker.run)
         worker.ends_at = self.lab.later(seconds=self.rng.choice([0, 0, 2, 8]) if self.faults else 0)
         worker.loop.due = worker.ends_at
         if self.faults:
@@ -106,6 +112,7 @@ class Crew:
             self.lab.store.runs.hand_back(run.id, run.attempt)
         else:
             self.log(f"finishes {run.slug} attempt {run.attempt}")
+            self.increments.note(run)
             self.lab.store.runs.publish(run, self._outputs(run))
 
     def heartbeat(self) -> None:

@@ -1,10 +1,11 @@
 """A deterministic simulation: the real services and the real store, whole transactions as steps, a seeded scheduler.
 
 There are several materializers and workers, crashes before and after every commit, lost, late and doubled
-notifications, pauses longer than leases, clock jumps, and changes of definitions. In every second history these come
-as a storm: workflows leave, come back, get other names and take over assets while runs are queued and running. Safety
-is checked after every step. Then faults and notifications stop, and the system must converge by polling alone. A seed
-determines the history.
+notifications, pauses longer than leases, clock jumps, and changes of definitions. Every second history has append
+sources: files appear in watched directories, and deliveries are reported, skipped and joined. In every second history
+changes come as a storm: workflows leave, come back, get other names and take over assets while runs are queued and
+running. Safety is checked after every step. Then faults and notifications stop, and the system must converge by polling
+alone. A seed determines the history.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from psycopg._preparing import PrepareManager
 from freshline import failpoints
 from freshline.errors import KeyReusedError
 from freshline.failpoints import FailpointError
-from tests.random_histories.histories import Shape, outputs, random_shape
+from tests.random_histories.histories import Shape, add_deliveries, outputs, random_shape
 from tests.random_histories.invariants import Invariants
 from tests.random_histories.notifications import Notifications, Process, Sleeper
 from tests.random_histories.redefinitions import change
+from tests.random_histories.sim_watchers import Directories
 from tests.random_histories.sim_workers import LEASE_MS, Crew
 from tests.store_harness import Lab
 
@@ -38,6 +40,7 @@ ROUND = timedelta(milliseconds=LEASE_MS + 1_000)
 TABLES = (
     "heads snapshots timers table_commits edges inbox considerations decisions run_logs run_steps runs events"
     " workflow_partitions workflow_versions pools assets workflows projects workers audit"
+    " deliveries watches watched_files"
 )
 UNRETIRED = "SELECT slug FROM workflows WHERE retired_at IS NULL"
 READY = """
@@ -56,6 +59,7 @@ class Simulation:
     rng: random.Random = field(init=False)
     shape: Shape = field(init=False)
     crew: Crew = field(init=False)
+    outside: Directories = field(init=False)
     processes: list[Process] = field(init=False)
     notifications: Notifications = field(init=False)
     invariants: Invariants = field(init=False)
@@ -67,15 +71,18 @@ class Simulation:
         random.seed(self.seed)  # the jitter of cooldowns
         self.rng = rng = random.Random(self.seed)  # noqa: S311 - the seed determines the history
         self.shape = random_shape(rng)
+        add_deliveries(random.Random(f"{self.seed} deliveries"), self.shape)  # noqa: S311 - as above
+        self.outside = Directories(self.lab, rng, self.shape, self._log)
         self.storm = self.storms and rng.random() < 0.5
         poll = timedelta(seconds=rng.choice([0.5, 5, 30]))
         self.processes = [
-            Process(self.lab, number, rng.choice([1, 2, 100]), poll) for number in range(rng.randint(1, 3))
+            Process(self.lab, number, rng.choice([1, 2, 100]), poll, self.outside)
+            for number in range(rng.randint(1, 3))
         ]
         self.crew = Crew(self.lab, rng, self.shape, self._log)
         self.crew.hire(rng.randint(1, 3), poll)
         self.notifications = Notifications(self.lab, rng, self._sleepers)
-        self.invariants = Invariants(self.lab, self.shape)
+        self.invariants = Invariants(self.lab, self.shape, self.outside, self.crew.increments)
 
     def run(self) -> None:
         """Run the whole history; an AssertionError names the seed and the last steps, whatever went wrong."""
@@ -118,11 +125,11 @@ class Simulation:
         """Begin with data: without it most redefinitions concern workflows that never ran."""
         for source in self.shape.sources:
             self.lab.report(source)
-        self.crew.faults = False
+        self.crew.faults = self.outside.faults = False
         for _ in range(3):
             self._begin("round")
             self._poll()
-        self.crew.faults = True
+        self.crew.faults = self.outside.faults = True
 
     def _outside(self) -> dict[str, tuple[int, Callable[[], object]]]:
         """Return the actions that are not rounds of a service, with their weights."""
@@ -139,6 +146,17 @@ class Simulation:
             "cancel": (1, self._cancel),
             "manual": (1, self._manual),
             "expire": (1, lambda: store.operations.expire(self._output())),
+            **(self._deliveries() if self.shape.appends else {}),
+        }
+
+    def _deliveries(self) -> dict[str, tuple[int, Callable[[], object]]]:
+        """Return the actions on append sources."""
+        watched = bool(self.shape.watched)
+        return {
+            "drop": (8 if watched else 0, self.outside.drop),
+            "rewatch": (1 if watched else 0, self._rewatch),
+            "skip": (3, self._skip),
+            "compact": (2, lambda: self.lab.store.retention.compact_deliveries(0, 100, chunk=2)),
         }
 
     def _begin(self, name: str) -> None:
@@ -188,6 +206,25 @@ class Simulation:
         self._log(f"{source}={version}")
         with suppress(KeyReusedError):  # a producer that reuses a key for other data changes nothing
             self.lab.report(source, version, key=key)
+
+    def _skip(self) -> None:
+        """Leave out a delivery, old or new."""
+        source = self.rng.choice(self.shape.appends)
+        last = self.lab.one("SELECT max(last_number) FROM deliveries WHERE asset_id = %s", source)
+        if last:
+            number = max(1, last - self.rng.choice([0, 0, 1, 3]))
+            self._log(f"{source} {number}")
+            self.lab.store.operations.skip_delivery(source, number, "planted")
+
+    def _rewatch(self) -> None:
+        """Apply another block, which refuses the looks under way."""
+        source = self.rng.choice(sorted(self.shape.watched))
+
+        def edit() -> None:
+            self.shape.watched = {**self.shape.watched, source: 25 - self.shape.watched[source]}
+
+        self._log(source)
+        self._define(edit)
 
     def _tick(self) -> None:
         self.lab.advance(seconds=self.rng.choice([0.1, 1, 3, 10, 25]))
@@ -256,7 +293,7 @@ class Simulation:
 
     def _converge(self) -> None:
         """Stop the faults and the notifications; the system must recover and become current by polling alone."""
-        self.notifications.muted, self.crew.faults = True, False
+        self.notifications.muted, self.crew.faults, self.outside.faults = True, False, False
         self.crew.leave()
         self._begin("faults stop")
         self.lab.now += ROUND
