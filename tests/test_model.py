@@ -138,6 +138,7 @@ def test_a_policy_without_its_required_fields_is_refused(field: str) -> None:
         Policy.from_json(data)
 
 
+@settings(deadline=None)
 @given(
     last=st.integers(0, 2_600),
     skipped=st.sets(st.integers(1, 2_600), max_size=30),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from freshline.definitions.schema.workflow import Workflow
 from freshline.definitions.steps import produced
-from freshline.errors import FencedError
+from freshline.errors import ConflictError, FencedError
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.store.db.ids import new_id
 from tests.random_histories.heads import content
@@ -113,7 +113,15 @@ class Crew:
         else:
             self.log(f"finishes {run.slug} attempt {run.attempt}")
             self.increments.note(run)
+            self._publish(run)
+
+    def _publish(self, run: ClaimedRun) -> None:
+        """Publish; fail a run whose increment was added to a head that has moved (docs/semantics.md#R9.5)."""
+        try:
             self.lab.store.runs.publish(run, self._outputs(run))
+        except ConflictError:
+            self.log("(its head has moved)")
+            self.lab.fail(run)
 
     def heartbeat(self) -> None:
         """Renew the leases of workers that are awake; drop lost runs, and end canceled ones."""
@@ -145,6 +153,19 @@ class Crew:
         if not read and self.faults:
             job += f" {next(self._made)}"
         return [
-            StagedOutput(asset_id, step, content(asset_id, job, read, coarse=asset_id in self.shape.coarse))
+            StagedOutput(
+                asset_id,
+                step,
+                content(asset_id, job, read, coarse=asset_id in self.shape.coarse),
+                based_on=_based_on(run, asset_id),
+            )
             for asset_id, (step, _) in made.items()
         ]
+
+
+def _based_on(run: ClaimedRun, asset_id: str) -> int | None:
+    """Return the head to which the run adds what was delivered since; None for other runs."""
+    if not any(pinned.deliveries for pinned in run.inputs.values()):
+        return None
+    head = run.inputs.get(asset_id)
+    return head.sequence if head else 0
