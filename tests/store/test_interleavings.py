@@ -95,7 +95,7 @@ WEBHOOKS = {
 # These share rows of deliveries; tests/store/test_compaction.py covers them.
 DELIVERIES = {"compact_deliveries", "skip_delivery"}
 # These share only rows of watches and of a source; tests/watching/test_interleavings.py covers them.
-WATCHES = {"claim_watches", "fail_look", "note_looks", "record_look"}
+WATCHES = {"claim_watches", "fail_look", "note_looks", "record_look", "release_watches"}
 NEEDS_A_RUN = {"cancel", "claim_run"}
 # For these a worker with an expired lease holds a run of b; for others it is queued, or there is none yet.
 HELD = {

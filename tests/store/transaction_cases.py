@@ -462,6 +462,11 @@ CASES = {
         lambda s: s.count("watches WHERE failures = 1 AND lease_until IS NULL AND error = 'planted'") == 1,
         looking,
     ),
+    "release_watches": Case(
+        lambda s: s.lab.store.watches.release([held_watch(s)]),
+        lambda s: s.count("watches WHERE lease_until IS NULL AND claim = 2 AND next_at <= freshline_now()") == 1,
+        looking,
+    ),
     "add_alert": Case(add_alert, lambda s: s.count("alert_rules") == 1),
     "remove_alert": Case(
         remove_alert,

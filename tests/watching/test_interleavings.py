@@ -22,8 +22,8 @@ SOURCE = "files"
 WATCH = {"files": "drop/*.csv"}
 PATHS = ("drop/a.csv", "drop/b.csv")
 CONSUMER = workflow("b", SOURCE)
-ACTS = ("apply", "fail", "late", "note", "report", "turn")
-DANGEROUS = [("late", "turn"), ("turn", "turn"), ("apply", "late"), ("late", "report")]
+ACTS = ("apply", "fail", "late", "note", "release", "report", "turn")
+DANGEROUS = [("late", "turn"), ("turn", "turn"), ("apply", "late"), ("late", "report"), ("late", "release")]
 PAIRS = list(combinations_with_replacement(ACTS, 2))
 
 
@@ -47,6 +47,7 @@ class Place:
             "fail": lambda: store.fail(self._held, "planted"),
             "late": lambda: self._record(self._held),
             "note": lambda: store.note([Looked(self._held, Look((), {}, "nothing"), 1)]),
+            "release": lambda: store.release([self._held]),
             "report": lambda: self.lab.report(SOURCE, "1", key="by hand"),
             "turn": self.turn,
         }

@@ -13,7 +13,10 @@ import pytest
 
 from freshline.model.watch import Look
 from freshline.services import watcher as service
+from freshline.services.rescuer import Rescuer
 from freshline.services.watcher import Watcher
+from freshline.store.db.ids import new_id
+from freshline.store.read.status import SILENT_MS
 from freshline.store.watches.watches import BREAKER_FAILURES, Watches
 from tests.store_harness import workflow
 from tests.waiting import wait_until
@@ -268,3 +271,49 @@ def test_a_process_does_not_read_again_what_it_has_stored(place: Watching, monke
     place.look()
     assert len(read) == 3, "the first look of the other process, and the next of this one"
     assert place.delivered() == ["drop/a.csv", "drop/b.csv", "drop/c.csv"]
+
+
+def test_a_stopped_process_gives_its_looks_back(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process looks at once, not after the lease; what the old thread finds later counts for nothing."""
+    monkeypatch.setattr(service, "STOP_S", 0.05)
+    place.write("a.csv")
+    place.apply()
+    gate = Gate(monkeypatch, place.watcher)
+    place.watcher.start()
+    assert gate.reached.wait(10)
+    place.watcher.stop()
+    assert place.row()["lease_until"] is None
+    other = Watcher(place.lab.store)
+    place.finish(other)
+    other.stop()
+    assert (place.delivered(), place.events(), place.row()["claim"]) == (["drop/a.csv"], 1, 3)
+    gate.open.set()
+    wait_until(lambda: not place.watcher._ended.empty())
+    place.watcher._record()
+    assert (place.delivered(), place.events()) == (["drop/a.csv"], 1)
+
+
+def test_the_looks_of_a_process_that_is_gone_are_ended(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as its heartbeat is missed, before the lease ends. A process that is seen keeps its looks."""
+    store, rescuer = place.lab.store, Rescuer(place.lab.store)
+    place.watcher.holder = new_id()
+    place.write("a.csv")
+    place.apply({"files": "drop/*.csv", "timeout": "10m"})
+    gate = Gate(monkeypatch, place.watcher)
+    place.watcher.run_once()
+    assert gate.reached.wait(10)
+    rescuer.run_once()
+    assert place.row()["lease_until"] is not None, "it may not be registered yet"
+    store.processes.register(place.watcher.holder, "materializer", project=None, code_hash=None, info={})
+    place.lab.advance(seconds=5)
+    rescuer.run_once()
+    assert place.row()["lease_until"] is not None
+    place.lab.advance(milliseconds=SILENT_MS)
+    rescuer.run_once()
+    assert place.row()["lease_until"] is None
+    other = Watcher(store)
+    place.finish(other)
+    other.stop()
+    gate.open.set()
+    place.finish(place.watcher)
+    assert (place.delivered(), place.events()) == (["drop/a.csv"], 1)

@@ -40,7 +40,7 @@ class Materializer:
         self.heartbeat = Heartbeat(store, "materializer", info=self._info)
         inbox_consumer, reconciler, expiry = InboxConsumer(store), Reconciler(store), Expiry(store)
         delta_log_writer, self._vacuum = DeltaLogWriter(store), Vacuum(store)
-        watcher = Watcher(store)
+        watcher = Watcher(store, holder=self.heartbeat.id)
         wakeups = {
             "events": _all(inbox_consumer.wake, delta_log_writer.wake),
             "considerations": reconciler.wake,

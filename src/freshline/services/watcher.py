@@ -64,12 +64,14 @@ class Watcher(DueService):
     woken_by_work = True
     kinds = OWN
 
-    def __init__(self, store: Store, *, poll_s: float | None = None) -> None:
+    def __init__(self, store: Store, *, poll_s: float | None = None, holder: str | None = None) -> None:
         super().__init__(store, poll_s=poll_s)
+        self.holder = holder  # this process, as it is registered
         self.notifications = FileNotifications(self.wake)
         self._running: dict[str, Running] = {}
         self._hanging: set[str] = set()
         self._ended: SimpleQueue[Running] = SimpleQueue()
+        self._unfinished: list[ClaimedWatch] = []  # their looks ended because this process stops
         self._seen: dict[str, SeenFiles] = {}
         self._claimed_at = -BATCH_S
         self._wakes_at = 0.0  # when the next round comes by itself
@@ -103,14 +105,27 @@ class Watcher(DueService):
         self.wake()
 
     def stop(self) -> None:
-        """Stop. Looks that end within a moment are recorded; the leases of others end."""
+        """Stop. Looks that end within a moment are recorded; the leases of others are given back."""
         if self._end():
             ends = time.monotonic() + STOP_S
             while self._running and time.monotonic() < ends:
                 self._wakeup.wait(0.05)
                 self._wakeup.clear()
                 self._record()
+            self._give_back()
         self.notifications.close()
+
+    def _give_back(self) -> None:
+        """Let others look at once at what this process does not finish. Without a database the leases end later."""
+        left = [*(one.watch for one in self._running.values()), *self._unfinished]
+        self._unfinished = []
+        try:
+            released = self.store.watches.release(left) if left else 0
+        except (psycopg.Error, DatabaseError) as error:
+            log.warning("looks_not_given_back", looks=len(left), error=str(error).strip())
+        else:
+            if released:
+                log.info("looks_given_back", looks=released)
 
     @property
     def threads(self) -> int:
@@ -146,7 +161,7 @@ class Watcher(DueService):
         return len(claimed)
 
     def _claim(self, most: int, hinted: list[str], excluded: list[str]) -> list[ClaimedWatch]:
-        return self.store.watches.claim(self.kinds, most, hinted=hinted, excluded=excluded)
+        return self.store.watches.claim(self.kinds, most, hinted=hinted, excluded=excluded, holder=self.holder)
 
     def _until_due(self, excluded: list[str]) -> float | None:
         return self.store.watches.until_due(self.kinds, excluded=excluded)
@@ -198,6 +213,7 @@ class Watcher(DueService):
                 self._hanging.discard(one.watch.asset_id)
                 if self._running.get(one.watch.asset_id) is one:  # by itself, because this process stops
                     del self._running[one.watch.asset_id]
+                    self._unfinished.append(one.watch)
             elif one.quiet:
                 quiet.append(one)
             else:

@@ -553,6 +553,7 @@ CREATE TABLE public.watches (
     failing_since timestamp with time zone,
     error text,
     breaker_at timestamp with time zone,
+    held_by uuid,
     CONSTRAINT watches_breaker_needs_failures CHECK (((breaker_at IS NULL) OR (failures > 0))),
     CONSTRAINT watches_failing_has_error CHECK (((failures > 0) = (error IS NOT NULL))),
     CONSTRAINT watches_mode_is_known CHECK ((mode = ANY (ARRAY['snapshot'::text, 'append'::text])))
@@ -911,6 +912,8 @@ CREATE INDEX watched_files_changed ON public.watched_files USING btree (asset_id
 CREATE INDEX watches_by_next ON public.watches USING btree (next_at);
 
 CREATE INDEX watches_failing ON public.watches USING btree (asset_id) WHERE (failures > 0);
+
+CREATE INDEX watches_held ON public.watches USING btree (held_by) WHERE (held_by IS NOT NULL);
 
 CREATE INDEX webhook_deliveries_dead ON public.webhook_deliveries USING btree (dead_at) WHERE (dead_at IS NOT NULL);
 

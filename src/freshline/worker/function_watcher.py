@@ -52,7 +52,8 @@ class FunctionWatcher(Watcher):
     kinds = ("python",)
 
     def __init__(self, worker: Worker) -> None:
-        super().__init__(worker.store, poll_s=max(POLL_S, worker.settings.poll_ms / 1000))
+        poll_s = max(POLL_S, worker.settings.poll_ms / 1000)
+        super().__init__(worker.store, poll_s=poll_s, holder=worker.heartbeat.id)
         self._worker = worker
         self._codes: dict[str, CodeCopy] = {}
         self._pools: list[IdlePool] = []
@@ -69,7 +70,7 @@ class FunctionWatcher(Watcher):
         return super().run_once()
 
     def stop(self) -> None:
-        """Stop the functions and their processes. The leases of looks that did not end are left to end."""
+        """Stop the functions and their processes, and give the leases of looks that did not end back."""
         super().stop()
         self._close_idle(time.monotonic())
 
@@ -81,7 +82,9 @@ class FunctionWatcher(Watcher):
         if code is None:
             return []
         scope = ProjectCode(self._worker.project, code.hash)
-        claimed = self.store.watches.claim(self.kinds, most, hinted=hinted, excluded=excluded, code=scope)
+        claimed = self.store.watches.claim(
+            self.kinds, most, hinted=hinted, excluded=excluded, code=scope, holder=self.holder
+        )
         self._codes |= {watch.asset_id: code for watch in claimed}
         return claimed
 
@@ -112,7 +115,7 @@ class FunctionWatcher(Watcher):
                     stop=lambda: "shutdown" if self._stopping.is_set() else None,
                 )
             except StepStopped:
-                one.abandoned = True  # it did not fail: its lease ends, and a worker calls it again
+                one.abandoned = True  # it did not fail: its lease is given back, and a worker calls it again
                 raise
         context = LookContext(watch.asset_id, watch.now, watch.allowed(settings.known_root), watch.timeout_ms / 1000)
         return result(watch.mode, watch.position, value, context)

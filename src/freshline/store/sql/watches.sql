@@ -17,7 +17,7 @@ WITH moment AS MATERIALIZED (
        FOR UPDATE OF w SKIP LOCKED
 ), claimed AS (
     UPDATE watches w
-       SET claim = w.claim + 1,
+       SET claim = w.claim + 1, held_by = %(holder)s::uuid,
            lease_until = m.now + (w.timeout_ms + %(margin_ms)s) * interval '1 millisecond',
            next_at = m.now + (w.timeout_ms + %(margin_ms)s) * interval '1 millisecond'
       FROM (SELECT asset_id FROM due UNION SELECT asset_id FROM hinted) c, moment m
@@ -50,7 +50,7 @@ SELECT mode, revision FROM watches WHERE asset_id = %(asset)s AND claim = %(clai
 -- name: record
 -- purpose: store the position and the result of a look, and when the next one is due; end the lease
 UPDATE watches w
-   SET lease_until = NULL, position = %(position)s, summary = %(summary)s, looked_at = m.now,
+   SET lease_until = NULL, held_by = NULL, position = %(position)s, summary = %(summary)s, looked_at = m.now,
        conflicts = CASE WHEN %(partial)s THEN w.conflicts ELSE %(conflicts)s END,
        revision = w.revision + %(revised)s, reported = w.reported + %(reported)s,
        reported_at = CASE WHEN %(reported)s > 0 THEN m.now ELSE w.reported_at END,
@@ -70,7 +70,7 @@ WITH looks AS MATERIALIZED (
      WHERE w.claim = l.claim AND w.lease_until IS NOT NULL ORDER BY w.asset_id FOR UPDATE OF w
 )
 UPDATE watches w
-   SET lease_until = NULL, summary = l.summary, looked_at = m.now, conflicts = coalesce(l.conflicts, w.conflicts),
+   SET lease_until = NULL, held_by = NULL, summary = l.summary, looked_at = m.now, conflicts = coalesce(l.conflicts, w.conflicts),
        failures = 0, failing_since = NULL, error = NULL, breaker_at = NULL,
        next_at = m.now + (freshline_next_look(w.every_ms, l.pause_ms, l.took_ms) - l.waited_ms) * interval '1 millisecond'
   FROM held h JOIN looks l USING (asset_id), (SELECT freshline_now() AS now OFFSET 0) m
@@ -80,13 +80,32 @@ RETURNING w.asset_id
 -- name: fail
 -- purpose: store the error of a look; the next one follows after a growing pause, or after a long one with the breaker open
 UPDATE watches w
-   SET lease_until = NULL, failures = w.failures + 1, error = %(error)s, failing_since = coalesce(w.failing_since, m.now),
+   SET lease_until = NULL, held_by = NULL, failures = w.failures + 1, error = %(error)s,
+       failing_since = coalesce(w.failing_since, m.now),
        breaker_at = CASE WHEN w.failures + 1 >= %(budget)s THEN coalesce(w.breaker_at, m.now) END,
        next_at = m.now + CASE WHEN w.failures + 1 >= %(budget)s THEN %(probe_ms)s::bigint * interval '1 millisecond'
                               ELSE freshline_backoff(w.failures, w.every_ms, %(probe_ms)s::bigint) END
   FROM (SELECT freshline_now() AS now OFFSET 0) m
  WHERE w.asset_id = %(asset)s
 RETURNING w.failures, w.failures = %(budget)s AS opened
+
+-- name: abandoned
+-- purpose: find looks whose process has stopped, or is not seen any more; one that was never seen may be starting
+SELECT w.asset_id, w.claim FROM watches w JOIN workers k ON k.id = w.held_by
+ WHERE w.held_by IS NOT NULL AND w.lease_until IS NOT NULL
+   AND (k.stopped_at IS NOT NULL OR k.seen_at <= freshline_now() - %(silent_ms)s * interval '1 millisecond')
+ ORDER BY w.asset_id LIMIT %(most)s
+
+-- name: release
+-- purpose: end the leases of looks that nobody will record, so that others look now; a late result is refused
+WITH held AS MATERIALIZED (
+    SELECT w.asset_id FROM watches w JOIN jsonb_to_recordset(%(looks)s) AS l (asset_id text, claim bigint) USING (asset_id)
+     WHERE w.claim = l.claim AND w.lease_until IS NOT NULL ORDER BY w.asset_id FOR UPDATE OF w
+)
+UPDATE watches w SET lease_until = NULL, held_by = NULL, next_at = m.now, claim = w.claim + 1
+  FROM held h, (SELECT freshline_now() AS now OFFSET 0) m
+ WHERE w.asset_id = h.asset_id
+RETURNING w.asset_id
 
 -- name: save_files
 -- purpose: store the files whose state a look has changed
@@ -134,7 +153,7 @@ ON CONFLICT (asset_id) DO UPDATE
    SET kind = excluded.kind, mode = excluded.mode, spec = excluded.spec, every_ms = excluded.every_ms,
        timeout_ms = excluded.timeout_ms, next_at = excluded.next_at, claim = w.claim + 1, lease_until = NULL,
        position = CASE WHEN (w.kind, w.mode) = (excluded.kind, excluded.mode) THEN w.position END,
-       failures = 0, failing_since = NULL, error = NULL, breaker_at = NULL
+       held_by = NULL, failures = 0, failing_since = NULL, error = NULL, breaker_at = NULL
  WHERE (w.kind, w.mode, w.spec) IS DISTINCT FROM (excluded.kind, excluded.mode, excluded.spec)
 
 -- name: drop

@@ -102,14 +102,16 @@ class Watches:
         hinted: Collection[str] = (),
         excluded: Collection[str] = (),
         code: ProjectCode | None = None,
+        holder: str | None = None,
     ) -> list[ClaimedWatch]:
         """Claim due watches of some kinds, each for its timeout and a margin.
 
         `hinted`: sources that changed; they are claimed before they are due unless somebody looks at them or the
         breaker is open. `excluded`: sources that this process cannot look at now. `code`: only sources of this project,
-        and only while this is its applied code.
+        and only while this is its applied code. `holder`: the process, as it is registered.
         """
         values = {**_scope(kinds, excluded, code), "hinted": list(hinted), "most": most, "margin_ms": MARGIN_MS}
+        values["holder"] = holder
         with self._database.transaction("claim_watches") as connection:
             return [ClaimedWatch(**row) for row in connection.execute(SQL["claim"], values)]
 
@@ -163,6 +165,20 @@ class Watches:
             row = connection.execute(SQL["fail"], {**values, **limits}).fetchone()
             assert row is not None  # noqa: S101 - it is locked
         return bool(row["opened"])
+
+    def release(self, watches: Sequence[ClaimedWatch]) -> int:
+        """End the leases of looks that this process will not record, and return how many it still had."""
+        return self._release([{"asset_id": one.asset_id, "claim": one.claim} for one in watches])
+
+    def release_abandoned(self, most: int, *, silent_ms: int) -> int:
+        """End the leases of processes that stopped, or were not seen for `silent_ms`; return how many."""
+        with self._database.reading() as connection:
+            found = connection.execute(SQL["abandoned"], {"most": most, "silent_ms": silent_ms}).fetchall()
+        return self._release([dict(row) for row in found]) if found else 0
+
+    def _release(self, looks: list[Json]) -> int:
+        with self._database.transaction("release_watches") as connection:
+            return len(connection.execute(SQL["release"], {"looks": Jsonb(looks)}).fetchall())
 
     def files_since(self, asset_id: str, revision: int) -> Iterator[tuple[UUID, int]]:
         """Yield the keys and identities of the files that were stored after a revision."""
