@@ -59,7 +59,6 @@ TOUCHES = {
 ALONE = {
     "add_webhook",
     "create_token",
-    "forget_asset",  # of an asset that nobody uses, and no apply beside it
     "forget_snapshots",
     "leave_worker",
     "log_table",
@@ -92,8 +91,9 @@ WEBHOOKS = {
     "remove_webhook",
     "resume_webhook",
 }
-# These share rows of deliveries; tests/store/test_compaction.py covers them.
-DELIVERIES = {"compact_deliveries", "skip_delivery"}
+# These share rows of deliveries and of assets that nobody uses: tests/store/test_compaction.py and
+# tests/store/test_source_interleavings.py cover them.
+DELIVERIES = {"compact_deliveries", "forget_asset", "skip_delivery"}
 # These share only rows of watches and of a source; tests/watching/test_interleavings.py covers them.
 WATCHES = {"claim_watches", "fail_look", "note_looks", "record_look", "release_watches"}
 NEEDS_A_RUN = {"cancel", "claim_run"}

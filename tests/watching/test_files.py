@@ -98,7 +98,7 @@ def test_files_wait_for_the_marker_of_their_directory(place: Watching) -> None:
     place.write("two/part-0.csv")
     place.write("two/_SUCCESS", "")
     place.apply({"files": "drop/*/*.csv", "marker": "_SUCCESS"})
-    assert place.look()["summary"] == "2 files match, 1 is new, 1 wait for _SUCCESS in its directory."
+    assert place.look()["summary"] == "2 files match, 1 is new, 1 waits for _SUCCESS in its directory."
     place.write("one/_SUCCESS", "")
     place.look()
     assert place.delivered() == ["drop/two/part-0.csv", "drop/one/part-0.csv"]

@@ -63,7 +63,7 @@ def test_objects_are_delivered_once_and_changes_are_conflicts(bucket: Bucket) ->
     bucket.put("b/1.csv")
     bucket.put("a/_SUCCESS", b"")
     bucket.apply("*/*.csv", marker="_SUCCESS")
-    assert place.look()["summary"] == "8 files match, 7 are new, 1 wait for _SUCCESS in its directory."
+    assert place.look()["summary"] == "8 files match, 7 are new, 1 waits for _SUCCESS in its directory."
     assert bucket.paths(DELIVERED) == [f"a/{number}.csv" for number in range(7)]
     bucket.put("a/0.csv", b"id\n1\n2\n")
     bucket.put("b/_SUCCESS", b"")

@@ -119,7 +119,8 @@ class _Sight:
             parts.append(f"{_are(self.written)} not complete yet")
         if self.unmarked:
             where = "its directory" if self.unmarked == 1 else "their directories"
-            parts.append(f"{self.unmarked:,} wait for {self.spec.marker} in {where}")
+            verb = "waits" if self.unmarked == 1 else "wait"
+            parts.append(f"{self.unmarked:,} {verb} for {self.spec.marker} in {where}")
         if self.empty:
             parts.append(f"{_are(self.empty)} empty")
         if self.refused:
