@@ -8,6 +8,7 @@ import pytest
 
 from freshline.definitions.loading.project import load_project
 from freshline.definitions.validation import partitions
+from freshline.partitions import from_json
 from tests.definitions.projects import JOBS, loaded, mistakes
 
 HEAD = "slug: sales\nsteps:\n  - id: daily\n    job: {kind: python, entrypoint: jobs:run}\n"
@@ -330,6 +331,17 @@ def test_an_input_that_is_removed_too_early(tmp_path: Path) -> None:
         ),
     )
     assert loaded(tmp_path, {"workflows/sales.yaml": text.replace("6d", "8d")}).warnings == ()
+
+
+def test_edges_to_other_projects_are_resolved_later(tmp_path: Path) -> None:
+    """A project resolves its edges with what is known of assets elsewhere; that does not hide its own."""
+    project = loaded(tmp_path, files(reader("{assetId: elsewhere}") + "    dependsOn: []\n"))
+    hours = from_json({"time": "hour", "start": "2024-01-01"})
+    assert set(project.partition_edges({}).resolved) == set()
+    edges = project.partition_edges({"elsewhere": hours, "sales.daily": hours})
+    assert set(edges.resolved) == {("elsewhere", "sales")}
+    (refused,) = project.partition_edges({"elsewhere": from_json({"keys": ["eu"]})}).refused
+    assert refused.message.startswith("the input has fixed keys and the consumer days in UTC")
 
 
 def test_a_refused_workflow_causes_no_other_errors(tmp_path: Path) -> None:

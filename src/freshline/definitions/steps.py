@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from freshline.definitions import names
-from freshline.definitions.schema.workflow import Consumes, InputFreshness, Produces, Step, Workflow
+from freshline.definitions.schema.workflow import Consumes, InputFreshness, Produces, Source, Step, Workflow
 from freshline.errors import DefinitionError
 from freshline.partitions import Partitioning, Unpartitioned
 
@@ -43,10 +45,20 @@ def own_inputs(workflow: Workflow) -> tuple[Consumes, ...]:
     return tuple(found[asset_id] for asset_id in sorted(found))
 
 
+def declared_partitioning(declared: Produces | Source) -> Partitioning:
+    """Return the partitions of an output or of a source."""
+    return declared.partitioning.compiled() if declared.partitioning else Unpartitioned()
+
+
 def partitioning_of(workflow: Workflow) -> Partitioning:
     """Return the partitions of the outputs of a workflow. All outputs have the same."""
-    declared = next((output.partitioning for _, output in produced(workflow).values()), None)
-    return declared.compiled() if declared else Unpartitioned()
+    first = next((output for _, output in produced(workflow).values()), None)
+    return declared_partitioning(first) if first else Unpartitioned()
+
+
+def partitionings(workflows: Iterable[Workflow]) -> dict[str, Partitioning]:
+    """Return the partitions of all outputs, by asset."""
+    return {asset_id: partitioning_of(workflow) for workflow in workflows for asset_id in produced(workflow)}
 
 
 def internal_inputs(workflow: Workflow) -> dict[str, set[str]]:

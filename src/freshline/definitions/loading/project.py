@@ -20,11 +20,13 @@ from freshline.definitions.loading import document
 from freshline.definitions.loading.manifest import FILE, read_manifest
 from freshline.definitions.loading.modules import decorated_functions, workflow_origins
 from freshline.definitions.names import view_of
+from freshline.definitions.partition_edges import PartitionEdges, resolve
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.sql.files import with_sql_files
 from freshline.definitions.sql.lint import sql_problems
 from freshline.definitions.sql.partition_parameters import parameter_problems
+from freshline.definitions.steps import declared_partitioning, partitionings
 from freshline.definitions.validation.consistency import inconsistencies
 from freshline.definitions.validation.draft import Draft
 from freshline.definitions.validation.entrypoints import EntryPoints
@@ -37,6 +39,7 @@ from freshline.model.alerts import AlertRule
 from freshline.model.allowed_paths import AllowedPaths, base, default, prefix
 from freshline.model.json import Json
 from freshline.model.policy import Policy
+from freshline.partitions import Partitioning
 from freshline.suggest import suggestion
 
 _TEXTS = (".yaml", ".yml", ".json")
@@ -94,6 +97,16 @@ class Project:
     def allowed_paths(self, source: Source) -> AllowedPaths:
         """Return what reports of a source may name: its own path, and what it declares (docs/semantics.md#R3.1)."""
         return _allowed_paths(self.root, source)
+
+    def partition_edges(self, stored: Mapping[str, Partitioning]) -> PartitionEdges:
+        """Resolve which partitions of its inputs every workflow reads.
+
+        `stored`: the partitions of assets of other projects, also of those without partitions. Loading has resolved
+        the edges within the project already; a refused edge here leads to another project.
+        """
+        known = {**stored, **partitionings(w.definition for w in self.workflows)}
+        known |= {s.definition.asset_id: declared_partitioning(s.definition) for s in self.sources}
+        return resolve({w.definition.slug: w.policy for w in self.workflows}, known)
 
 
 def load_project(root: Path, *, strict: bool = False, limits: Limits | None = None) -> Project:

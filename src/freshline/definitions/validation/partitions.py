@@ -8,16 +8,16 @@ from itertools import chain
 from freshline.definitions.partition_edges import PartitionEdges, RefusedEdge, resolve
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.workflow import Source, Workflow
-from freshline.definitions.steps import partitioning_of, produced
+from freshline.definitions.steps import declared_partitioning, partitionings, produced
 from freshline.definitions.validation.batches import batch_problems
 from freshline.definitions.validation.draft import Draft
 from freshline.definitions.validation.findings import Findings, Origin
 from freshline.definitions.validation.partition_fields import field_problems, mentions, source_mentions, source_problems
 from freshline.definitions.validation.problems import Loc, Problem
 from freshline.definitions.validation.retention import retention_warnings
-from freshline.errors import DefinitionError, Place
+from freshline.errors import DefinitionError
 from freshline.model.policy import Policy
-from freshline.partitions import Partitioning, Unpartitioned
+from freshline.partitions import Partitioning
 
 # Whether the runtime supports partitions. Until then a project that uses them is refused when it is loaded.
 BUILT = False
@@ -51,13 +51,14 @@ def _is_sound(draft: Draft[Workflow], findings: Findings) -> bool:
 
 def _check_edges(workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]], findings: Findings) -> None:
     policies = {draft.definition.slug: policy for draft in workflows if (policy := _policy(draft.definition))}
-    known, places = _known(workflows, sources)
-    edges = resolve(policies, known)
+    edges = resolve(policies, _known(workflows, sources))
     drafts = {draft.definition.slug: draft for draft in workflows}
+    places = _places(workflows, sources) if edges.refused else {}
     for one in edges.refused:
         draft = drafts[one.edge[1]]
+        origin, declared = places[one.edge[0]]
         for loc in _consumed_at(draft.definition, one.edge[0]):
-            findings.add(draft.origin, _problem(one, loc), see=_see(places.get(one.edge[0]), draft.origin, loc))
+            findings.add(draft.origin, _problem(one, loc), see=origin.place(declared))
     _warn_about_retention(edges, policies, drafts, findings)
 
 
@@ -78,23 +79,24 @@ def _policy(workflow: Workflow) -> Policy | None:
         return None
 
 
-def _known(
-    workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]]
-) -> tuple[dict[str, Partitioning], dict[str, Place]]:
-    """Return the partitions of the assets of the project, and where they are declared."""
-    found: dict[str, Partitioning] = {}
-    places: dict[str, Place] = {}
-    for source in sources:
-        declared = source.definition.partitioning
-        found[source.definition.asset_id] = declared.compiled() if declared else Unpartitioned()
-        places[source.definition.asset_id] = source.origin.place(("partitioning",) if declared else ("assetId",))
+def _known(workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]]) -> dict[str, Partitioning]:
+    """Return the partitions of the assets of the project."""
+    declared = {source.definition.asset_id: declared_partitioning(source.definition) for source in sources}
+    return declared | partitionings(draft.definition for draft in workflows)
+
+
+def _places(workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]]) -> Mapping[str, tuple[Origin, Loc]]:
+    """Return where the partitions of each asset are declared, or could be."""
+    found: dict[str, tuple[Origin, Loc]] = {
+        one.definition.asset_id: (one.origin, ("partitioning",) if one.definition.partitioning else ("assetId",))
+        for one in sources
+    }
     for draft in workflows:
         for s, step in enumerate(draft.definition.steps):
             for p, output in enumerate(step.produces):
-                found[output.asset_id] = partitioning_of(draft.definition)
                 field = "partitioning" if output.partitioning else "assetId"
-                places[output.asset_id] = draft.origin.place(("steps", s, "produces", p, field))
-    return found, places
+                found[output.asset_id] = (draft.origin, ("steps", s, "produces", p, field))
+    return found
 
 
 def _consumed_at(workflow: Workflow, asset_id: str) -> Iterator[Loc]:
@@ -110,8 +112,3 @@ def _problem(one: RefusedEdge, loc: Loc) -> Problem:
     hint = f"; {one.hint}" if one.hint else ""
     where: Loc = (*loc, "partitions") if one.field is None else (*loc, "partitions", one.field)
     return Problem(where, f"{one.message}{hint}")
-
-
-def _see(declared: Place | None, origin: Origin, loc: Loc) -> Place | None:
-    """Return where the partitions of an input are declared, unless that is where the reader looks anyway."""
-    return None if declared == origin.place(loc) else declared
