@@ -128,6 +128,8 @@ def test_the_line_is_that_of_the_field(tmp_path: Path) -> None:
         ),
         ("{assetId: days, partitions: {window: {from: 1, to: 0}}}", DAY, "'from' is 1; allowed is 0 (to) or less"),
         ("{assetId: days, partitions: {window: {from: -6}}}", DAY, "field 'to' is missing"),
+        ("{assetId: days, partitions: {same: false}}", DAY, "'same' is false; allowed are true"),
+        ("{assetId: days, partitions: {overlap: partly}}", DAY, "'overlap' is \"partly\"; allowed are true or 'whole'"),
         ("{assetId: days, partitions: {latest: 0}}", DAY, "'latest' is 0; allowed are 1 or more"),
         ("{assetId: days, partitions: {require: 110%}}", DAY, "require is '110%'; allowed are all, any, a number"),
         ("{assetId: days, partitions: {grace: soon}}", DAY, "'grace' 'soon' is not a duration"),

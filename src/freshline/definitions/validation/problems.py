@@ -119,7 +119,7 @@ def _explained(model: type[Model], details: Mapping[str, Any], data: object) -> 
     if (text := _duration_text(details["loc"], data)) is not None:
         loc, value = (*loc, text), _at(data, (*loc, text))
         context = {name: duration.as_text(limit) for name, limit in context.items() if isinstance(limit, int)}
-    allowed = _ALLOWED.get(kind) or _ALLOWED_WITH.get(kind, "").format(**context)
+    allowed = _ALLOWED.get(kind) or _ALLOWED_WITH.get(kind, "").format(**context).replace("True", "true")
     unfamiliar = "" if allowed else f"; {details['msg']}"
     return loc, f"'{_field_name(loc)}' is {show(value)}{unfamiliar}", allowed
 
@@ -142,7 +142,7 @@ def _no_such_kind(details: Mapping[str, Any], context: Mapping[str, Any]) -> str
 
 
 def _unknown(field: str, blocks: list[type[Model]]) -> str:
-    known = [name for block in blocks for name in known_fields(block)]
+    known = list(dict.fromkeys(name for block in blocks for name in known_fields(block)))
     return f"unknown field {field!r}" + (suggestion(field, known) or f"; known are {', '.join(known)}")
 
 
