@@ -164,11 +164,30 @@ class Graph:
         """Return the mapping of an edge; None if neither the input nor the consumer has partitions."""
         return self._mappings.get((asset_id, workflow_id))
 
+    def is_mapped(self, workflow_id: int) -> bool:
+        """Return whether the workflow or one of its inputs has partitions."""
+        return workflow_id in self._mapped
+
+    @cached_property
+    def _mapped(self) -> frozenset[int]:
+        return frozenset(workflow_id for _, workflow_id in self._mappings).union(self._by_workflow)
+
     def requirement(self, asset_id: str, workflow_id: int) -> Requirement:
         """Return how many partitions of an input must have data."""
         mapping = self._mappings.get((asset_id, workflow_id))
         default = default_requirement(mapping) if mapping else ALL
         return self._requirements.get((asset_id, workflow_id), default)
+
+    def outputs_of(self, workflow_id: int) -> tuple[str, ...]:
+        """Return the assets that a workflow produces, sorted."""
+        return self._made.get(workflow_id, ())
+
+    @cached_property
+    def _made(self) -> dict[int, tuple[str, ...]]:
+        found: dict[int, list[str]] = defaultdict(list)
+        for asset_id, workflow_id in self._producers.items():
+            found[workflow_id].append(asset_id)
+        return {workflow_id: tuple(sorted(assets)) for workflow_id, assets in found.items()}
 
     def own_input(self, workflow_id: int) -> str | None:
         """Return the own output of which the workflow reads earlier partitions (docs/semantics.md#R13.6)."""

@@ -199,7 +199,7 @@ def test_a_simulator_from_stored_states_decides_the_same(seed: int, lab: Lab) ->
     with lab.database.reading() as connection:
         graph = lab.store.evaluation._graph
         assert graph is not None
-        moment = read(connection, {(workflow_id, ""): 0 for workflow_id in graph.slugs})
+        moment = read(connection, graph, {(workflow_id, ""): 0 for workflow_id in graph.slugs})
     found = restore(Facts(moment.now, [(one.policy, one.state) for one in moment.loaded]), lab.settings)
     assert set(found.catalogue.by_slug) == set(both.simulator.catalogue.by_slug)
     found.settle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from freshline.decide.motion import Moving
 from freshline.services.reconciler import Reconciler
+from freshline.store.apply.stored import read_graph
 from freshline.store.evaluation import load_state
 from freshline.store.evaluation.load_state import FEW
 from tests.store.transaction_cases import key_of
@@ -14,7 +15,7 @@ def motion_of(lab: Lab, slug: str, above: list[str] | None) -> tuple[dict[int, M
     """Return the motion above this workflow, and whether the state is calm."""
     ids = None if above is None else [key_of(lab, one)[0] for one in above]
     with lab.database.connection() as connection:
-        moment = load_state.read(connection, {key_of(lab, slug): 0}, ids)
+        moment = load_state.read(connection, read_graph(connection), {key_of(lab, slug): 0}, ids)
     return dict(moment.motion), moment.calm
 
 

@@ -120,7 +120,8 @@ HOT = [
     for file, names in {
         "db": "append_events",
         "evaluation": (
-            "claim_inbox note_considerations wake_waiting claim_considerations lock_consideration load_states load_bare"
+            "claim_inbox note_considerations epoch_and_time expand_notes dynamic_keys wake_waiting claim_considerations"
+            " lock_consideration load_states load_bare"
             " queue_runs renew_runs set_quiet hurry_runs supersede_runs keep_waits drop_considerations"
             " hold_considerations record_decisions"
             " count_decisions fire_timers expire_timers stamp_positions unpublished"
@@ -179,6 +180,7 @@ def test_a_claim_looks_its_run_up(catalogue: Lab) -> None:
     assert "runs_queue" not in set(reads(planned(catalogue, "runs.claim_run")))
 
 
+NO_PARTITIONS: dict[str, list[object]] = {"workflows": [], "partitions": [], "unchanged": [], "unchanged_keys": []}
 PLANNER = ("enable_hashjoin", "enable_mergejoin", "enable_material", "enable_hashagg")
 
 
@@ -188,7 +190,7 @@ PLANNER = ("enable_hashjoin", "enable_mergejoin", "enable_material", "enable_has
 def test_a_batch_is_noted_at_one_moment_however_it_is_planned(catalogue: Lab, off: tuple[bool, ...]) -> None:
     """A workflow that an update and an expiry concern is noted once; the plan must not ask the clock for every row."""
     events = [
-        {"kind": kind, "asset_id": asset_id, "workflow_id": None, "partition_key": ""}
+        {"kind": kind, "asset_id": asset_id, "workflow_id": None, "partition_key": "", "mapped": False}
         for number in range(40, 60)
         for kind, asset_id in (("changed", f"s{1 + number // 20}"), ("expired", f"a{number}"))
     ]
@@ -196,7 +198,7 @@ def test_a_batch_is_noted_at_one_moment_however_it_is_planned(catalogue: Lab, of
         connection.execute("DELETE FROM considerations WHERE workflow_id < 100")
         for setting in compress(PLANNER, off):
             connection.execute("SELECT set_config(%s, 'off', true)", [setting])
-        connection.execute(load("evaluation")["note_considerations"], {"events": Jsonb(events)})
+        connection.execute(load("evaluation")["note_considerations"], {"events": Jsonb(events), **NO_PARTITIONS})
         noted = connection.execute(
             "SELECT count(*) AS rows, count(DISTINCT noted_at) AS moments FROM considerations WHERE workflow_id < 100"
         ).fetchone()

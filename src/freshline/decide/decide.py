@@ -135,6 +135,7 @@ def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renew
         mixed=any(b.mixes for b in passed),
         mixed_upstream=reads_mix(state),
         round=state.round,
+        origin=origin_of(policy, state, cause),
     )
 
 

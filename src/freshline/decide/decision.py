@@ -49,6 +49,7 @@ class Renewal:
     mixed: bool
     mixed_upstream: bool = False
     round: Mapping[str, int] = field(default_factory=dict)
+    origin: datetime | None = None
 
 
 class QuietRun(NamedTuple):

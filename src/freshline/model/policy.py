@@ -150,7 +150,7 @@ class Policy:
     @cached_property
     def triggering(self) -> frozenset[str]:
         """Inputs whose change may cause a run."""
-        return frozenset(i.asset_id for i in self.inputs if i.triggers)
+        return frozenset(i.asset_id for i in (*self.inputs, *self.predecessors) if i.triggers)
 
     @cached_property
     def age_limits(self) -> Mapping[str, int]:

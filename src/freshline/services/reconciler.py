@@ -13,7 +13,7 @@ import structlog
 
 from freshline.decide import Decision, decide
 from freshline.decide.batch import moving_after, with_defaults
-from freshline.decide.motion import Walk
+from freshline.decide.causes import AnyWalk
 from freshline.graph import Graph
 from freshline.services.adaptive_batch import AdaptiveBatch
 from freshline.services.due_service import DueService
@@ -76,7 +76,7 @@ class Reconciler(DueService):
 
 def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWriter:
     """Decide a batch, ancestors first, so that a decision about an ancestor counts for its descendants."""
-    walk = Walk(graph, state.motion)
+    walk = state.walk(graph)
     decisions = DecisionWriter(state.now, state.epoch)
     for loaded in sorted(state.loaded, key=lambda one: (graph.level(one.state.workflow_id), one.key)):
         if loaded.retired:
@@ -84,7 +84,7 @@ def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWri
             continue
         decision = _decide_safely(loaded, walk, state.now, settings)
         decision_id, run_id = decisions.add(loaded, decision)
-        walk.settle(loaded.state.workflow_id, moving_after(loaded.state, decision))
+        walk.settle(loaded.state.workflow_id, moving_after(loaded.state, decision), loaded.state.partition_key)
         log.info(
             "decision",
             workflow=loaded.state.slug,
@@ -96,7 +96,7 @@ def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWri
     return decisions
 
 
-def _decide_safely(loaded: LoadedWorkflow, walk: Walk, now: datetime, settings: Settings) -> Decision:
+def _decide_safely(loaded: LoadedWorkflow, walk: AnyWalk, now: datetime, settings: Settings) -> Decision:
     """Decide; turn an error into a visible failed decision of this workflow alone."""
     try:
         policy = with_defaults(loaded.policy, settings)

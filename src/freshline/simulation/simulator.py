@@ -362,7 +362,7 @@ class Simulator:
         found = [
             present(
                 one.asset_id,
-                [self.asset(name).input(consumed.get(name)) for name in one.references],
+                [self._read(reference(one.asset_id, key), consumed) for key in one.keys],
                 graph.requirement(one.asset_id, member.workflow_id),
                 window_ends=window.ends if window else None,
                 now=self.now,
@@ -373,6 +373,9 @@ class Simulator:
         inputs = tuple(one for part in found for one in part.inputs)
         ends = min((part.grace_ends for part in found if part.grace_ends), default=None)
         return inputs, any(part.partial for part in found), ends
+
+    def _read(self, name: str, consumed: Mapping[str, Version]) -> Input:
+        return self.asset(name).input(consumed.get(name))
 
 
 def first_version(asset_id: str) -> str:

@@ -4,6 +4,10 @@ CREATE TYPE public.consideration_class AS ENUM (
     'sweep'
 );
 
+CREATE FUNCTION public.freshline_asset(reference text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT split_part(reference, '@', 1) $$;
+
 CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longest_ms bigint) RETURNS interval
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -58,12 +62,16 @@ CREATE FUNCTION public.freshline_id() RETURNS uuid
         'hex')::uuid
 $$;
 
-CREATE FUNCTION public.freshline_mixed(origins jsonb, partition text) RETURNS boolean
+CREATE FUNCTION public.freshline_key(reference text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT CASE position('@' IN reference) WHEN 0 THEN '' ELSE substr(reference, position('@' IN reference) + 1) END $$;
+
+CREATE FUNCTION public.freshline_mixed(origins jsonb) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
     SELECT EXISTS (
         SELECT FROM jsonb_each_text(origins) m
-          LEFT JOIN heads h ON h.asset_id = m.key AND h.partition_key = partition
+          LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (freshline_asset(m.key), freshline_key(m.key))
           LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
          WHERE s.mixed IS DISTINCT FROM false OR s.data_version <> m.value)
 $$;
@@ -112,6 +120,7 @@ CREATE TABLE public.snapshots (
     mixed boolean DEFAULT false NOT NULL,
     mixed_from jsonb DEFAULT '{}'::jsonb NOT NULL,
     delivery bigint,
+    origin timestamp with time zone,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
@@ -256,6 +265,7 @@ CREATE TABLE public.assets (
     declaration jsonb DEFAULT '{}'::jsonb NOT NULL,
     source_project text,
     unused_since timestamp with time zone,
+    partitioning jsonb,
     CONSTRAINT assets_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$'::text)),
     CONSTRAINT assets_step_iff_producer CHECK (((producer_id IS NULL) = (step_id IS NULL)))
 );
@@ -291,6 +301,9 @@ CREATE TABLE public.considerations (
     waited_ms bigint DEFAULT 0 NOT NULL,
     evaluated_at timestamp with time zone,
     next_at timestamp with time zone,
+    origin timestamp with time zone,
+    blocker_key text,
+    CONSTRAINT considerations_blocker_key_iff_blocker CHECK (((blocker_id IS NULL) = (blocker_key IS NULL))),
     CONSTRAINT considerations_blocker_needs_hold CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
     CONSTRAINT considerations_blocks_until_needs_hold CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
     CONSTRAINT considerations_evaluations_check CHECK ((evaluations >= 0)),
@@ -316,7 +329,9 @@ CREATE TABLE public.edges (
     asset_id text NOT NULL,
     workflow_id bigint NOT NULL,
     triggers boolean NOT NULL,
-    declaration jsonb NOT NULL
+    declaration jsonb NOT NULL,
+    partitions jsonb,
+    mapped boolean DEFAULT false NOT NULL
 );
 
 CREATE SEQUENCE public.event_positions
@@ -476,6 +491,7 @@ CREATE TABLE public.runs (
     round jsonb DEFAULT '{}'::jsonb NOT NULL,
     mixed_upstream boolean DEFAULT false NOT NULL,
     epoch bigint,
+    origin timestamp with time zone,
     CONSTRAINT runs_attempt_check CHECK ((attempt >= 0)),
     CONSTRAINT runs_failed_has_error CHECK (((NOT (status = 'failed'::text)) OR (error IS NOT NULL))),
     CONSTRAINT runs_finished_at_iff_ended CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
@@ -835,7 +851,7 @@ CREATE INDEX assets_producer ON public.assets USING btree (producer_id) WHERE (p
 
 CREATE INDEX audit_recent ON public.audit USING btree (at DESC, id DESC);
 
-CREATE INDEX considerations_blocker ON public.considerations USING btree (blocker_id) WHERE (blocker_id IS NOT NULL);
+CREATE INDEX considerations_blocker ON public.considerations USING btree (blocker_id, blocker_key) WHERE (blocker_id IS NOT NULL);
 
 CREATE INDEX considerations_due ON public.considerations USING btree (class, not_before);
 

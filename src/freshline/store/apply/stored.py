@@ -7,6 +7,7 @@ from typing import cast
 from freshline.graph import Graph
 from freshline.store.alerts import rules
 from freshline.store.apply.diff import Stored, StoredAsset, StoredWorkflow
+from freshline.store.apply.partition_edges import stored_partitions
 from freshline.store.apply.wait_warnings import Duration, WaitWarnings
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
@@ -20,13 +21,18 @@ def read_graph(connection: Connection) -> Graph:
     """Return the graph of all workflows."""
     row = connection.execute(SQL["graph"]).fetchone()
     assert row is not None  # noqa: S101 - an aggregate always returns a row
+    producers = dict(zip(row["made"] or (), row["makers"] or (), strict=True))
+    divided = stored_partitions(producers, row["partitionings"] or {}, row["declared"] or ())
     return Graph(
         epoch=row["epoch"],
         slugs=dict(zip(row["workflows"] or (), row["slugs"] or (), strict=True)),
-        producers=dict(zip(row["made"] or (), row["makers"] or (), strict=True)),
+        producers=producers,
         edges=zip(row["read"] or (), row["readers"] or (), strict=True),
         not_automatic=row["not_automatic"] or (),
         not_triggering=[(asset_id, workflow_id) for asset_id, workflow_id in row["not_triggering"] or ()],
+        partitionings=divided.partitionings,
+        mappings=divided.mappings,
+        requirements=divided.requirements,
     )
 
 

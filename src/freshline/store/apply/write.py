@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from psycopg.types.json import Jsonb
 
 from freshline.definitions.fingerprint import needs_spark
 from freshline.definitions.loading.project import LoadedWorkflow, Project
 from freshline.definitions.schema.workflow import Source, workflow_json
-from freshline.definitions.steps import external_inputs, produced
+from freshline.definitions.steps import external_inputs, own_inputs, produced
 from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
@@ -115,18 +116,23 @@ def _save_assets(
     forgotten = connection.execute(SQL["forget_sources"], {"project": project.name, "sources": sources}).fetchall()
     watches.save(connection, project, [row["id"] for row in forgotten])
     connection.execute(SQL["save_edges"], {"rows": Jsonb(edges)})
+    connection.execute(SQL["mark_mapped"])
     connection.execute(SQL["mark_unused"])
 
 
 def _edges(loaded: LoadedWorkflow) -> Iterator[Json]:
     """Yield the assets that a workflow consumes, with their declarations."""
-    triggers = {item.asset_id: item.triggers for item in loaded.policy.inputs}
-    for item in external_inputs(loaded.definition):
+    policies = {item.asset_id: item for item in (*loaded.policy.inputs, *loaded.policy.predecessors)}
+    for item in (*external_inputs(loaded.definition), *own_inputs(loaded.definition)):
+        policy = policies.get(item.asset_id)
+        if policy is None:
+            continue  # its own output as it was: no edge (docs/semantics.md#R1.3)
         yield {
             "asset_id": item.asset_id,
             "slug": loaded.definition.slug,
-            "triggers": triggers[item.asset_id],
+            "triggers": policy.triggers,
             "declaration": item.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            "partitions": asdict(policy.partitions) if policy.partitions else None,
         }
 
 
@@ -137,7 +143,13 @@ def _outputs(loaded: LoadedWorkflow) -> dict[str, Json]:
     rows = {}
     for asset_id, (step_id, _) in produced(loaded.definition).items():
         declaration = declared[step_id, asset_id]
-        rows[asset_id] = {"id": asset_id, "slug": slug, "step_id": step_id, "declaration": declaration}
+        rows[asset_id] = {
+            "id": asset_id,
+            "slug": slug,
+            "step_id": step_id,
+            "declaration": declaration,
+            "partitioning": loaded.policy.partitioning,
+        }
     return rows
 
 
@@ -145,7 +157,13 @@ def _source(project: Project, source: Source) -> Json:
     declared = source.model_dump(mode="json", by_alias=True, exclude_unset=True)
     declared["location"] = project.source_location(source)
     declared[allowed_paths.KEY] = project.allowed_paths(source).as_json()
-    return {"id": source.asset_id, "declaration": declared, "source_project": project.name}
+    partitioning = source.partitioning.compiled().as_json() if source.partitioning else None
+    return {
+        "id": source.asset_id,
+        "declaration": declared,
+        "source_project": project.name,
+        "partitioning": partitioning,
+    }
 
 
 def _report_existing(connection: Connection, sources: Sequence[str]) -> None:

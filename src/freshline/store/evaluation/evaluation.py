@@ -16,11 +16,14 @@ from freshline.decide.decision import Decision
 from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
 from freshline.graph import Graph
 from freshline.model.enums import Outcome, Reason
+from freshline.partitions.selection import EVERYTHING
+from freshline.reading import existing
 from freshline.store.apply.stored import read_graph
-from freshline.store.db.database import Connection, Database
+from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state, timers
 from freshline.store.evaluation.load_state import BatchState, Key
+from freshline.store.evaluation.partitions import NOBODY, Concerned, concerned, known_keys
 from freshline.store.evaluation.write_decisions import DecisionWriter
 
 SQL = load("evaluation")
@@ -71,14 +74,40 @@ class Evaluation:
 
     def consume_inbox(self, batch: int) -> int:
         """Turn inbox rows into considerations, in one transaction, and return how many rows."""
-        with self._database.transaction("absorb") as connection:
-            events = connection.execute(SQL["claim_inbox"], {"batch": batch}).fetchall()
-            if not events:
-                return 0
-            connection.execute(SQL["note_considerations"], {"events": Jsonb(events)})
+        while True:
+            try:
+                events = self._consume_inbox(batch)
+                break
+            except _OutdatedGraphError:
+                self._reload()
         for event in events:
             count("events_absorbed", kind=event["kind"])
         return len(events)
+
+    def _consume_inbox(self, batch: int) -> Sequence[Row]:
+        with self._database.transaction("absorb") as connection:
+            events = connection.execute(SQL["claim_inbox"], {"batch": batch}).fetchall()
+            if not events:
+                return []
+            found = self._concerned(connection, [event for event in events if event["mapped"]])
+            arrays = {
+                "workflows": [workflow_id for workflow_id, _ in found.changed],
+                "partitions": [key for _, key in found.changed],
+                "unchanged": [workflow_id for workflow_id, _ in found.unchanged],
+                "unchanged_keys": [key for _, key in found.unchanged],
+            }
+            connection.execute(SQL["note_considerations"], {"events": Jsonb(events), **arrays})
+        return events
+
+    def _concerned(self, connection: Connection, events: Sequence[Row]) -> Concerned:
+        """Return the partitions that events concern."""
+        if not events:
+            return NOBODY
+        row = connection.execute(SQL["epoch_and_time"]).fetchone()
+        graph = self._graph
+        if row is None or graph is None or graph.epoch != row["epoch"]:
+            raise _OutdatedGraphError
+        return concerned(graph, events, row["now"], known_keys(connection, graph))
 
     @contextmanager
     def batch(self, size: int, *, only: Sequence[Key] | None = None) -> Iterator[Batch | None]:
@@ -109,14 +138,29 @@ class Evaluation:
         graph = self._graph
         if graph is None:
             raise _OutdatedGraphError
+        keys = self._expand(connection, graph, keys) if graph.partitioned else keys
         # When little is in motion, read all of it: there may be a thousand times as many ancestors.
         above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ANCESTORS)
         not_automatic = graph.not_automatic_above(workflow_id for workflow_id, _ in keys)
-        state = load_state.read(connection, keys, None if above is None else sorted(above), not_automatic)
+        state = load_state.read(connection, graph, keys, None if above is None else sorted(above), not_automatic)
         self._calm = state.calm
         if graph.epoch != state.epoch:
             raise _OutdatedGraphError
         return Batch(graph, state, connection)
+
+    def _expand(self, connection: Connection, graph: Graph, keys: Mapping[Key, int]) -> Mapping[Key, int]:
+        """Replace considerations of whole workflows by those of their partitions, which are evaluated next."""
+        notes = [key for key in keys if not key[1] and graph.partitioning_of(key[0]).columns]
+        if not notes:
+            return keys
+        row = connection.execute(SQL["epoch_and_time"]).fetchone()
+        if row is None or graph.epoch != row["epoch"]:
+            raise _OutdatedGraphError
+        known = known_keys(connection, graph)
+        units = sorted((w, key) for w, _ in notes for key in existing(graph, w, EVERYTHING, row["now"], known))
+        both = {"notes": [w for w, _ in notes], "workflows": [w for w, _ in units], "partitions": [p for _, p in units]}
+        connection.execute(SQL["expand_notes"], both)
+        return {key: evaluations for key, evaluations in keys.items() if key not in notes}
 
     def _reload(self) -> Graph:
         """Read the graph in its own transaction: a large one takes longer than claimed rows may be idle."""

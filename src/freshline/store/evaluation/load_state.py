@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from freshline.decide.motion import Moving
+from freshline.decide.causes import AnyWalk
+from freshline.decide.motion import Moving, Walk
+from freshline.decide.partition_motion import MovingPart, PartitionWalk
+from freshline.graph import Graph
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.policy import Policy
 from freshline.model.state import (
@@ -25,11 +28,15 @@ from freshline.model.state import (
     Version,
     Window,
 )
+from freshline.reading import Expected
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.evaluation import partitions
+from freshline.store.evaluation.partitions import Arrays
 
 SQL = load("evaluation")
 FEW = 64
+NOTHING_READ: Arrays = {"reading": [], "reading_keys": [], "read_assets": [], "read_keys": []}
 Key = tuple[int, str]
 
 
@@ -68,10 +75,16 @@ class BatchState:
     motion: Mapping[int, Moving]
     loaded: Sequence[LoadedWorkflow]
     calm: bool = False
+    parts: Mapping[int, Sequence[MovingPart]] = field(default_factory=dict)  # in a graph with partitions
+
+    def walk(self, graph: Graph) -> AnyWalk:
+        """Return the search for ancestors in motion."""
+        return PartitionWalk(graph, self.parts) if graph.partitioned else Walk(graph, self.motion)
 
 
 def read(
     connection: Connection,
+    graph: Graph,
     keys: Mapping[Key, int],
     above: Sequence[int] | None = None,
     not_automatic: Sequence[int] = (),
@@ -81,7 +94,38 @@ def read(
     `above` are their ancestors, whose motion is all that a decision needs (docs/semantics.md#R4.2). With None, all
     motion is read. `not_automatic` are the ancestors that only users start: if stale, they count as held.
     """
-    return parse(fetch(connection, keys, above, not_automatic), keys)
+    now = _now(connection) if graph.partitioned else None
+    expected = partitions.expected(connection, graph, keys, now) if now else {}
+    row = fetch(connection, keys, above, not_automatic, partitions.arrays(expected), mapped=graph.partitioned)
+    found = parse(row, keys)
+    if not graph.partitioned:
+        return found
+    loaded = [_with_present(graph, one, expected.get(one.key), found.now) for one in found.loaded]
+    parts = partitions.moving_parts(graph, row["motion"] or (), row["unconsumed"] or ())
+    return replace(found, loaded=loaded, parts=parts)
+
+
+def _now(connection: Connection) -> datetime:
+    """Return the time by which partitions exist. A later one may exist when the state is read: it has a timer."""
+    row = connection.execute(SQL["epoch_and_time"]).fetchone()
+    assert row is not None  # noqa: S101 - the migration inserted it
+    now: datetime = row["now"]
+    return now
+
+
+def _with_present(
+    graph: Graph, one: LoadedWorkflow, expected: Sequence[Expected] | None, now: datetime
+) -> LoadedWorkflow:
+    if expected is None:
+        return one
+    found = partitions.present_inputs(graph, one.key, expected, one.state.inputs, now)
+    state = replace(
+        one.state,
+        inputs=tuple(given for part in found for given in part.inputs),
+        partial=any(part.partial for part in found),
+        grace_ends=min((part.grace_ends for part in found if part.grace_ends), default=None),
+    )
+    return replace(one, state=state)
 
 
 def fetch(
@@ -89,6 +133,9 @@ def fetch(
     keys: Mapping[Key, int],
     above: Sequence[int] | None = None,
     not_automatic: Sequence[int] = (),
+    reading: Arrays = NOTHING_READ,
+    *,
+    mapped: bool = False,
 ) -> Row:
     """Return the raw row for `parse`, which can run after the transaction."""
     arrays = {
@@ -97,6 +144,8 @@ def fetch(
         "above": None if above is None else list(above),
         "not_automatic": list(not_automatic),
         "few": FEW,
+        "mapped": mapped,
+        **reading,
     }
     row = connection.execute(SQL["load_states"], arrays).fetchone()
     assert row is not None  # noqa: S101 - an aggregate always returns a row
@@ -141,7 +190,7 @@ def _bare(row: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
 def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
     """Return the strongest motion of each workflow: without an end, then with the latest end, then unable to run."""
     motion: dict[int, Moving] = {}
-    for workflow_id, kind, until, cannot_run in rows:
+    for workflow_id, _, kind, until, cannot_run, _ in rows:
         moving = Moving(kind, _time(until), cannot_run)
         known = motion.get(workflow_id)
         if known is None or _strength(moving) > _strength(known):
@@ -224,12 +273,14 @@ def _input(data: Row, consumed: Row | None) -> Input:
         head=_head(data),
         consumed=version(consumed) if consumed else None,
         pending=_pending(pending, data, consumed) if pending else None,
+        partition_key=data["key"],
     )
 
 
 def _pending(pending: Row, data: Row, consumed: Row | None) -> Pending:
     behind = (data["sequence"] or 0) - (consumed["sequence"] if consumed else 0)
-    return Pending(_at(pending["first_at"]), _at(pending["last_at"]), behind, tuple(pending["event_ids"]))
+    first_at, last_at, origin = (_at(pending[name]) for name in ("first_at", "last_at", "origin"))
+    return Pending(first_at, last_at, behind, tuple(pending["event_ids"]), origin)
 
 
 def _output(data: Row) -> Output:
@@ -257,7 +308,8 @@ def _active(data: Row | None) -> ActiveRun | None:
     pins = {asset_id: version(pin) for asset_id, pin in data["pins"].items()}
     status, trigger = RunStatus(data["status"]), TriggerType(data["trigger_type"])
     quiet = Window(_at(data["quiet_from"]), _at(data["quiet_until"])) if data["quiet_from"] else None
-    return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins, data["mixed"], quiet)
+    origin = _time(data["origin"])
+    return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins, data["mixed"], quiet, origin)
 
 
 def _failures(data: Row) -> Failures:

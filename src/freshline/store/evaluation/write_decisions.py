@@ -42,7 +42,7 @@ class DecisionWriter:
     holds: list[Json] = field(default_factory=list)
     decisions: list[Json] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
-    settled: list[int] = field(default_factory=list)
+    settled: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, loaded: LoadedWorkflow, decision: Decision) -> tuple[str, str | None]:
         """Add a decision. Return its id, and the id of the run that it queues."""
@@ -61,7 +61,7 @@ class DecisionWriter:
         self._keep_wait(loaded, decision)
         decision_id = self._record(loaded, decision, decision_id, run_id)
         if decision.rests:
-            self.settled.append(loaded.state.workflow_id)
+            self.settled.append(loaded.key)
         return decision_id, run_id
 
     def _queue(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str) -> str:
@@ -94,6 +94,7 @@ class DecisionWriter:
                 "mixed": run.mixed,
                 "mixed_upstream": run.mixed_upstream,
                 "round": dict(run.round),
+                "origin": _iso(run.origin),
                 **_window(run.quiet),
                 "pins": {asset_id: pin.as_json() for asset_id, pin in run.pins.items()},
                 "parameters": dict(run.parameters),
@@ -114,7 +115,9 @@ class DecisionWriter:
                 "not_before": decision.next_evaluation.isoformat(),
                 "hold": decision.hold,
                 "blocker_id": decision.blocker_id,
-                "blocks_until": decision.blocks_until.isoformat() if decision.blocks_until else None,
+                "blocker_key": decision.blocker_key if decision.blocker_id else None,
+                "blocks_until": _iso(decision.blocks_until),
+                "origin": _iso(decision.origin),
                 "priority": loaded.priority if decision.blocker_id else None,
                 "waited_ms": 0 if decision.run else loaded.waited_ms,  # `_keep_wait` has it
             }
@@ -163,7 +166,8 @@ class DecisionWriter:
             workflows, partitions = [w for w, _ in self.done], [p for _, p in self.done]
             self._each(connection, "drop_considerations", self.done, workflows=workflows, partitions=partitions)
             self._each(connection, "hold_considerations", self.holds, holds=Jsonb(self.holds), now=self.now)
-            self._each(connection, "wake_waiting", self.settled, blockers=self.settled)
+            blockers, blocker_keys = [w for w, _ in self.settled], [p for _, p in self.settled]
+            self._each(connection, "wake_waiting", self.settled, blockers=blockers, blocker_keys=blocker_keys)
             self._each(connection, "record_decisions", self.decisions, decisions=Jsonb(self.decisions), now=self.now)
             self._each(connection, "count_decisions", self.repeated, ids=self.repeated, now=self.now)
 
@@ -182,8 +186,13 @@ def _renewal(renewal: Renewal, decision_id: str) -> Json:
         "mixed": renewal.mixed,
         "mixed_upstream": renewal.mixed_upstream,
         "round": dict(renewal.round),
+        "origin": _iso(renewal.origin),
         "decision_id": decision_id,
     }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
 
 
 def _window(window: Window | None) -> Json:

@@ -56,7 +56,6 @@ class Operations:
 
         The same report again with the same `key` changes nothing. Another one with that key is an error.
         """
-        refuse_partition(partition_key)
         report.check_payload(payload)
         root = self._settings.known_root
         given = Report(asset_id, partition_key, version, key, sequence, payload, event_id=new_id(), root=root)

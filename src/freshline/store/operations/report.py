@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, TypeVar
 
 import psycopg
@@ -21,7 +21,7 @@ from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, deliveries
-from freshline.store.operations.targets import find_asset
+from freshline.store.operations.targets import TargetAsset, find_asset, partition_of
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
 
@@ -71,6 +71,7 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     With `again` it first searches for what an earlier try with an unknown commit outcome has written.
     """
     asset = _source(connection, report.asset_id)
+    report = replace(report, partition_key=partition_of(asset, report.partition_key))
     where = {"asset": report.asset_id, "partition": report.partition_key}
     head = connection.execute(SQL["lock_head"], where).fetchone()
     known = _known(connection, asset, report, where, again=again)
@@ -196,7 +197,7 @@ def _as_row(known: StoredDelivery) -> Row:
     }
 
 
-def _source(connection: Connection, asset_id: str) -> Row:
+def _source(connection: Connection, asset_id: str) -> TargetAsset:
     asset = find_asset(connection, asset_id)
     if asset["producer_id"] is not None:
         raise ConflictError(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
 from freshline.decide.causes import moved_inputs
 from freshline.decide.decide import pins_of, reads_mix
-from freshline.decide.motion import Moving, Walk
 from freshline.errors import ConflictError, KeyReusedError
 from freshline.graph import Graph
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
-from freshline.model.state import State
 from freshline.store.apply.stored import GraphCache
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state
 from freshline.store.evaluation.evaluation import MOST_ANCESTORS
+from freshline.store.evaluation.load_state import BatchState
 from freshline.store.operations import audit
 from freshline.store.runs.events import append_event
 from freshline.store.runs.finish import end_canceled
@@ -108,33 +106,34 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
 
     A manual run does not wait. The same search as for an automatic run finds whether it reads a mix.
     """
-    state, graph, motion = _read(connection, graphs, workflow["id"], partition_key)
-    missing = [one.asset_id for one in state.inputs if one.head is None]
+    found, graph = _read(connection, graphs, workflow["id"], partition_key)
+    state = found.loaded[0].state
+    missing = [one.reference for one in state.inputs if one.head is None]
     if missing:
         raise ConflictError(
             f"workflow '{workflow['slug']}' cannot run: its input '{missing[0]}' has no data yet",
             hint=f"report it (`freshline report {missing[0]}`) or run its producer first",
         )
     pins = {asset_id: pin.as_json() for asset_id, pin in pins_of(state).items()}
-    mixing = Walk(graph, motion).blockers(state.workflow_id, moved_inputs(state))
+    blockers = found.walk(graph).blockers(state.workflow_id, moved_inputs(state), partition_key=partition_key)
+    mixing = [one for one in blockers if one.mixes]
     return _Situation(pins, bool(mixing), reads_mix(state), state.round, graph.epoch)
 
 
-def _read(
-    connection: Connection, graphs: GraphCache, workflow_id: int, partition_key: str
-) -> tuple[State, Graph, Mapping[int, Moving]]:
-    """Return the state of a workflow, the graph, and what is in motion, all of one epoch."""
+def _read(connection: Connection, graphs: GraphCache, workflow_id: int, partition_key: str) -> tuple[BatchState, Graph]:
+    """Return the state of a workflow with what is in motion, and the graph, both of one epoch."""
     graph = graphs.read(connection)
     while True:
         above = graph.ancestors([workflow_id], MOST_ANCESTORS)
         found = load_state.read(
             connection,
+            graph,
             {(workflow_id, partition_key): 0},
             None if above is None else sorted(above),
             graph.not_automatic_above([workflow_id]),
         )
         if found.epoch == graph.epoch:
-            return found.loaded[0].state, graph, found.motion
+            return found, graph
         graph = graphs.read(connection, found.epoch)
 
 

@@ -6,6 +6,7 @@ from typing import TypedDict, cast
 
 from freshline.errors import NotFoundError, UsageError
 from freshline.model.json import Json
+from freshline.partitions import document
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.suggest import did_you_mean
@@ -21,6 +22,7 @@ class TargetAsset(TypedDict):
     declaration: Json
     source_project: str | None
     slug: str | None
+    partitioning: Json | None
 
 
 class TargetWorkflow(TypedDict):
@@ -54,6 +56,18 @@ def find_workflow_id(connection: Connection, slug: str) -> int:
     if row is None:
         raise _no_workflow(connection, slug)
     return int(row["id"])
+
+
+def partition_of(asset: TargetAsset, partition_key: str) -> str:
+    """Return the canonical key of a partition of the asset. Raise UsageError if the asset has no such partition."""
+    if asset["partitioning"] is None:
+        if partition_key:
+            raise UsageError(f"asset '{asset['id']}' has no partitions, so it has no partition {partition_key!r}")
+        return ""
+    partitioning = document.from_json(asset["partitioning"])
+    if not partition_key:
+        raise UsageError(f"asset '{asset['id']}' has partitions: name one, such as {partitioning.example}")
+    return partitioning.parse(partition_key)
 
 
 def refuse_partition(partition_key: str) -> None:

@@ -9,8 +9,10 @@ from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.deliveries import DeliveryRange, position_of
 from freshline.model.json import Json
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position, StagedOutput
+from freshline.model.state import reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.runs.publish import pinned
 
 SQL = load("runs")
 CANDIDATES = 32  # per pool: more workers than that seldom claim in the same millisecond
@@ -70,14 +72,13 @@ def _inputs(connection: Connection, row: Row) -> _Inputs:
 
     The definition of the run says what its outputs are. An apply may have changed since what the workflow owns.
     """
-    pins, partition = row["pins"], row["partition_key"]
-    arrays = {"assets": list(pins), "sequences": [pin["sequence"] for pin in pins.values()], "partition": partition}
     outputs = [one["assetId"] for step in row["definition"]["steps"] for one in step.get("produces", ())]
-    owner = {"workflow": row["workflow_id"], "partition": partition, "outputs": outputs}
+    owner = {"workflow": row["workflow_id"], "partition": row["partition_key"], "outputs": outputs}
     own = connection.execute(SQL["own_heads"], owner).fetchall()
-    pinned = connection.execute(SQL["pinned_inputs"], arrays).fetchall()
+    found = connection.execute(SQL["pinned_inputs"], pinned(row["pins"])).fetchall()
+    inputs = {reference(one["asset_id"], one["partition_key"]): pinned_input(one) for one in found}
     return {
-        "inputs": {one["asset_id"]: pinned_input(one) for one in (*own, *pinned)},
+        "inputs": {one["asset_id"]: pinned_input(one) for one in own} | inputs,
         "positions": {
             one["asset_id"]: {asset_id: _position(at) for asset_id, at in (one["positions"] or {}).items()}
             for one in own

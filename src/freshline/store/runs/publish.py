@@ -20,6 +20,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
+from freshline.model.state import reference, split_reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -45,6 +46,7 @@ class Publisher:
     parameters: Json | None
     now: datetime
     mixed: bool = False  # it may have read a mix of generations
+    origin: datetime | None = None  # when the root of what it computes happened
     declared: Collection[str] = ()  # the outputs of the run's definition
     damaged: Collection[str] = ()  # directories of heads that differ from what was published
     internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step: other steps' outputs that it reads
@@ -140,6 +142,7 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "sources": dict(origin.sources),
         "mixed": who.mixed,
         "mixed_from": dict(origin.mixed_from),
+        "origin": who.origin.isoformat() if who.origin else None,
         "payload": output.payload,
         "event_id": new_id(),
     }
@@ -212,6 +215,17 @@ def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Fresh
     return declared.get(output.asset_id, Freshness())
 
 
+def pinned(pins: Mapping[str, Json]) -> dict[str, list[Any]]:
+    """Return pins as arrays, in the order of their references."""
+    ordered = sorted(pins.items())
+    names = [split_reference(name) for name, _ in ordered]
+    return {
+        "assets": [asset_id for asset_id, _ in names],
+        "keys": [key for _, key in names],
+        "sequences": [pin["sequence"] for _, pin in ordered],
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class _Origin:
     """What a run's outputs descend from: versions of sources, and data that was made from a mix, both capped."""
@@ -222,22 +236,15 @@ class _Origin:
 
 def _origin(connection: Connection, who: Publisher) -> _Origin:
     """Return the origin of everything that the run read (docs/semantics.md#R4.6)."""
-    pins = sorted(who.pins.items())
-    found = connection.execute(
-        SQL["pinned_inputs"],
-        {
-            "assets": [asset_id for asset_id, _ in pins],
-            "sequences": [pin["sequence"] for _, pin in pins],
-            "partition": who.partition_key,
-        },
-    )
+    found = connection.execute(SQL["pinned_inputs"], pinned(who.pins))
     merged: dict[str, Any] = {}
     mixed_from: dict[str, str] = {}
     for row in found:
         merged |= row["sources"]
         mixed_from |= row["mixed_from"]
+        name = reference(row["asset_id"], row["partition_key"])
         if row["is_source"]:
-            merged[row["asset_id"]] = {"sequence": row["sequence"], "dataVersion": row["data_version"]}
+            merged[name] = {"sequence": row["sequence"], "dataVersion": row["data_version"]}
         if row["mixed"]:
-            mixed_from[row["asset_id"]] = row["data_version"]
+            mixed_from[name] = row["data_version"]
     return _Origin(dict(sorted(merged.items())[:MOST_SOURCES]), dict(sorted(mixed_from.items())[:MOST_MIXES]))

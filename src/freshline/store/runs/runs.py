@@ -222,7 +222,7 @@ class Runs:
 
     def table_at(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
         """Return another version of an input than the pinned one. Raise `NotFoundError` if it is not kept."""
-        keys = {"assets": [asset_id], "sequences": [version], "partition": partition_key}
+        keys = {"assets": [asset_id], "keys": [partition_key], "sequences": [version]}
         with self._database.connection() as connection:
             row = connection.execute(SQL["pinned_inputs"], keys).fetchone()
         if row is None or row["gone_at"] is not None:
@@ -343,6 +343,7 @@ def _publisher(
         parameters=row["parameters"] if publish_parameters else None,
         now=row["now"],
         mixed=row["mixed"],
+        origin=row["origin"],
         declared=[one["assetId"] for step in run.definition["steps"] for one in step.get("produces", ())],
         damaged=damaged,
         internal=internal,

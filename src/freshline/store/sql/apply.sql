@@ -9,12 +9,14 @@ UPDATE installation SET epoch = epoch + 1, epoch_at = freshline_now()
 -- name: graph
 -- purpose: read the topology of all workflows that are not retired; as arrays, because rows take twice as long
 SELECT (SELECT epoch FROM installation) AS epoch, w.workflows, w.slugs, w.not_automatic, a.made, a.makers, e.read, e.readers,
-       e.not_triggering
+       e.not_triggering, e.declared, (SELECT json_object_agg(id, partitioning) FROM assets WHERE partitioning IS NOT NULL)
+       AS partitionings
   FROM (SELECT json_agg(id) AS workflows, json_agg(slug) AS slugs, json_agg(id) FILTER (WHERE NOT automatic) AS not_automatic
           FROM workflows WHERE retired_at IS NULL) w,
        (SELECT json_agg(id) AS made, json_agg(producer_id) AS makers FROM assets WHERE producer_id IS NOT NULL) a,
        (SELECT json_agg(asset_id) AS read, json_agg(workflow_id) AS readers,
-               json_agg(json_build_array(asset_id, workflow_id)) FILTER (WHERE NOT triggers) AS not_triggering FROM edges) e
+               json_agg(json_build_array(asset_id, workflow_id)) FILTER (WHERE NOT triggers) AS not_triggering,
+               json_agg(json_build_array(asset_id, workflow_id, partitions)) FILTER (WHERE mapped) AS declared FROM edges) e
 
 -- name: stored_workflows
 -- purpose: read every workflow with its current version, for the comparison with a project
@@ -136,9 +138,11 @@ UPDATE assets SET producer_id = NULL, step_id = NULL
 
 -- name: save_assets
 -- purpose: store assets that are produced, declared as sources, or only consumed
-INSERT INTO assets AS a (id, producer_id, step_id, declaration, source_project)
-SELECT r.id, w.id, CASE WHEN w.id IS NOT NULL THEN r.step_id END, coalesce(r.declaration, '{}'), r.source_project
-  FROM jsonb_to_recordset(%(rows)s) AS r (id text, slug text, step_id text, declaration jsonb, source_project text)
+INSERT INTO assets AS a (id, producer_id, step_id, declaration, source_project, partitioning)
+SELECT r.id, w.id, CASE WHEN w.id IS NOT NULL THEN r.step_id END, coalesce(r.declaration, '{}'), r.source_project,
+       r.partitioning
+  FROM jsonb_to_recordset(%(rows)s) AS r (
+        id text, slug text, step_id text, declaration jsonb, source_project text, partitioning jsonb)
   LEFT JOIN workflows w ON w.slug = r.slug
  ORDER BY r.id
 ON CONFLICT (id) DO UPDATE
@@ -146,6 +150,8 @@ ON CONFLICT (id) DO UPDATE
        step_id = coalesce(excluded.step_id, a.step_id),
        declaration = CASE WHEN excluded.producer_id IS NOT NULL OR excluded.source_project IS NOT NULL
                           THEN excluded.declaration ELSE a.declaration END,
+       partitioning = CASE WHEN excluded.producer_id IS NOT NULL OR excluded.source_project IS NOT NULL
+                           THEN excluded.partitioning ELSE a.partitioning END,
        source_project = CASE WHEN excluded.producer_id IS NOT NULL THEN NULL
                              ELSE coalesce(excluded.source_project, a.source_project) END
 
@@ -161,11 +167,17 @@ DELETE FROM edges WHERE workflow_id = ANY (%(workflows)s)
 
 -- name: save_edges
 -- purpose: store what workflows consume from outside
-INSERT INTO edges (asset_id, workflow_id, triggers, declaration)
-SELECT r.asset_id, w.id, r.triggers, r.declaration
-  FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, slug text, triggers boolean, declaration jsonb)
+INSERT INTO edges (asset_id, workflow_id, triggers, declaration, partitions)
+SELECT r.asset_id, w.id, r.triggers, r.declaration, r.partitions
+  FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, slug text, triggers boolean, declaration jsonb, partitions jsonb)
   JOIN workflows w ON w.slug = r.slug
  ORDER BY r.asset_id, w.id
+
+-- name: mark_mapped
+-- purpose: note which edges have partitions on one side, also of other projects that consume what was applied
+UPDATE edges e SET mapped = NOT e.mapped
+ WHERE e.mapped <> EXISTS (SELECT FROM assets a
+                            WHERE (a.id = e.asset_id OR a.producer_id = e.workflow_id) AND a.partitioning IS NOT NULL)
 
 -- name: mark_unused
 -- purpose: note since when assets are neither produced, consumed nor declared, and forget it for those in use again

@@ -4,34 +4,53 @@ WITH claimed AS MATERIALIZED (
     SELECT event_id FROM inbox ORDER BY event_id LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
-RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key
+RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key,
+          -- Whether it takes the graph to find out which partitions it concerns.
+          CASE WHEN i.kind IN ('changed', 'unchanged')
+               THEN EXISTS (SELECT FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped)
+               WHEN i.kind = 'touched' AND i.partition_key = ''
+               THEN EXISTS (SELECT FROM assets a WHERE a.producer_id = i.workflow_id AND a.partitioning IS NOT NULL)
+               ELSE false END AS mapped
+
+-- name: epoch_and_time
+-- purpose: read the definitions epoch and the time, to find out which partitions events concern
+SELECT epoch, freshline_now() AS now FROM installation
 
 -- name: note_considerations
 -- purpose: add a consideration for each workflow that an event concerns, in key order; the earlier time and the better class win
 WITH happened AS (
     SELECT * FROM jsonb_to_recordset(%(events)s)
-        AS e (kind text, asset_id text, workflow_id bigint, partition_key text)
+        AS e (kind text, asset_id text, workflow_id bigint, partition_key text, mapped boolean)
 ), moment AS MATERIALIZED ( -- one value for all rows: a join could read the clock per row, and rows would not group
     SELECT freshline_now() AS now
 ), concerned AS (
     SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class
-      FROM happened h JOIN edges e ON e.asset_id = h.asset_id WHERE h.kind = 'changed'
+      FROM happened h JOIN edges e ON e.asset_id = h.asset_id AND NOT e.mapped WHERE h.kind = 'changed'
+    UNION -- partitions that read a changed one
+    SELECT *, 'event' FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[])
     UNION
     SELECT a.producer_id, h.partition_key, 'timer'
       FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
     UNION
-    SELECT h.workflow_id, h.partition_key, 'event' FROM happened h WHERE h.kind IN ('ended', 'touched')
+    SELECT h.workflow_id, h.partition_key, 'event' FROM happened h WHERE h.kind IN ('ended', 'touched') AND NOT h.mapped
     UNION -- workflows that wait for one that no longer moves
     SELECT c.workflow_id, c.partition_key, c.class
-      FROM happened h JOIN considerations c ON c.blocker_id = h.workflow_id WHERE h.kind IN ('ended', 'touched')
+      FROM happened h JOIN considerations c ON (c.blocker_id, c.blocker_key) = (h.workflow_id, h.partition_key)
+     WHERE h.kind IN ('ended', 'touched')
     UNION -- an unchanged output only matters to these holds (docs/semantics.md#R9.3), and to a due workflow, which may get one
     SELECT c.workflow_id, c.partition_key, c.class
       FROM happened h
-      JOIN edges e ON e.asset_id = h.asset_id
+      JOIN edges e ON e.asset_id = h.asset_id AND NOT e.mapped
       JOIN considerations c ON c.workflow_id = e.workflow_id AND c.partition_key = h.partition_key
      WHERE h.kind = 'unchanged'
        AND (c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
             OR c.not_before <= (SELECT now FROM moment))
+    UNION -- the same for partitions
+    SELECT c.workflow_id, c.partition_key, c.class
+      FROM unnest(%(unchanged)s::bigint[], %(unchanged_keys)s::text[]) AS u (workflow_id, partition_key)
+      JOIN considerations c ON (c.workflow_id, c.partition_key) = (u.workflow_id, u.partition_key)
+     WHERE c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
+        OR c.not_before <= (SELECT now FROM moment)
 )
 INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
 SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now
@@ -51,7 +70,7 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
 WITH woken AS MATERIALIZED (
     SELECT workflow_id, partition_key
       FROM considerations
-     WHERE blocker_id = ANY (%(blockers)s)
+     WHERE (blocker_id, blocker_key) IN (SELECT * FROM unnest(%(blockers)s::bigint[], %(blocker_keys)s::text[]))
      ORDER BY workflow_id, partition_key
        FOR UPDATE SKIP LOCKED
 )
@@ -82,6 +101,21 @@ SELECT workflow_id, partition_key, evaluations, hold FROM considerations
    AND not_before <= (SELECT freshline_now())
  ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED
 
+-- name: expand_notes
+-- purpose: replace considerations of whole workflows by those of their partitions, in key order
+WITH notes AS (
+    DELETE FROM considerations WHERE workflow_id = ANY (%(notes)s) AND partition_key = ''
+    RETURNING workflow_id, class, noted_at
+)
+INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
+SELECT u.workflow_id, u.partition_key, freshline_now(), n.class, n.noted_at
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS u (workflow_id, partition_key)
+  JOIN notes n ON n.workflow_id = u.workflow_id
+ ORDER BY u.workflow_id, u.partition_key
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET not_before = least(c.not_before, excluded.not_before), class = least(c.class, excluded.class),
+       noted_at = least(c.noted_at, excluded.noted_at), evaluations = 0
+
 -- name: load_states
 -- purpose: read everything that a decision depends on, in one snapshot: what is in motion above a batch, and its states
 --
@@ -96,10 +130,11 @@ WITH moment AS MATERIALIZED (
     -- The ancestors of the batch. NULL: read whatever moves anywhere. Of each pair below, only one part is executed.
     SELECT * FROM unnest(%(above)s::bigint[]) AS a (workflow_id)
 ), moving_runs AS (
-    SELECT workflow_id, status FROM runs WHERE status IN ('queued', 'running') AND %(above)s::bigint[] IS NULL
+    SELECT workflow_id, partition_key, status, origin
+      FROM runs WHERE status IN ('queued', 'running') AND %(above)s::bigint[] IS NULL
     UNION ALL
-    SELECT a.workflow_id, r.status
-      FROM above a, LATERAL (SELECT status FROM runs WHERE workflow_id = a.workflow_id
+    SELECT a.workflow_id, r.partition_key, r.status, r.origin
+      FROM above a, LATERAL (SELECT partition_key, status, origin FROM runs WHERE workflow_id = a.workflow_id
                                 AND status IN ('queued', 'running') OFFSET 0) r
 ), considered AS (
     SELECT c.* FROM considerations c WHERE %(above)s::bigint[] IS NULL
@@ -107,33 +142,36 @@ WITH moment AS MATERIALIZED (
     SELECT c.* FROM above a, LATERAL (SELECT * FROM considerations WHERE workflow_id = a.workflow_id OFFSET 0) c
 ), unconsumed AS (
     -- Events in the inbox, by the workflows that they concern.
-    SELECT e.workflow_id
-      FROM inbox i, LATERAL (SELECT workflow_id FROM edges WHERE asset_id = i.asset_id OFFSET 0) e
+    SELECT e.workflow_id, '' AS partition_key, i.at
+      FROM inbox i, LATERAL (SELECT workflow_id FROM edges WHERE asset_id = i.asset_id AND NOT mapped OFFSET 0) e
      WHERE i.kind = 'changed'
     UNION ALL
     -- A scalar subquery: the planner does not know how few rows there are, and would read all assets for a join.
-    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = i.asset_id) FROM inbox i WHERE i.kind = 'expired'
+    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = i.asset_id), i.partition_key, i.at
+      FROM inbox i WHERE i.kind = 'expired'
     UNION ALL
-    SELECT i.workflow_id FROM inbox i WHERE i.kind IN ('ended', 'touched')
+    SELECT i.workflow_id, i.partition_key, i.at FROM inbox i WHERE i.kind IN ('ended', 'touched')
 ), due_timers AS (
-    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id) AS workflow_id
+    SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id) AS workflow_id, t.partition_key, t.due_at
       FROM timers t WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'expiry'
 ), motion AS (
-    SELECT workflow_id, status AS kind, NULL::timestamptz AS until, false AS cannot_run FROM moving_runs
+    SELECT workflow_id, partition_key, status AS kind, NULL::timestamptz AS until, false AS cannot_run, origin
+      FROM moving_runs
     UNION ALL
-    SELECT c.workflow_id,
+    SELECT c.workflow_id, c.partition_key,
            CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
            CASE WHEN c.not_before <= m.now THEN NULL ELSE c.blocks_until END,
-           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream'
+           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream',
+           coalesce(c.origin, c.noted_at)
       FROM considered c, moment m
      WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
     UNION ALL
-    SELECT workflow_id, 'unabsorbed', NULL, false FROM unconsumed
+    SELECT workflow_id, partition_key, 'unabsorbed', NULL, false, at FROM unconsumed
     UNION ALL
-    SELECT workflow_id, 'timer', NULL, false FROM due_timers
+    SELECT workflow_id, partition_key, 'timer', NULL, false, due_at FROM due_timers
     UNION ALL
     -- Ancestors that no event starts, and that did not read the current versions: their data is of another generation.
-    SELECT x.workflow_id, 'stale', NULL, true
+    SELECT x.workflow_id, '', 'stale', NULL, true, NULL
       FROM unnest(%(not_automatic)s::bigint[]) AS x (workflow_id)
      WHERE EXISTS (
          SELECT FROM edges e
@@ -143,18 +181,22 @@ WITH moment AS MATERIALIZED (
             AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
 ), input AS (
     -- One row per workflow and input: its head, and the version that the last success consumed.
-    SELECT b.workflow_id, b.partition_key, e.asset_id, h.sequence, h.data_version, h.produced_at, s.run_id,
-           p.consumed_versions -> e.asset_id AS consumed,
-           s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from, s.partition_key)) AS mixed
-      FROM batch b
-      JOIN edges e ON e.workflow_id = b.workflow_id
-      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
-      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, b.partition_key)
+    SELECT e.workflow_id, e.partition_key, e.asset_id, e.input_key, h.sequence, h.data_version, h.produced_at, s.run_id,
+           p.consumed_versions -> (e.asset_id || CASE e.input_key WHEN '' THEN '' ELSE '@' || e.input_key END) AS consumed,
+           s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from)) AS mixed
+      FROM (SELECT b.workflow_id, b.partition_key, x.asset_id, '' AS input_key
+              FROM batch b JOIN edges x ON x.workflow_id = b.workflow_id AND NOT x.mapped
+            UNION ALL -- what mappings say that a partition reads
+            SELECT * FROM unnest(%(reading)s::bigint[], %(reading_keys)s::text[], %(read_assets)s::text[], %(read_keys)s::text[])
+           ) e (workflow_id, partition_key, asset_id, input_key)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, e.partition_key)
+      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, e.input_key)
       LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
 ), inputs AS ( -- json, not jsonb: it is only sent, and takes half the time to build
     SELECT i.workflow_id, i.partition_key,
            json_agg(json_build_object(
                'asset_id', i.asset_id,
+               'key', i.input_key,
                'sequence', i.sequence,
                'data_version', i.data_version,
                'produced_at', i.produced_at,
@@ -162,21 +204,21 @@ WITH moment AS MATERIALIZED (
                'mixed', i.mixed,
                'consumed', i.consumed,
                'pending', pending.found
-           ) ORDER BY i.asset_id) AS list
+           ) ORDER BY i.asset_id, i.input_key) AS list
       FROM input i
       -- The changes that the last success has not read: the first and the last 20.
       LEFT JOIN LATERAL (
           SELECT json_build_object(
-                     'first_at', min(x.produced_at), 'last_at', max(x.produced_at),
+                     'first_at', min(x.produced_at), 'last_at', max(x.produced_at), 'origin', min(x.origin),
                      'event_ids', json_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
-            FROM ((SELECT produced_at, event_id FROM snapshots x
-                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.partition_key) AND x.changed
+            FROM ((SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
+                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
                       AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence LIMIT 20)
                   UNION ALL
-                  (SELECT produced_at, event_id FROM snapshots x
-                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.partition_key) AND x.changed
+                  (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
+                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
                       AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence DESC LIMIT 20)) x
@@ -229,8 +271,9 @@ WITH moment AS MATERIALIZED (
                                ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
                             WHERE a.producer_id = w.id ORDER BY s.produced_at DESC LIMIT 1) o
                     CROSS JOIN jsonb_each(o.sources) k
-                     JOIN heads n ON n.asset_id = k.key AND n.partition_key = b.partition_key) END,
-               'waiting', (SELECT min(c.priority) FROM considerations c WHERE c.blocker_id = w.id)) AS state
+                     JOIN heads n ON (n.asset_id, n.partition_key) = (freshline_asset(k.key), freshline_key(k.key))) END,
+               'waiting', (SELECT min(c.priority) FROM considerations c
+                            WHERE (c.blocker_id, c.blocker_key) = (w.id, b.partition_key))) AS state
       FROM batch b
       JOIN workflows w ON w.id = b.workflow_id
       JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
@@ -238,7 +281,7 @@ WITH moment AS MATERIALIZED (
       LEFT JOIN outputs o ON (o.workflow_id, o.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN LATERAL (
-          SELECT x.id, x.status, x.trigger_type, x.attempt, x.version, x.pins, x.mixed,
+          SELECT x.id, x.status, x.trigger_type, x.attempt, x.version, x.pins, x.mixed, x.origin,
                  lower(x.quiet) AS quiet_from, upper(x.quiet) AS quiet_until
             FROM runs x
            WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
@@ -264,11 +307,24 @@ WITH moment AS MATERIALIZED (
 )
 SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT now FROM moment) AS now,
-       (SELECT json_agg(json_build_array(workflow_id, kind, until, cannot_run))
+       (SELECT json_agg(json_build_array(workflow_id, partition_key, kind, until, cannot_run, origin))
           FROM motion WHERE workflow_id IS NOT NULL) AS motion,
+       -- Events about assets with partitions, or with consumers that have them; the graph knows whom they concern.
+       (SELECT json_agg(json_build_array(i.asset_id, i.partition_key, coalesce(
+                   (SELECT coalesce(s.origin, s.produced_at) FROM snapshots s WHERE s.event_id = i.event_id), i.at)))
+          FROM inbox i
+         WHERE i.kind = 'changed' AND %(mapped)s
+           AND EXISTS (SELECT FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped)) AS unconsumed,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
+
+-- name: dynamic_keys
+-- purpose: read the keys of an asset in the order in which they were first seen
+SELECT h.partition_key FROM heads h
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, 1)
+ WHERE h.asset_id = %(asset)s
+ ORDER BY s.produced_at, h.partition_key
 
 -- name: outline
 -- purpose: read the definitions epoch and the number of heads, which materializers report for comparison
@@ -293,14 +349,14 @@ WITH new AS (
         id uuid, workflow_id bigint, partition_key text, version integer, project text, code_hash text,
         needs_spark boolean, trigger jsonb, cause text, priority integer, inherited integer, mixed boolean,
         mixed_upstream boolean, pins jsonb, parameters jsonb, decision_id uuid, event jsonb, quiet_from timestamptz,
-        quiet_until timestamptz, round jsonb)
+        quiet_until timestamptz, round jsonb, origin timestamptz)
 ), inserted AS (
     INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
                       trigger_type, cause, priority, urgency, mixed, mixed_upstream, pins, parameters, decision_id,
-                      queued_at, round, epoch, quiet)
+                      queued_at, round, origin, epoch, quiet)
     SELECT n.id, n.workflow_id, n.partition_key, n.version, n.project, w.pool, n.code_hash, n.needs_spark, 'queued',
            n.trigger, 'auto-materialize', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
-           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round, %(epoch)s,
+           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round, n.origin, %(epoch)s,
            CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.quiet_from, n.quiet_until) END
       FROM new n JOIN workflows w ON w.id = n.workflow_id, (SELECT freshline_now() AS now) m
      ORDER BY n.workflow_id, n.partition_key
@@ -314,10 +370,10 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workfl
 -- purpose: move the pins of queued runs to the new heads, unless a worker has started them (docs/semantics.md#R6.3)
 UPDATE runs r
    SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, mixed_upstream = n.mixed_upstream,
-       decision_id = n.decision_id, round = n.round, epoch = %(epoch)s
+       decision_id = n.decision_id, round = n.round, origin = n.origin, epoch = %(epoch)s
   FROM jsonb_to_recordset(%(renewals)s) AS n (
         id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, mixed_upstream boolean, decision_id uuid,
-        round jsonb)
+        round jsonb, origin timestamptz)
  WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
 
 -- name: set_quiet
@@ -329,13 +385,13 @@ UPDATE runs r SET quiet = CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.qu
 -- name: hurry_runs
 -- purpose: give queued blockers the priority of the workflows that wait for them; a hint, so it skips locked rows
 WITH waiting AS (
-    SELECT blocker_id, min(priority) AS priority
-      FROM jsonb_to_recordset(%(holds)s) AS n (blocker_id bigint, priority integer)
-     WHERE blocker_id IS NOT NULL GROUP BY blocker_id
+    SELECT blocker_id, blocker_key, min(priority) AS priority
+      FROM jsonb_to_recordset(%(holds)s) AS n (blocker_id bigint, blocker_key text, priority integer)
+     WHERE blocker_id IS NOT NULL GROUP BY blocker_id, blocker_key
 ), slower AS MATERIALIZED (
     SELECT r.id, w.priority
       FROM waiting w
-      JOIN runs r ON r.workflow_id = w.blocker_id AND r.status = 'queued'
+      JOIN runs r ON (r.workflow_id, r.partition_key) = (w.blocker_id, w.blocker_key) AND r.status = 'queued'
      WHERE r.urgency > extract(epoch FROM r.queued_at) + 10 * w.priority
      ORDER BY r.id
        FOR UPDATE OF r SKIP LOCKED
@@ -364,12 +420,13 @@ DELETE FROM considerations
 -- name: hold_considerations
 -- purpose: store the hold of a workflow and the time of its next evaluation
 UPDATE considerations c
-   SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocks_until = n.blocks_until,
+   SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocker_key = n.blocker_key,
+       blocks_until = n.blocks_until, origin = n.origin,
        priority = n.priority, waited_ms = n.waited_ms, evaluated_at = %(now)s, next_at = n.not_before,
        evaluations = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.evaluations + 1 ELSE 0 END
   FROM jsonb_to_recordset(%(holds)s) AS n (
-        workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint,
-        blocks_until timestamptz, priority integer, waited_ms bigint)
+        workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint, blocker_key text,
+        blocks_until timestamptz, origin timestamptz, priority integer, waited_ms bigint)
  WHERE (c.workflow_id, c.partition_key) = (n.workflow_id, n.partition_key)
 
 -- name: keep_waits
@@ -435,7 +492,8 @@ WITH stale AS (
       JOIN workflows w ON w.id = e.workflow_id AND w.automatic AND w.retired_at IS NULL
       JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
-     WHERE e.triggers AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+     WHERE e.triggers AND NOT e.mapped
+       AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
     UNION
     SELECT a.producer_id FROM assets a
       JOIN workflows w ON w.id = a.producer_id AND w.automatic AND w.retired_at IS NULL
@@ -445,7 +503,7 @@ WITH stale AS (
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
       LEFT JOIN LATERAL (SELECT (o ->> 'enabled')::boolean AS enabled, (o ->> 'optional')::boolean AS optional
                            FROM jsonb_array_elements(w.policy -> 'outputs') o WHERE o ->> 'asset_id' = a.id) d ON true
-     WHERE (h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean
+     WHERE a.partitioning IS NULL AND ((h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean
             AND NOT (d.optional AND p.succeeded_at IS NOT NULL))
         OR (t.expired_at IS NOT NULL AND d.enabled)
         OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
@@ -454,8 +512,8 @@ WITH stale AS (
             AND ((s.workflow_id IS DISTINCT FROM w.id AND NOT coalesce(s.difference ? 'rolledBack', false))
                  OR (s.run_id IS NOT NULL AND EXISTS (
                          SELECT FROM edges e JOIN heads i ON i.asset_id = e.asset_id AND i.partition_key = ''
-                          WHERE e.workflow_id = w.id AND e.triggers
-                            AND i.data_version IS DISTINCT FROM (s.inputs -> e.asset_id ->> 'dataVersion')))))
+                          WHERE e.workflow_id = w.id AND e.triggers AND NOT e.mapped
+                            AND i.data_version IS DISTINCT FROM (s.inputs -> e.asset_id ->> 'dataVersion'))))))
 )
 SELECT s.workflow_id, w.slug, count(*) OVER () AS total
   FROM stale s JOIN workflows w ON w.id = s.workflow_id

@@ -45,7 +45,7 @@ SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v
 
 -- name: lock_asset
 -- purpose: lock an asset against a change of its producer
-SELECT a.id, a.producer_id, a.declaration, a.source_project, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
+SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
  WHERE a.id = %(asset)s FOR SHARE OF a
 
 -- name: asset_names

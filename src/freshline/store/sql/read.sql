@@ -183,7 +183,7 @@ WITH RECURSIVE shown AS (
 SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slug AS "workflowSlug",
        h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
        h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId", coalesce(n.mixed, false) AS mixed,
-       coalesce(n.mixed_from <> '{}' AND freshline_mixed(n.mixed_from, n.partition_key), false) AS "mixedUpstream",
+       coalesce(n.mixed_from <> '{}' AND freshline_mixed(n.mixed_from), false) AS "mixedUpstream",
        coalesce(t.due_at, t.expired_at, n.expires_at) AS "expiresAt", t.due_at, t.reason AS due_reason, t.expired_at,
        w.automatic AS automatic, w.paused_at, w.paused_until,
        coalesce(c.running, false) AS running, coalesce(c.queued, false) AS queued,

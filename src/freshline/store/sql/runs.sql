@@ -74,16 +74,16 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 
 -- name: pinned_inputs
 -- purpose: read the snapshots that a run is pinned to, with their locations
-SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources, s.mixed,
-       s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts,
+SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
+       s.mixed, s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts,
        s.delivery, freshline_skipped(s.asset_id, s.partition_key, s.delivery) AS skipped, s.gone_at,
        a.producer_id IS NULL AS is_source,
        CASE WHEN s.run_id IS NULL AND (s.payload ? 'path' OR s.delivery IS NOT NULL) AND s.location ? 'path'
             THEN CASE WHEN a.source_project IS NULL THEN '{}' ELSE a.declaration END END AS path_declaration
-  FROM unnest(%(assets)s::text[], %(sequences)s::bigint[]) AS p (asset_id, sequence)
-  JOIN snapshots s ON s.asset_id = p.asset_id AND s.partition_key = %(partition)s AND s.sequence = p.sequence
+  FROM unnest(%(assets)s::text[], %(keys)s::text[], %(sequences)s::bigint[]) AS p (asset_id, partition_key, sequence)
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (p.asset_id, p.partition_key, p.sequence)
   JOIN assets a ON a.id = s.asset_id
- ORDER BY s.asset_id
+ ORDER BY s.asset_id, s.partition_key
 
 -- name: deliveries_between
 -- purpose: read the deliveries of an append source from one number to another, in order, as many as fit into one message
@@ -147,7 +147,8 @@ RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
 
 -- name: lock_run
 -- purpose: lock a run under its fencing token before a write; no row: another attempt owns it
-SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.epoch, r.cause, r.version,
+SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.origin, r.epoch, r.cause,
+       r.version,
        r.cancel_at,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
        -- Workers only take runs of their own code: with the project's former code a run would wait forever.
@@ -217,17 +218,17 @@ SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key =
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
                        expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence,
-                       delivery)
+                       delivery, origin)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
-       report_sequence, delivery
+       report_sequence, delivery, origin
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
         inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
-        report_sequence bigint, delivery bigint)
+        report_sequence bigint, delivery bigint, origin timestamptz)
  ORDER BY asset_id
 
 -- name: note_commits
@@ -290,7 +291,7 @@ RETURNING (SELECT o.breaker_at FROM workflow_partitions o
           -- How long the first change that it consumed had waited; null if it consumed none.
           (SELECT extract(epoch FROM %(now)s - min(n.produced_at))::float8
              FROM workflow_partitions o, jsonb_each(%(consumed_versions)s) v
-             JOIN snapshots n ON n.asset_id = v.key AND n.partition_key = %(partition)s AND n.changed
+             JOIN snapshots n ON (n.asset_id, n.partition_key) = (freshline_asset(v.key), freshline_key(v.key)) AND n.changed
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s
               AND n.sequence > (o.consumed_versions -> v.key ->> 'sequence')::bigint
               AND n.sequence <= (v.value ->> 'sequence')::bigint) AS waited

@@ -1,0 +1,133 @@
+"""Partitions in the evaluation of a batch: what its members read, and what is in motion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict
+
+from freshline.decide.motion import Moving
+from freshline.decide.partition_motion import MovingPart
+from freshline.decide.presence import Present, present
+from freshline.graph import Graph
+from freshline.model.state import Input
+from freshline.partitions.selection import EVERYTHING
+from freshline.reading import Expected, Known, existing, expected_inputs, fed_by, readers, selection_of
+from freshline.store.db.database import Connection, Row
+from freshline.store.db.queries import load
+
+SQL = load("evaluation")
+Key = tuple[int, str]
+
+
+class Arrays(TypedDict):
+    """What partitions read, as arrays of one length: who reads, and what."""
+
+    reading: list[int]
+    reading_keys: list[str]
+    read_assets: list[str]
+    read_keys: list[str]
+
+
+def known_keys(connection: Connection, graph: Graph) -> Callable[[str], Sequence[str]]:
+    """Return a function that reads the dynamic keys of an asset, in the order in which they were first seen."""
+    found: dict[str, list[str]] = {}
+
+    def known(asset_id: str) -> Sequence[str]:
+        if not graph.partitioning(asset_id).is_dynamic:
+            return ()
+        if asset_id not in found:
+            rows = connection.execute(SQL["dynamic_keys"], {"asset": asset_id}).fetchall()
+            found[asset_id] = [row["partition_key"] for row in rows]
+        return found[asset_id]
+
+    return known
+
+
+class Concerned(NamedTuple):
+    """The partitions that events concern, in their order.
+
+    `changed`: they read something that changed, or their workflow was touched. `unchanged`: they read something that
+    was produced again with equal data, which matters to some holds only (docs/semantics.md#R9.3).
+    """
+
+    changed: list[Key]
+    unchanged: list[Key]
+
+
+NOBODY = Concerned([], [])
+
+
+def concerned(graph: Graph, events: Iterable[Row], now: datetime, known: Known) -> Concerned:
+    """Return the partitions that events concern."""
+    changed: set[Key] = set()
+    unchanged: set[Key] = set()
+    for event in events:
+        if event["asset_id"] is not None:
+            found = changed if event["kind"] == "changed" else unchanged
+            found.update(readers(graph, event["asset_id"], event["partition_key"], now, known))
+        elif event["workflow_id"] in graph.slugs:
+            keys = existing(graph, event["workflow_id"], EVERYTHING, now, known)
+            changed.update((event["workflow_id"], key) for key in keys)
+    return Concerned(sorted(changed), sorted(unchanged - changed))
+
+
+def expected(connection: Connection, graph: Graph, keys: Iterable[Key], now: datetime) -> dict[Key, list[Expected]]:
+    """Return what each partition of a batch reads. Workflows whose edges have no partitions are left out."""
+    if not graph.partitioned:
+        return {}
+    known = known_keys(connection, graph)
+    mapped = {key for key in keys if graph.is_mapped(key[0])}
+    return {key: list(expected_inputs(graph, *key, now, known)) for key in mapped}
+
+
+def arrays(found: Mapping[Key, Sequence[Expected]]) -> Arrays:
+    """Return what partitions read as arrays."""
+    rows = [(*unit, one.asset_id, key) for unit, inputs in found.items() for one in inputs for key in one.keys]
+    return {
+        "reading": [row[0] for row in rows],
+        "reading_keys": [row[1] for row in rows],
+        "read_assets": [row[2] for row in rows],
+        "read_keys": [row[3] for row in rows],
+    }
+
+
+def present_inputs(
+    graph: Graph, unit: Key, found: Sequence[Expected], inputs: Sequence[Input], now: datetime
+) -> list[Present]:
+    """Return the inputs that count, per asset, as far as enough of their partitions have data."""
+    workflow_id, key = unit
+    window = graph.partitioning_of(workflow_id).window(key) if key else None
+    return [
+        present(
+            one.asset_id,
+            [given for given in inputs if given.asset_id == one.asset_id],
+            graph.requirement(one.asset_id, workflow_id),
+            window_ends=window.ends if window else None,
+            now=now,
+            outside=one.outside,
+        )
+        for one in found
+    ]
+
+
+def moving_parts(
+    graph: Graph, rows: Iterable[Sequence[Any]], unconsumed: Iterable[Sequence[Any]]
+) -> dict[int, list[MovingPart]]:
+    """Return what is in motion: partitions, and the selections that events concern that nobody has consumed yet."""
+    parts: dict[int, list[MovingPart]] = {}
+    for workflow_id, key, kind, until, cannot_run, origin in rows:
+        if workflow_id in graph.slugs:
+            moving = Moving(kind, _time(until), cannot_run, _time(origin))
+            whole = not key and bool(graph.partitioning_of(workflow_id).columns)  # a note about all of its partitions
+            selection = selection_of(graph, workflow_id, key)
+            parts.setdefault(workflow_id, []).append(MovingPart(selection, moving, None if whole else key))
+    for asset_id, key, origin in unconsumed:
+        for workflow_id in graph.consumers(asset_id):
+            moving = Moving("unabsorbed", origin=_time(origin))
+            parts.setdefault(workflow_id, []).append(MovingPart(fed_by(graph, asset_id, key, workflow_id), moving))
+    return parts
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

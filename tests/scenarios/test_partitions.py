@@ -1,0 +1,134 @@
+"""Partitions in the store: which partitions run, how often, and what they wait for (docs/semantics.md#R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from freshline.errors import PartitionKeyError, UsageError
+from tests.store_harness import Lab, workflow
+
+HOURS: dict[str, Any] = {"assetId": "raw", "partitioning": {"time": "hour", "start": "2025-12-01"}}
+DAYS: dict[str, Any] = {"time": "day", "start": "2025-12-30"}
+MONTHS: dict[str, Any] = {"time": "month", "start": "2025-12"}
+
+
+def divided(
+    slug: str, consumes: Mapping[str, Any], partitioning: Mapping[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return a workflow with partitions. `consumes`: what it declares about the partitions of each input."""
+    inputs = [{"assetId": one, **({"partitions": declared} if declared else {})} for one, declared in consumes.items()]
+    found = workflow(slug, inputs, **more)
+    if partitioning:
+        found["steps"][0]["produces"][0]["partitioning"] = dict(partitioning)
+    return found
+
+
+def ran(lab: Lab) -> list[tuple[str, str]]:
+    """Settle and execute until nothing is left to do; return the partitions that ran, in order."""
+    before = len(lab.runs())
+    lab.work()
+    return [(run["slug"], run["partition_key"]) for run in lab.runs()[before:]]
+
+
+def sales(lab: Lab) -> None:
+    """Hours, their days, windows of three days, months, and a total."""
+    lab.apply(
+        divided("daily", {"raw": {"require": "any"}}, DAYS),
+        divided("window", {"daily": {"window": {"from": -2, "to": 0}, "require": "any"}}, DAYS),
+        divided("monthly", {"daily": {"require": "any"}}, MONTHS),
+        divided("total", {"monthly": None}),
+        sources=(HOURS,),
+    )
+
+
+def test_an_hour_runs_what_depends_on_it(lab: Lab) -> None:
+    """Its day, the windows of three days that hold it, its month, and the total, once each."""
+    sales(lab)
+    assert ran(lab) == []
+    lab.report("raw", "v1", partition_key="2025-12-31T05")
+    once = [
+        ("daily", "2025-12-31"),
+        ("monthly", "2025-12"),
+        ("total", ""),
+        ("window", "2025-12-31"),
+        ("window", "2026-01-01"),
+        ("window", "2026-01-02"),
+    ]
+    assert sorted(ran(lab)) == once
+    [total] = lab.runs("total")
+    assert set(total["pins"]) == {"monthly@2025-12"}
+    lab.report("raw", "v2", partition_key="2025-12-31T05")
+    assert sorted(ran(lab)) == once
+    lab.report("raw", "v2", partition_key="2025-12-31T05")
+    assert ran(lab) == []
+    assert not any(run["mixed"] for run in lab.runs())
+
+
+def test_data_that_is_there_when_the_workflow_comes(lab: Lab) -> None:
+    """An apply evaluates the partitions that exist: those with data run, the newest first."""
+    lab.apply(sources=(HOURS,))
+    for hour in ("2025-12-30T01", "2026-01-02T03", "2026-01-02T04"):
+        lab.report("raw", "v1", partition_key=hour)
+    lab.settle()
+    lab.apply(divided("daily", {"raw": {"require": "any"}}, DAYS), sources=(HOURS,))
+    assert sorted(ran(lab)) == [("daily", "2025-12-30"), ("daily", "2026-01-02")]
+    [_, run] = sorted(lab.runs("daily"), key=lambda run: run["partition_key"])
+    assert set(run["pins"]) == {"raw@2026-01-02T03", "raw@2026-01-02T04"}
+
+
+def test_a_month_waits_for_its_days(lab: Lab) -> None:
+    """Three late days, one after the other: the month runs once, on all of them."""
+    sales(lab)
+    for day in ("2025-12-30", "2025-12-31"):
+        lab.report("raw", "v1", partition_key=f"{day}T05")
+    lab.settle()
+    lab.finish(lab.start_of("daily"))
+    lab.settle()
+    assert lab.reason("monthly") == "waiting-for-upstream"
+    lab.advance(seconds=30)
+    assert ("monthly", "2025-12") in ran(lab)
+    [monthly] = lab.runs("monthly")
+    assert set(monthly["pins"]) == {"daily@2025-12-30", "daily@2025-12-31"}
+    assert len(lab.runs("total")) == 1
+
+
+def test_a_chain_of_partitions_runs_in_order(lab: Lab) -> None:
+    """A balance reads that of the day before: a late day runs the rest of the chain, each day once."""
+    source = {"assetId": "raw", "partitioning": {"time": "day", "start": "2025-12-30"}}
+    own = {"balance": {"window": {"from": -1, "to": -1}}}
+    lab.apply(divided("balance", {"raw": None, **own}, DAYS), sources=(source,))
+    days = [f"2025-12-{day}" for day in (30, 31)] + [f"2026-01-0{day}" for day in range(1, 5)]
+    for day in days:
+        lab.report("raw", "v1", partition_key=day)
+    assert ran(lab) == [("balance", day) for day in days]
+    lab.report("raw", "v2", partition_key="2026-01-03")
+    lab.report("raw", "v2", partition_key="2026-01-01")
+    assert ran(lab) == [("balance", day) for day in days[2:]]
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("", "has partitions: name one, such as 2025-12-01T00"),
+        ("2025-12-31", "is not a hour|is not an hour"),
+        ("2025-11-30T23", "is before the first"),
+        ("yesterday", "allowed are keys such as"),
+    ],
+)
+def test_a_report_of_a_wrong_partition_stores_nothing(lab: Lab, key: str, words: str) -> None:
+    """The error says what is allowed."""
+    sales(lab)
+    before = lab.everything()
+    with pytest.raises((PartitionKeyError, UsageError), match=words):
+        lab.report("raw", "v1", partition_key=key)
+    assert lab.everything() == before
+
+
+def test_an_asset_without_partitions_has_no_keys(lab: Lab) -> None:
+    """A key is refused."""
+    lab.apply(workflow("b", "a"))
+    with pytest.raises(UsageError, match="asset 'a' has no partitions"):
+        lab.report("a", "v1", partition_key="2025-12-31")
