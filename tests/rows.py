@@ -169,7 +169,7 @@ class Rows:
     def consideration(self, slug: str, *, due: float = 0, **columns: Any) -> None:
         """Insert a consideration of a workflow, `due` seconds from now."""
         values = {"workflow_id": self.ids[slug], "partition_key": "", "not_before": ago(-due), "class": "event"}
-        waiting = {"priority": 100} if "blocker_id" in columns else {}
+        waiting = {"priority": 100, "blocker_key": ""} if "blocker_id" in columns else {}
         self.insert("considerations", **{**values, "noted_at": ago(0), **waiting, **columns})
 
     def event(self, type_: str, subject: str, *, at: float = 10, **columns: Any) -> str:

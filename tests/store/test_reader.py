@@ -353,7 +353,7 @@ class TestStatus:
         chain(rows)
         evidence = {"deadline": "2026-01-01T10:00:00Z"}
         rows.decision("make-daily", "hold", "waiting-for-upstream", evidence=evidence)
-        hold = {"hold": "waiting-for-upstream", "blocker_id": rows.ids["make-clean"], "blocker_key": ""}
+        hold = {"hold": "waiting-for-upstream", "blocker_id": rows.ids["make-clean"]}
         rows.consideration("make-daily", due=60, **hold)
         wanted = {"reason": "waiting-for-upstream", "until": "2026-01-01T10:00:00Z", "blocker": "make-clean"}
         found = reader.status("daily")

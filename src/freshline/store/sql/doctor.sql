@@ -64,7 +64,7 @@ SELECT w.slug, r.id::text AS run, p.key AS asset, p.value ->> 'sequence' AS sequ
   FROM runs r
   JOIN workflows w ON w.id = r.workflow_id
  CROSS JOIN jsonb_each(r.pins) p
-  LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_key
+  LEFT JOIN snapshots s ON s.asset_id = freshline_asset(p.key) AND s.partition_key = freshline_key(p.key)
                        AND s.sequence = (p.value ->> 'sequence')::bigint
  WHERE r.status IN ('queued', 'running') AND (s.asset_id IS NULL OR s.gone_at IS NOT NULL)
  ORDER BY w.slug, p.key LIMIT %(limit)s
@@ -76,7 +76,7 @@ SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(h.la
   FROM workflow_partitions p
   JOIN workflows w ON w.id = p.workflow_id
  CROSS JOIN jsonb_each(p.consumed_versions) v
-  LEFT JOIN heads h ON h.asset_id = v.key AND h.partition_key = p.partition_key
+  LEFT JOIN heads h ON h.asset_id = freshline_asset(v.key) AND h.partition_key = freshline_key(v.key)
  WHERE (v.value ->> 'sequence')::bigint > coalesce(h.last_sequence, 0)
  ORDER BY w.slug, v.key LIMIT %(limit)s
 

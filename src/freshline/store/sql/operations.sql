@@ -312,7 +312,8 @@ SELECT w.slug AS producer, a.source_project AS project, a.unused_since,
        (SELECT min(right(r.id::text, 8)) FROM runs r
           JOIN workflow_versions v ON (v.workflow_id, v.version) = (r.workflow_id, r.version)
          WHERE r.status IN ('queued', 'running')
-           AND (r.pins ? a.id OR jsonb_path_exists(v.definition, '$.steps[*].produces[*].assetId ? (@ == $id)',
+           AND (EXISTS (SELECT FROM jsonb_object_keys(r.pins) k WHERE freshline_asset(k) = a.id)
+                OR jsonb_path_exists(v.definition, '$.steps[*].produces[*].assetId ? (@ == $id)',
                                                    jsonb_build_object('id', a.id)))) AS run,
        (SELECT count(*) FROM snapshots s WHERE s.asset_id = a.id) AS versions,
        (SELECT coalesce(sum(d.last_number - d.first_number + 1), 0)::bigint FROM deliveries d

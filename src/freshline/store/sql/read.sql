@@ -43,9 +43,9 @@ SELECT queued_at, workflow_id FROM runs WHERE id = %(id)s
 
 -- name: lineage_inputs
 -- purpose: read the pinned inputs of a run
-SELECT p.key AS asset_id, p.value ->> 'dataVersion' AS data_version, s.schema
+SELECT freshline_asset(p.key) AS asset_id, p.value ->> 'dataVersion' AS data_version, s.schema
 FROM runs r CROSS JOIN jsonb_each(r.pins) p
-LEFT JOIN snapshots s ON s.asset_id = p.key AND s.partition_key = r.partition_key
+LEFT JOIN snapshots s ON s.asset_id = freshline_asset(p.key) AND s.partition_key = freshline_key(p.key)
                      AND s.sequence = (p.value ->> 'sequence')::bigint
 WHERE r.id = %(id)s ORDER BY p.key
 

@@ -73,7 +73,8 @@ WITH old AS MATERIALIZED (
       JOIN edges e ON e.asset_id = a.asset_id
       LEFT JOIN workflow_partitions w ON (w.workflow_id, w.partition_key) = (e.workflow_id, a.partition_key)
 ), needed AS MATERIALIZED (
-    SELECT i.key AS asset_id, r.partition_key, (i.value ->> 'sequence')::bigint AS sequence
+    SELECT freshline_asset(i.key) AS asset_id, freshline_key(i.key) AS partition_key,
+           (i.value ->> 'sequence')::bigint AS sequence
       FROM runs r CROSS JOIN jsonb_each(r.pins) i
      WHERE r.status IN ('queued', 'running')
     UNION ALL

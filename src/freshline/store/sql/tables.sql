@@ -110,8 +110,8 @@ WITH page AS MATERIALIZED (
       JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
     UNION ALL
     SELECT s.asset_id, s.partition_key, s.base_version, s.table_version
-      FROM runs r CROSS JOIN jsonb_each(r.pins) i JOIN page p ON p.id = i.key
-      JOIN snapshots s ON s.asset_id = i.key AND s.partition_key = r.partition_key
+      FROM runs r CROSS JOIN jsonb_each(r.pins) i JOIN page p ON p.id = freshline_asset(i.key)
+      JOIN snapshots s ON s.asset_id = p.id AND s.partition_key = freshline_key(i.key)
                       AND s.sequence = (i.value ->> 'sequence')::bigint
      WHERE r.status IN ('queued', 'running')
 ), marked AS (
@@ -140,10 +140,12 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.table_version, s.location
 -- purpose: find the marked versions that a queued or running run is pinned to
 SELECT DISTINCT n.asset_id, n.partition_key, n.sequence
   FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint, table_version bigint)
-  JOIN runs r ON r.status IN ('queued', 'running') AND r.partition_key = n.partition_key AND r.pins ? n.asset_id
+ CROSS JOIN LATERAL (SELECT CASE n.partition_key WHEN '' THEN n.asset_id
+                                 ELSE n.asset_id || '@' || n.partition_key END AS name) f
+  JOIN runs r ON r.status IN ('queued', 'running') AND r.pins ? f.name
  CROSS JOIN LATERAL (SELECT s.base_version, s.table_version FROM snapshots s
                       WHERE s.asset_id = n.asset_id AND s.partition_key = n.partition_key
-                        AND s.sequence = (r.pins -> n.asset_id ->> 'sequence')::bigint LIMIT 1) s
+                        AND s.sequence = (r.pins -> f.name ->> 'sequence')::bigint LIMIT 1) s
  WHERE n.table_version BETWEEN s.base_version AND s.table_version
 
 -- name: spare
