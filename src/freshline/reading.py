@@ -43,12 +43,17 @@ def expected_inputs(graph: Graph, workflow_id: int, key: str, now: datetime, kno
 
 def readers(graph: Graph, asset_id: str, key: str, now: datetime, known: Known) -> Iterator[tuple[int, str]]:
     """Yield the existing partitions of workflows that read a partition of an asset, the newest first."""
-    producer = graph.producer(asset_id)
-    own = (producer,) if producer is not None and graph.own_input(producer) == asset_id else ()
-    for workflow_id in (*graph.consumers(asset_id), *own):
+    for workflow_id in consuming(graph, asset_id):
         fed = fed_by(graph, asset_id, key, workflow_id)
         for one in existing(graph, workflow_id, fed, now, known):
             yield workflow_id, one
+
+
+def consuming(graph: Graph, asset_id: str) -> tuple[int, ...]:
+    """Return the workflows that read an asset, its producer among them if it reads earlier partitions of it."""
+    producer = graph.producer(asset_id)
+    own = (producer,) if producer is not None and graph.own_input(producer) == asset_id else ()
+    return (*graph.consumers(asset_id), *own)
 
 
 def fed_by(graph: Graph, asset_id: str, key: str, workflow_id: int) -> Selection:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from freshline.errors import PartitionKeyError, UsageError
+from freshline.store.evaluation import load_state
 from tests.store_harness import Lab, workflow
 
 HOURS: dict[str, Any] = {"assetId": "raw", "partitioning": {"time": "hour", "start": "2025-12-01"}}
@@ -132,3 +133,23 @@ def test_an_asset_without_partitions_has_no_keys(lab: Lab) -> None:
     lab.apply(workflow("b", "a"))
     with pytest.raises(UsageError, match="asset 'a' has no partitions"):
         lab.report("a", "v1", partition_key="2025-12-31")
+
+
+def test_an_event_that_nobody_has_consumed_moves_the_rest_of_the_chain(lab: Lab) -> None:
+    """The total waits for the next day of the chain, also before anybody has noted that it must run."""
+    source = {"assetId": "raw", "partitioning": {"time": "day", "start": "2025-12-30"}}
+    own = {"balance": {"window": {"from": -1, "to": -1}}}
+    lab.apply(divided("balance", {"raw": None, **own}, DAYS), divided("total", {"balance": None}), sources=(source,))
+    for day in ("2025-12-30", "2025-12-31"):
+        lab.report("raw", "v1", partition_key=day)
+    ran(lab)
+    lab.report("raw", "v2", partition_key="2025-12-30")
+    lab.settle()
+    lab.finish(lab.start_of("balance"))
+    graph = lab.store.evaluation._graph
+    assert graph is not None
+    with lab.database.connection() as connection:
+        total = lab.one("SELECT id FROM workflows WHERE slug = 'total'")
+        found = load_state.read(connection, graph, {(total, ""): 0})
+    blockers = found.walk(graph).blockers(total, ["balance@2025-12-30"])
+    assert ("balance", "unabsorbed", True) in [(one.slug, one.motion, one.mixes) for one in blockers]

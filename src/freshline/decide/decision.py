@@ -63,7 +63,8 @@ class QuietRun(NamedTuple):
 class Decision:
     """The decision about one workflow partition.
 
-    `next_evaluation`: when to evaluate again, at the latest; None: at the next event. Every hold has one.
+    `next_evaluation`: when to evaluate again, at the latest; None: at the next event. Every hold has one, except that
+    of a partition that misses an input without a grace (docs/semantics.md#R13.2).
     `blocker_id`, `blocker_key`: the ancestor that the workflow waits for, and its partition.
     `blocks_until`: the known end of the hold. `origin`: when the root of the cause happened.
     `superseded`: the id of a queued automatic run that ends: its cause is gone, or quiet hours began.

@@ -847,6 +847,8 @@ CREATE UNIQUE INDEX api_tokens_name ON public.api_tokens USING btree (name) WHER
 
 CREATE UNIQUE INDEX assets_case ON public.assets USING btree (lower(id));
 
+CREATE INDEX assets_partitioned ON public.assets USING btree (producer_id) WHERE (partitioning IS NOT NULL);
+
 CREATE INDEX assets_producer ON public.assets USING btree (producer_id) WHERE (producer_id IS NOT NULL);
 
 CREATE INDEX audit_recent ON public.audit USING btree (at DESC, id DESC);
@@ -866,6 +868,8 @@ CREATE INDEX deliveries_by_key ON public.deliveries USING gin (keys) WITH (fastu
 CREATE INDEX deliveries_loose ON public.deliveries USING btree (asset_id, partition_key, last_number) WHERE (first_number = last_number);
 
 CREATE INDEX deliveries_with_skipped ON public.deliveries USING btree (asset_id, partition_key, last_number) WHERE (skipped <> '[]'::jsonb);
+
+CREATE INDEX edges_mapped ON public.edges USING btree (asset_id) WHERE mapped;
 
 CREATE INDEX edges_workflow ON public.edges USING btree (workflow_id, asset_id);
 

@@ -12,7 +12,7 @@ from freshline.decide.presence import Present, present
 from freshline.graph import Graph
 from freshline.model.state import Input
 from freshline.partitions.selection import EVERYTHING
-from freshline.reading import Expected, Known, existing, expected_inputs, fed_by, readers, selection_of
+from freshline.reading import Expected, Known, consuming, existing, expected_inputs, fed_by, readers, selection_of
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -123,7 +123,7 @@ def moving_parts(
             selection = selection_of(graph, workflow_id, key)
             parts.setdefault(workflow_id, []).append(MovingPart(selection, moving, None if whole else key))
     for asset_id, key, origin in unconsumed:
-        for workflow_id in graph.consumers(asset_id):
+        for workflow_id in consuming(graph, asset_id):
             moving = Moving("unabsorbed", origin=_time(origin))
             parts.setdefault(workflow_id, []).append(MovingPart(fed_by(graph, asset_id, key, workflow_id), moving))
     return parts

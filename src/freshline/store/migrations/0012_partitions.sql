@@ -1,3 +1,4 @@
+-- breaking
 -- Partitions: how the keys of an asset are formed, what consumers read of it, and when the root of a change happened.
 
 -- NULL: the asset has no partitions.
@@ -5,6 +6,10 @@ ALTER TABLE assets ADD COLUMN partitioning jsonb;
 
 -- What the consumer declares about the partitions of the input; NULL: the default. `mapped`: one of the two has partitions.
 ALTER TABLE edges ADD COLUMN partitions jsonb, ADD COLUMN mapped boolean NOT NULL DEFAULT false;
+
+-- Few assets and edges have partitions: finding out that none has must not read the others.
+CREATE INDEX assets_partitioned ON assets (producer_id) WHERE partitioning IS NOT NULL;
+CREATE INDEX edges_mapped ON edges (asset_id) WHERE mapped;
 
 -- When the root of what was computed happened: a report, an expiry, an apply. NULL: when it was produced.
 ALTER TABLE snapshots ADD COLUMN origin timestamptz;

@@ -176,8 +176,9 @@ SELECT r.asset_id, w.id, r.triggers, r.declaration, r.partitions
 -- name: mark_mapped
 -- purpose: note which edges have partitions on one side, also of other projects that consume what was applied
 UPDATE edges e SET mapped = NOT e.mapped
- WHERE e.mapped <> EXISTS (SELECT FROM assets a
-                            WHERE (a.id = e.asset_id OR a.producer_id = e.workflow_id) AND a.partitioning IS NOT NULL)
+ WHERE e.mapped <> (e.asset_id IN (SELECT a.id FROM assets a WHERE a.partitioning IS NOT NULL)
+                    OR e.workflow_id IN (SELECT a.producer_id FROM assets a
+                                          WHERE a.partitioning IS NOT NULL AND a.producer_id IS NOT NULL))
 
 -- name: mark_unused
 -- purpose: note since when assets are neither produced, consumed nor declared, and forget it for those in use again

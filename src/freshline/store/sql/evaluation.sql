@@ -7,9 +7,11 @@ DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
 RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key,
           -- Whether it takes the graph to find out which partitions it concerns.
           CASE WHEN i.kind IN ('changed', 'unchanged')
-               THEN EXISTS (SELECT FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped)
+               -- A scalar subquery: EXISTS could read all edges and assets with partitions.
+               THEN (SELECT true FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped LIMIT 1) IS NOT NULL
                WHEN i.kind = 'touched' AND i.partition_key = ''
-               THEN EXISTS (SELECT FROM assets a WHERE a.producer_id = i.workflow_id AND a.partitioning IS NOT NULL)
+               THEN (SELECT true FROM assets a WHERE a.producer_id = i.workflow_id AND a.partitioning IS NOT NULL LIMIT 1)
+                    IS NOT NULL
                ELSE false END AS mapped
 
 -- name: epoch_and_time
@@ -314,7 +316,7 @@ SELECT (SELECT epoch FROM installation) AS epoch,
                    (SELECT coalesce(s.origin, s.produced_at) FROM snapshots s WHERE s.event_id = i.event_id), i.at)))
           FROM inbox i
          WHERE i.kind = 'changed' AND %(mapped)s
-           AND EXISTS (SELECT FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped)) AS unconsumed,
+           AND (SELECT true FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped LIMIT 1)) AS unconsumed,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
