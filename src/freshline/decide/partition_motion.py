@@ -24,6 +24,7 @@ from freshline.partitions.calendar import END
 from freshline.partitions.mapping import axes_of
 from freshline.partitions.partitioning import Partitioning
 from freshline.partitions.selection import EVERYTHING, NOTHING, Keys, Products, Selection, Times
+from freshline.reading import selection_of
 
 Selections = Mapping[int, Selection]
 
@@ -59,7 +60,7 @@ class PartitionWalk:
         """Record the motion of a partition after its decision; None: it is at rest. Other parts stay."""
         parts = [one for one in self._parts.get(workflow_id, ()) if one.key != partition_key]
         if moving is not None:
-            parts.append(MovingPart(self._select(workflow_id, partition_key), moving, partition_key))
+            parts.append(MovingPart(selection_of(self._graph, workflow_id, partition_key), moving, partition_key))
         self._parts[workflow_id] = parts
 
     def blockers(
@@ -76,7 +77,7 @@ class PartitionWalk:
         `moved`: references of the inputs of another generation than the last success. `every`: ancestors block even if
         the run cannot read a mix because of them. `since`: when the first change arrived that was not consumed.
         """
-        own = self._select(workflow_id, partition_key)
+        own = selection_of(self._graph, workflow_id, partition_key)
         above = sorted(self._moving(self._feeding(workflow_id, own)), key=_order)
         if not above:
             return ()
@@ -100,9 +101,6 @@ class PartitionWalk:
 
     def _is_root(self, roots: Mapping[str | int, Selection], source: str, key: str) -> bool:
         return source in roots and roots[source].contains(key, self._graph.partitioning(source))
-
-    def _select(self, workflow_id: int, partition_key: str) -> Selection:
-        return self._graph.partitioning_of(workflow_id).select([partition_key]) if partition_key else EVERYTHING
 
     def _input(self, asset_id: str, key: str) -> Selection:
         """Return the selection of an input. Without a key it stands for all partitions (docs/semantics.md#R13.4)."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from freshline.graph import Graph
 from freshline.model.state import Input
 from freshline.partitions.requirements import Readiness, Requirement, assess
+from freshline.reading import Expected
 
 
 class Present(NamedTuple):
-    """The inputs of one asset that count. Those without data are left out unless they are missing.
+    """The inputs that count. Those without data are left out unless they are missing.
 
     `partial`: the grace has passed, and a run reads what there is. `grace_ends`: when that is; None: never.
     """
@@ -21,23 +23,42 @@ class Present(NamedTuple):
     grace_ends: datetime | None = None
 
 
-def present(
-    asset_id: str,
-    found: Sequence[Input],
-    requirement: Requirement,
-    *,
-    window_ends: datetime | None,
+def present_inputs(
+    graph: Graph,
+    unit: tuple[int, str],
+    expected: Iterable[Expected],
+    read: Callable[[Expected], Sequence[Input]],
     now: datetime,
-    outside: bool,
 ) -> Present:
-    """Return what a run may read of the expected partitions of one input.
+    """Return the inputs of a partition that count. `read` returns those of one asset, with and without data."""
+    workflow_id, partition_key = unit
+    window = graph.partitioning_of(workflow_id).window(partition_key) if partition_key else None
+    ends = window.ends if window else None
+    found = [
+        _present(one, read(one), graph.requirement(one.asset_id, workflow_id), window_ends=ends, now=now)
+        for one in expected
+    ]
+    return Present(
+        [one for part in found for one in part.inputs],
+        any(part.partial for part in found),
+        min((part.grace_ends for part in found if part.grace_ends), default=None),
+    )
 
-    `outside`: the input has no such partition by definition, so that none is missing.
-    """
-    expected = [one.partition_key for one in found]
+
+def _present(
+    expected: Expected, found: Sequence[Input], requirement: Requirement, *, window_ends: datetime | None, now: datetime
+) -> Present:
+    """Return what a run may read of the expected partitions of one input."""
     with_data = {one.partition_key for one in found if one.head is not None}
-    assessed = assess(requirement, expected, with_data, window_ends=window_ends, now=now, outside=outside)
+    assessed = assess(
+        requirement,
+        [one.partition_key for one in found],
+        with_data,
+        window_ends=window_ends,
+        now=now,
+        outside=expected.outside,
+    )
     if assessed.readiness is Readiness.MISSING:
-        return Present(found or [Input(asset_id)], grace_ends=assessed.grace_ends)
+        return Present(found or [Input(expected.asset_id)], grace_ends=assessed.grace_ends)
     partial = assessed.readiness is Readiness.PARTIAL
     return Present([one for one in found if one.head is not None], partial)

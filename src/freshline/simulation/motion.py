@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from freshline.decide.motion import Moving, Walk
 from freshline.decide.partition_motion import PartitionWalk
+from freshline.reading import selection_of
 from freshline.simulation.catalogue import Catalogue
 
 
@@ -32,7 +33,7 @@ class PartitionMotion(PartitionWalk):
     def above(self, workflow_id: int) -> bool:
         """Return whether an ancestor of the member is in motion."""
         member = self._catalogue.members[workflow_id]
-        own = self._select(member.workflow_id, member.partition_key)
+        own = selection_of(self._graph, member.workflow_id, member.partition_key)
         return any(self._moving(self._feeding(member.workflow_id, own)))
 
 

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from freshline.decide import Decision
 from freshline.decide.motion import Moving
-from freshline.decide.presence import present
+from freshline.decide.presence import Present, present_inputs
 from freshline.errors import ConflictError
 from freshline.model.enums import Outcome, Reason, RunStatus, When
 from freshline.model.state import Input, Moved, State, Version, reference, split_reference
@@ -343,36 +343,27 @@ class Simulator:
     def state(self, member: Member) -> State:
         """Return the state of one workflow, as the store loads it."""
         workflow, known = self.workflow_state(member.id), self.considerations.get(member.id)
-        inputs, partial, grace_ends = self._inputs(member, workflow.consumed_versions)
+        read = self._inputs(member, workflow.consumed_versions)
         outputs = tuple([self.asset(one).output() for one in self.outputs(member)])
-        found = workflow.state(member, inputs, outputs, self.active.get(member.id), known.evaluations if known else 0)
+        found = workflow.state(
+            member, tuple(read.inputs), outputs, self.active.get(member.id), known.evaluations if known else 0
+        )
         waited = workflow.waited + (known.waited_until(self.now) if known else timedelta(0))
-        return replace(found, waited=waited, sources=self._sources(member), partial=partial, grace_ends=grace_ends)
+        sources = self._sources(member)
+        return replace(found, waited=waited, sources=sources, partial=read.partial, grace_ends=read.grace_ends)
 
-    def _inputs(
-        self, member: Member, consumed: Mapping[str, Version]
-    ) -> tuple[tuple[Input, ...], bool, datetime | None]:
-        """Return the inputs that count, whether some are left out, and when some may be."""
+    def _inputs(self, member: Member, consumed: Mapping[str, Version]) -> Present:
+        """Return the inputs that count."""
         graph = self.catalogue.graph
         if not graph.partitioned:
-            return tuple([self.assets[one].input(consumed.get(one)) for one in member.inputs]), False, None
-        window = (
-            graph.partitioning_of(member.workflow_id).window(member.partition_key) if member.partition_key else None
+            return Present([self.assets[one].input(consumed.get(one)) for one in member.inputs])
+        return present_inputs(
+            graph,
+            (member.workflow_id, member.partition_key),
+            self.reading.expected(member, self.now),
+            lambda one: [self._read(reference(one.asset_id, key), consumed) for key in one.keys],
+            self.now,
         )
-        found = [
-            present(
-                one.asset_id,
-                [self._read(reference(one.asset_id, key), consumed) for key in one.keys],
-                graph.requirement(one.asset_id, member.workflow_id),
-                window_ends=window.ends if window else None,
-                now=self.now,
-                outside=one.outside,
-            )
-            for one in self.reading.expected(member, self.now)
-        ]
-        inputs = tuple(one for part in found for one in part.inputs)
-        ends = min((part.grace_ends for part in found if part.grace_ends), default=None)
-        return inputs, any(part.partial for part in found), ends
 
     def _read(self, name: str, consumed: Mapping[str, Version]) -> Input:
         return self.asset(name).input(consumed.get(name))

@@ -11,6 +11,7 @@ from typing import Any
 from freshline.decide.causes import AnyWalk
 from freshline.decide.motion import Moving, Walk
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
+from freshline.decide.presence import present_inputs
 from freshline.graph import Graph
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.policy import Policy
@@ -118,13 +119,11 @@ def _with_present(
 ) -> LoadedWorkflow:
     if expected is None:
         return one
-    found = partitions.present_inputs(graph, one.key, expected, one.state.inputs, now)
-    state = replace(
-        one.state,
-        inputs=tuple(given for part in found for given in part.inputs),
-        partial=any(part.partial for part in found),
-        grace_ends=min((part.grace_ends for part in found if part.grace_ends), default=None),
+    inputs = one.state.inputs
+    found = present_inputs(
+        graph, one.key, expected, lambda read: [given for given in inputs if given.asset_id == read.asset_id], now
     )
+    state = replace(one.state, inputs=tuple(found.inputs), partial=found.partial, grace_ends=found.grace_ends)
     return replace(one, state=state)
 
 

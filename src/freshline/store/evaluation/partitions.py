@@ -8,9 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from freshline.decide.motion import Moving
 from freshline.decide.partition_motion import MovingPart
-from freshline.decide.presence import Present, present
 from freshline.graph import Graph
-from freshline.model.state import Input
 from freshline.partitions.selection import EVERYTHING
 from freshline.reading import Expected, Known, consuming, existing, expected_inputs, fed_by, readers, selection_of
 from freshline.store.db.database import Connection, Row
@@ -90,25 +88,6 @@ def arrays(found: Mapping[Key, Sequence[Expected]]) -> Arrays:
         "read_assets": [row[2] for row in rows],
         "read_keys": [row[3] for row in rows],
     }
-
-
-def present_inputs(
-    graph: Graph, unit: Key, found: Sequence[Expected], inputs: Sequence[Input], now: datetime
-) -> list[Present]:
-    """Return the inputs that count, per asset, as far as enough of their partitions have data."""
-    workflow_id, key = unit
-    window = graph.partitioning_of(workflow_id).window(key) if key else None
-    return [
-        present(
-            one.asset_id,
-            [given for given in inputs if given.asset_id == one.asset_id],
-            graph.requirement(one.asset_id, workflow_id),
-            window_ends=window.ends if window else None,
-            now=now,
-            outside=one.outside,
-        )
-        for one in found
-    ]
 
 
 def moving_parts(
