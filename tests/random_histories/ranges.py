@@ -17,6 +17,7 @@ import structlog
 from psycopg.conninfo import make_conninfo
 
 from freshline.store.db import migrate
+from freshline.store.db.database import SESSION
 from tests.databases import administer
 from tests.random_histories.sim_workers import LEASE_MS
 from tests.random_histories.simulation import Simulation, keeping_plans, reset
@@ -73,6 +74,8 @@ def begin(server: str) -> None:
     """Prepare a process that runs ranges: it gets a database of its own."""
     global _url  # noqa: PLW0603 - a process of a pool has no other place
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    # A history that gets little processor time is not one of a stopped process.
+    SESSION["idle_in_transaction_session_timeout"] = "10min"
     name = f"sim_{os.getpid()}"
     administer(server, "CREATE DATABASE {}", name)
     _url = make_conninfo(server, dbname=name)
