@@ -26,6 +26,7 @@ ASSUMES = (
     "one run after the other, the most urgent first; those behind a debounce when it ends",
 )
 MOST_ROUNDS = 100_000
+MOST_MOMENTS = 1_000  # within one debounce, such as the expiries of a short ttl
 LEAST_URGENT = 2**31
 
 
@@ -88,14 +89,15 @@ class Plan:
     """The result of a plan.
 
     `active`: runs that are queued or running already. `runs`: new runs, in order. `held`: workflows that would run
-    later. `cut`: workflows that would not run. `expiries`: of an apply, when the data of assets whose freshness changes
-    would expire, as text; None: never.
+    later. `cut`: workflows that would not run. `reached`: the moment of these holds, which is the end of the last
+    debounce. `expiries`: of an apply, when the data of assets whose freshness changes would expire, as text; None: never.
     """
 
     active: tuple[str, ...] = ()
     runs: tuple[Planned, ...] = ()
     held: tuple[Planned, ...] = ()
     cut: tuple[Planned, ...] = ()
+    reached: datetime | None = None
     expiries: Mapping[str, str | None] = field(default_factory=dict)
 
     def as_json(self) -> Wave:
@@ -146,8 +148,7 @@ def _run_wave(
     within, began = set(reached), simulator.now
     _finish(simulator)
     while (end := _next_debounce(simulator, within - {run.workflow_id for run, _ in queued.runs})) is not None:
-        simulator.advance(end)
-        _finish(simulator)
+        _pass_time(simulator, end)
     ran = [
         (run, decision)
         for run, decision in queued.runs
@@ -167,7 +168,8 @@ def _run_wave(
     done = {run.workflow_id for run, _ in ran}
     left = _left(simulator, [one for one in reached if one not in done], always, news, done)
     held = tuple(one for one in left if one.decision.outcome is not Outcome.SKIP)
-    return Plan(active, runs, held, tuple(one for one in left if one.decision.outcome is Outcome.SKIP))
+    cut = tuple(one for one in left if one.decision.outcome is Outcome.SKIP)
+    return Plan(active, runs, held, cut, simulator.now)
 
 
 def _next_debounce(simulator: Simulator, waiting: AbstractSet[int]) -> datetime | None:
@@ -177,6 +179,18 @@ def _next_debounce(simulator: Simulator, waiting: AbstractSet[int]) -> datetime 
     decisions = [simulator.peek(members[one]) for one in held]
     ends = [one.blocks_until for one in decisions if one.reason is Reason.DEBOUNCING and one.blocks_until is not None]
     return min(ends, default=None)
+
+
+def _pass_time(simulator: Simulator, end: datetime) -> None:
+    """Let time pass until a debounce ends. What starts on the way, as after a shorter hold, finishes at once too."""
+    for _ in range(MOST_MOMENTS):
+        moment = simulator.next_moment()
+        if moment is None or moment >= end:
+            break
+        simulator.advance(moment)
+        _finish(simulator)
+    simulator.advance(end)
+    _finish(simulator)
 
 
 def _finish(simulator: Simulator) -> None:
