@@ -62,8 +62,13 @@ SELECT freshline_id(), now(), 'asset.produced', id, '{}' FROM assets LIMIT 50;
 INSERT INTO deliveries (asset_id, partition_key, first_number, last_number, items, keys)
 SELECT 's1', '', n, n, jsonb_build_array(jsonb_build_object('number', n, 'key', 'k' || n)), ARRAY['k' || n]
   FROM generate_series(1, 20000) n;
+INSERT INTO workers (id, kind, host, pid, started_at, seen_at, stopped_at)
+SELECT gen_random_uuid(), 'materializer', 'here', n, now(), now(), CASE WHEN n > 4 THEN now() END
+  FROM generate_series(1, 2000) n;
 INSERT INTO watches (asset_id, kind, mode, spec, every_ms, timeout_ms, next_at)
 SELECT id, 'files', 'append', '{}', 30000, 30000, now() + interval '1 hour' FROM assets;
+UPDATE watches SET lease_until = next_at, held_by = (SELECT id FROM workers WHERE stopped_at IS NULL LIMIT 1)
+ WHERE asset_id IN (SELECT id FROM assets ORDER BY id LIMIT 50);
 INSERT INTO watched_files (asset_id, path_key, path, size, version, identity, state, seen_at, revision)
 SELECT a.id, gen_random_uuid(), 'f' || n, n, 'v', n, 'delivered', now(), n
   FROM (SELECT id FROM assets ORDER BY id LIMIT 20) a, generate_series(1, 2000) n;
@@ -138,7 +143,7 @@ HOT = [
             " skip_delivery delivery_state same_path"
         ),
         "webhooks": "claim waiting following taken refused",
-        "watches": "claim until_due peek lock_claim record note fail save_files files_since files",
+        "watches": "claim until_due peek lock_claim record note fail abandoned release save_files files_since files",
         "alerts": "troubles reported_at",
         "tables": "next_commit committed spared removed",
         "read": (
@@ -160,6 +165,7 @@ SMALL = {
     "runs.renew_leases": {"runs_leases"},
     "runs.lock_run": {"projects_pkey"},
     "webhooks.claim": {"webhooks", "webhooks_pkey"},
+    "watches.abandoned": {"watches_held"},  # only looks that are going on
     "watches.until_due": {"watches_by_next"},  # up to the first that this process may look at
     "alerts.troubles": {"workflow_partitions_failing", "timers_overdue"},  # only what is wrong
     "tables.next_commit": {"table_commits_pkey"},
