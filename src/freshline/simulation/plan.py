@@ -90,7 +90,8 @@ class Plan:
 
     `active`: runs that are queued or running already. `runs`: new runs, in order. `held`: workflows that would run
     later. `cut`: workflows that would not run. `reached`: the moment of these holds, which is the end of the last
-    debounce. `expiries`: of an apply, when the data of assets whose freshness changes would expire, as text; None: never.
+    debounce. `expiries`: of an apply, when the data of assets whose freshness changes would expire, as text; None:
+    never.
     """
 
     active: tuple[str, ...] = ()
