@@ -32,6 +32,7 @@ NAMES = {
     "wave": "bench.wave",
     "startup": "bench.startup",
     "watching": "bench.watching",
+    "partitions": "bench.partitions",
 }
 EXTRA = {"endurance": "bench.endurance", "deliveries": "bench.deliveries"}  # not in `all`: they take too long
 PEERS = "peers"  # not in `all`: it downloads the other systems
