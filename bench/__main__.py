@@ -32,9 +32,12 @@ NAMES = {
     "wave": "bench.wave",
     "startup": "bench.startup",
     "watching": "bench.watching",
+}
+EXTRA = {  # not in `all`: they take too long
+    "endurance": "bench.endurance",
+    "deliveries": "bench.deliveries",
     "partitions": "bench.partitions",
 }
-EXTRA = {"endurance": "bench.endurance", "deliveries": "bench.deliveries"}  # not in `all`: they take too long
 PEERS = "peers"  # not in `all`: it downloads the other systems
 
 

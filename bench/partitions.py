@@ -18,10 +18,11 @@ from bench.measure import Claim, Options, Pairs, Result, percentile, phase
 from bench.play import Player
 from bench.server import Server, opened, started
 from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint
-from freshline.definitions.loading.project import LoadedSource, LoadedWorkflow, Place, Project
+from freshline.definitions.loading.project import LoadedSource, LoadedWorkflow, Project
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.assets import Source
 from freshline.definitions.schema.workflow import Workflow
+from freshline.errors import Place
 from freshline.store.store import Store
 
 GOAL = 1.3
@@ -54,6 +55,11 @@ FILL = (
     """
     INSERT INTO heads (asset_id, partition_key, sequence, last_sequence, data_version, produced_at)
     SELECT asset_id, partition_key, 1, 1, 'v1', produced_at FROM snapshots
+    """,
+    "UPDATE snapshots SET change = 1",
+    """
+    INSERT INTO asset_digests (asset_id, change, keys, digest, changed_at)
+    SELECT asset_id, 1, count(*), sum(freshline_digest(partition_key, data_version)), now() FROM heads GROUP BY asset_id
     """,
     """
     INSERT INTO workflow_partitions (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at,

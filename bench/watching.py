@@ -47,6 +47,7 @@ def run(options: Options) -> Result:
         figures = {"sources": sources, "server": server.settings}
     median = statistics.median(pairs.measured)
     claims = [
+        Claim("a file against a report", pairs.ratio),
         Claim("median", median, MEDIAN_S, unit=" s"),
         Claim("share of a core, the process", process, unit=""),
         Claim("share of a core, the database", database, unit=""),

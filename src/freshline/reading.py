@@ -19,16 +19,24 @@ Known = Callable[[str], Collection[str]]  # the dynamic keys of an asset that we
 class Expected(NamedTuple):
     """The partitions of one input that a partition reads if they have data.
 
-    `outside`: the input has no such partition by definition, so that none is missing.
+    `outside`: the input has no such partition by definition, so that none is missing. `whole`: it reads all of them as
+    one; then `keys` is what there should be, where a requirement asks for it.
     """
 
     asset_id: str
     keys: list[str]
     outside: bool
+    whole: bool = False
 
 
-def expected_inputs(graph: Graph, workflow_id: int, key: str, now: datetime, known: Known) -> Iterator[Expected]:
-    """Yield what a partition of a workflow reads, per input. Earlier partitions of its own output are one too."""
+def expected_inputs(
+    graph: Graph, unit: tuple[int, str], now: datetime, known: Known, wholes: Collection[str] = ()
+) -> Iterator[Expected]:
+    """Yield what a partition of a workflow reads, per input. Earlier partitions of its own output are one too.
+
+    `wholes`: the inputs that it reads as one, because they have very many partitions.
+    """
+    workflow_id, key = unit
     own = selection_of(graph, workflow_id, key)
     earlier = graph.own_input(workflow_id)
     for asset_id in (*graph.inputs(workflow_id), *((earlier,) if earlier else ())):
@@ -37,8 +45,18 @@ def expected_inputs(graph: Graph, workflow_id: int, key: str, now: datetime, kno
             yield Expected(asset_id, [""], outside=False)
             continue
         read = graph.read_of(asset_id, workflow_id, own)
-        keys = list(partitioning.keys(read, now, known(asset_id), newest_first=False))
-        yield Expected(asset_id, keys, outside=read.is_empty)
+        whole = asset_id in wholes
+        counted = not whole or graph.requirement(asset_id, workflow_id).percent > 0
+        keys = list(partitioning.keys(read, now, known(asset_id), newest_first=False)) if counted else []
+        yield Expected(asset_id, keys, read.is_empty, whole)
+
+
+def read_as_one(graph: Graph, workflow_id: int) -> Iterator[str]:
+    """Yield the inputs of which a workflow reads all partitions, whatever its own is."""
+    for asset_id in graph.inputs(workflow_id):
+        mapping = graph.mapping(asset_id, workflow_id)
+        if graph.partitioning(asset_id).columns and mapping is not None and mapping.reads_all:
+            yield asset_id
 
 
 def readers(graph: Graph, asset_id: str, key: str, now: datetime, known: Known) -> Iterator[tuple[int, str]]:

@@ -156,6 +156,10 @@ PLANTS = {
         "of workflow 'b' has pinned version 7 of asset 'a', which does not exist",
     ),
     "vector-ahead": Plant(sql(UPDATE_A), "workflow 'b' has consumed version 9 of asset 'a', whose newest version is 1"),
+    "digest-differs": Plant(
+        sql("INSERT INTO asset_digests VALUES ('a', 1, 2, 7, now())"),
+        "the digest of asset 'a' counts 2 partitions, and 0 have data or other data",
+    ),
     "definition-differs": Plant(
         sql("DELETE FROM edges WHERE asset_id = 'c'"),
         "workflow 'd' should consume asset 'c' and is not stored as its consumer",

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.store.evaluation import partitions
 from freshline.store.retention.prune import BEGINNING, Place
 from tests.store.transaction_cases import tables
 from tests.store_harness import MONDAY, Lab, laboratory, workflow
@@ -195,3 +196,26 @@ def test_a_place_is_where_the_next_page_begins(lab: Lab) -> None:
     assert lab.store.retention.forget_snapshots(KEEP, 100, page.next).next is None
     assert lab.store.retention.forget_snapshots(KEEP, 100).next is None
     assert lab.now == MONDAY + timedelta(days=368)
+
+
+def test_what_a_pin_of_all_partitions_needs_is_kept(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that reads all partitions as one is pinned to a number of a change: the heads of that time stay."""
+    monkeypatch.setattr(partitions, "MOST_LISTED", 1)
+    source = {"assetId": "raw", "partitioning": {"time": "day", "start": "2025-12-01"}}
+    lab.apply(workflow("b", "a"), workflow("total", "raw"), sources=(source,))
+    days = ("2025-12-01", "2025-12-02")
+    for version in ("v1", "v2"):
+        for day in days:
+            lab.report("raw", version, partition_key=day)
+    lab.settle()
+    run = lab.claim()
+    assert run is not None
+    for version in ("v3", "v4"):
+        for day in days:
+            lab.report("raw", version, partition_key=day)
+    lab.advance(days=2 * KEEP)
+    assert forget(lab) == 2
+    assert kept(lab, "raw") == [1, 1, 2, 2, 4, 4]  # the first change was never consumed
+    lab.finish(run)
+    forget(lab)
+    assert kept(lab, "raw") == [1, 1, 4, 4]  # nobody has read single partitions

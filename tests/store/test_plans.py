@@ -125,8 +125,8 @@ HOT = [
     for file, names in {
         "db": "append_events",
         "evaluation": (
-            "claim_inbox note_considerations epoch_and_time expand_notes dynamic_keys wake_waiting claim_considerations"
-            " lock_consideration load_states load_bare"
+            "claim_inbox note_considerations epoch_and_time expand_notes dynamic_keys large_inputs wake_waiting"
+            " claim_considerations lock_consideration load_states load_bare"
             " queue_runs renew_runs set_quiet hurry_runs supersede_runs keep_waits drop_considerations"
             " hold_considerations record_decisions"
             " count_decisions fire_timers expire_timers stamp_positions unpublished"
@@ -134,8 +134,8 @@ HOT = [
         "runs": (
             "claim_run pinned_inputs own_heads finished_steps open_sessions renew_leases lock_run begin_step"
             " finish_step append_logs lock_outputs owned_outputs policy lock_heads insert_snapshots note_commits"
-            " move_heads arm_timers disarm_timers record_success record_canceled end_run return_run lost_runs"
-            " run_status locations spark_waits triggered_by deliveries_between"
+            " move_heads number_changes arm_timers disarm_timers record_success record_canceled"
+            " end_run return_run lost_runs run_status locations spark_waits triggered_by deliveries_between"
         ),
         "operations": (
             "lock_asset reported reported_again lock_head requested expire_now register_worker"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -49,6 +50,8 @@ def _present(
     expected: Expected, found: Sequence[Input], requirement: Requirement, *, window_ends: datetime | None, now: datetime
 ) -> Present:
     """Return what a run may read of the expected partitions of one input."""
+    if expected.whole:
+        return _present_whole(expected, found, requirement)
     with_data = {one.partition_key for one in found if one.head is not None}
     assessed = assess(
         requirement,
@@ -62,3 +65,10 @@ def _present(
         return Present(found or [Input(expected.asset_id)], grace_ends=assessed.grace_ends)
     partial = assessed.readiness is Readiness.PARTIAL
     return Present([one for one in found if one.head is not None], partial)
+
+
+def _present_whole(expected: Expected, found: Sequence[Input], requirement: Requirement) -> Present:
+    """Return all partitions of an input as one, if enough of them have data. No grace ends: they have no one window."""
+    [whole] = found
+    enough = (whole.partitions or 0) >= requirement.needed(len(expected.keys))
+    return Present([whole if enough else replace(whole, head=None)])

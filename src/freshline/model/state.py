@@ -60,6 +60,11 @@ def reference(asset_id: str, partition_key: str = "") -> str:
     return f"{asset_id}@{partition_key}" if partition_key else asset_id
 
 
+def is_whole(text: str) -> bool:
+    """Return whether a reference names all partitions of an asset, as a consumer of very many reads them: `sales@`."""
+    return text.endswith("@")
+
+
 def split_reference(text: str) -> tuple[str, str]:
     """Return the asset id and the partition key of a reference."""
     asset_id, _, partition_key = text.partition("@")
@@ -71,7 +76,8 @@ class Input:
     """One partition of a consumed asset: its head, and the version that the last success read.
 
     An asset without partitions has one, with an empty key. A consumer that reads several partitions has an input for
-    each.
+    each. `partitions`: it is all partitions of the asset, and so many have data. Then versions are digests, and their
+    sequences are numbers of changes.
     """
 
     asset_id: str
@@ -79,11 +85,12 @@ class Input:
     consumed: Version | None = None
     pending: Pending | None = None
     partition_key: str = ""
+    partitions: int | None = None
 
     @property
     def reference(self) -> str:
         """The text that identifies it in pins and consumed versions."""
-        return reference(self.asset_id, self.partition_key)
+        return reference(self.asset_id, self.partition_key) if self.partitions is None else f"{self.asset_id}@"
 
     @property
     def changed(self) -> bool:

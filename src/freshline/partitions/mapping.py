@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import product as products_in_order
 
 from freshline.partitions import keys as texts
-from freshline.partitions.axis import LatestSlice, Link, Slice, TimeLink
+from freshline.partitions.axis import FixedSlice, LatestSlice, Link, Slice, TimeLink
 from freshline.partitions.calendar import Window
 from freshline.partitions.declaration import Affects
 from freshline.partitions.dimensions import Dimension, Dimensions
@@ -64,6 +64,11 @@ class PartitionMapping:
     def latest(self) -> int:
         """How many of the newest keys with data the mapping needs to know; 0 without `latest`."""
         return max((axis.count for axis in self.axes if isinstance(axis, LatestSlice)), default=0)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether every partition of the consumer reads all partitions of the input."""
+        return all(isinstance(axis, FixedSlice) and axis.selection == EVERYTHING for axis in self.axes)
 
     def up(self, key: str, newest: Sequence[str] = ()) -> Selection:
         """Return the keys of the input that a consumer's partition reads."""

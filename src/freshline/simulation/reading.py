@@ -29,7 +29,7 @@ class Reading:
     def expected(self, member: Member, now: datetime) -> Iterator[Expected]:
         """Yield, per input, the partitions that a member reads if they have data."""
         graph = self._catalogue.graph
-        return reading.expected_inputs(graph, member.workflow_id, member.partition_key, now, self._keys)
+        return reading.expected_inputs(graph, (member.workflow_id, member.partition_key), now, self._keys)
 
     def consumers(self, name: str, now: datetime) -> Sequence[int]:
         """Return the members that read a partition."""

@@ -14,6 +14,10 @@ CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longe
     SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
 $$;
 
+CREATE FUNCTION public.freshline_digest(partition_key text, data_version text) RETURNS numeric
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT hashtextextended(partition_key || chr(31) || data_version, 0)::numeric $$;
+
 CREATE TABLE public.decisions (
     id uuid NOT NULL,
     workflow_id bigint NOT NULL,
@@ -121,6 +125,7 @@ CREATE TABLE public.snapshots (
     mixed_from jsonb DEFAULT '{}'::jsonb NOT NULL,
     delivery bigint,
     origin timestamp with time zone,
+    change bigint,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
@@ -257,6 +262,17 @@ CREATE TABLE public.api_tokens (
     CONSTRAINT api_tokens_name_check CHECK ((name <> ''::text)),
     CONSTRAINT api_tokens_scope_check CHECK ((scope = ANY (ARRAY['read'::text, 'operate'::text, 'admin'::text])))
 );
+
+CREATE TABLE public.asset_digests (
+    asset_id text NOT NULL,
+    change bigint NOT NULL,
+    keys integer NOT NULL,
+    digest numeric NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT asset_digests_change_check CHECK ((change > 0)),
+    CONSTRAINT asset_digests_keys_check CHECK ((keys >= 0))
+)
+WITH (fillfactor='80');
 
 CREATE TABLE public.assets (
     id text NOT NULL,
@@ -732,6 +748,9 @@ ALTER TABLE ONLY public.api_tokens
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.asset_digests
+    ADD CONSTRAINT asset_digests_pkey PRIMARY KEY (asset_id);
+
 ALTER TABLE ONLY public.assets
     ADD CONSTRAINT assets_pkey PRIMARY KEY (id);
 
@@ -907,11 +926,17 @@ CREATE UNIQUE INDEX runs_slots ON public.runs USING btree (project, pool, slot) 
 
 CREATE INDEX snapshots_age ON public.snapshots USING btree (produced_at, event_id) WHERE ((NOT changed) OR (table_version IS NULL) OR (removed_at IS NOT NULL));
 
+CREATE INDEX snapshots_at_change ON public.snapshots USING btree (asset_id, partition_key, change DESC) WHERE (change IS NOT NULL);
+
 CREATE INDEX snapshots_changed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE changed;
+
+CREATE INDEX snapshots_changes ON public.snapshots USING btree (asset_id, change) WHERE (change IS NOT NULL);
 
 CREATE UNIQUE INDEX snapshots_event ON public.snapshots USING btree (event_id);
 
 CREATE INDEX snapshots_gone ON public.snapshots USING btree (gone_at) WHERE ((gone_at IS NOT NULL) AND (removed_at IS NULL));
+
+CREATE INDEX snapshots_mixed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE ((change IS NOT NULL) AND (mixed OR (mixed_from <> '{}'::jsonb)));
 
 CREATE UNIQUE INDEX snapshots_report_key ON public.snapshots USING btree (asset_id, partition_key, report_key) WHERE (report_key IS NOT NULL);
 
@@ -961,6 +986,9 @@ ALTER TABLE ONLY public.alert_messages
 
 ALTER TABLE ONLY public.alert_rules
     ADD CONSTRAINT alert_rules_project_fkey FOREIGN KEY (project) REFERENCES public.projects(name);
+
+ALTER TABLE ONLY public.asset_digests
+    ADD CONSTRAINT asset_digests_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.assets
     ADD CONSTRAINT assets_producer_id_fkey FOREIGN KEY (producer_id) REFERENCES public.workflows(id);

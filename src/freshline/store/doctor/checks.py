@@ -160,6 +160,13 @@ STATEMENTS = (
         "workflow '{slug}' has consumed version {sequence} of asset '{asset}', whose newest version is {last}",
     ),
     Check(
+        "digest-differs",
+        Severity.ERROR,
+        "the digest of an asset with partitions is that of its heads",
+        "report or produce each partition again; the database was modified, or restored in part",
+        "the digest of asset '{asset}' counts {keys} partitions, and {heads} have data or other data",
+    ),
+    Check(
         "definition-differs",
         Severity.ERROR,
         "the stored assets and edges are those of the applied definitions",

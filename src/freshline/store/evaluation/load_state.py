@@ -37,7 +37,15 @@ from freshline.store.evaluation.partitions import Arrays
 
 SQL = load("evaluation")
 FEW = 64
-NOTHING_READ: Arrays = {"reading": [], "reading_keys": [], "read_assets": [], "read_keys": []}
+NOTHING_READ: Arrays = {
+    "reading": [],
+    "reading_keys": [],
+    "read_assets": [],
+    "read_keys": [],
+    "whole": [],
+    "whole_keys": [],
+    "whole_assets": [],
+}
 Key = tuple[int, str]
 
 
@@ -273,6 +281,7 @@ def _input(data: Row, consumed: Row | None) -> Input:
         consumed=version(consumed) if consumed else None,
         pending=_pending(pending, data, consumed) if pending else None,
         partition_key=data["key"],
+        partitions=data["keys"],
     )
 
 

@@ -10,7 +10,17 @@ from freshline.decide.motion import Moving
 from freshline.decide.partition_motion import MovingPart
 from freshline.graph import Graph
 from freshline.partitions.selection import EVERYTHING
-from freshline.reading import Expected, Known, consuming, existing, expected_inputs, fed_by, readers, selection_of
+from freshline.reading import (
+    Expected,
+    Known,
+    consuming,
+    existing,
+    expected_inputs,
+    fed_by,
+    read_as_one,
+    readers,
+    selection_of,
+)
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -18,13 +28,20 @@ SQL = load("evaluation")
 Key = tuple[int, str]
 
 
+# A consumer of more partitions than this reads them as one: it compares a digest (docs/semantics.md#R13.4).
+MOST_LISTED = 1_000
+
+
 class Arrays(TypedDict):
-    """What partitions read, as arrays of one length: who reads, and what."""
+    """What partitions read, as arrays: who reads, and what; and who reads all partitions of an asset as one."""
 
     reading: list[int]
     reading_keys: list[str]
     read_assets: list[str]
     read_keys: list[str]
+    whole: list[int]
+    whole_keys: list[str]
+    whole_assets: list[str]
 
 
 def known_keys(connection: Connection, graph: Graph) -> Callable[[str], Sequence[str]]:
@@ -76,13 +93,39 @@ def expected(connection: Connection, graph: Graph, keys: Iterable[Key], now: dat
         return {}
     known = known_keys(connection, graph)
     mapped = {key for key in keys if graph.is_mapped(key[0])}
-    return {key: list(expected_inputs(graph, *key, now, known)) for key in mapped}
+    wholes = _wholes(connection, graph, mapped)
+    return {key: list(expected_inputs(graph, key, now, known, wholes.get(key, ()))) for key in mapped}
+
+
+def _wholes(connection: Connection, graph: Graph, keys: Iterable[Key]) -> dict[Key, set[str]]:
+    """Return the inputs that partitions read as one.
+
+    An input that the last success read as one stays one when it has fewer partitions: the forms cannot be compared.
+    """
+    asked = [(*key, asset_id) for key in keys for asset_id in read_as_one(graph, key[0])]
+    if not asked:
+        return {}
+    arrays = {
+        "workflows": [workflow_id for workflow_id, _, _ in asked],
+        "partitions": [key for _, key, _ in asked],
+        "assets": [asset_id for _, _, asset_id in asked],
+        "most": MOST_LISTED,
+    }
+    found: dict[Key, set[str]] = {}
+    for row in connection.execute(SQL["large_inputs"], arrays):
+        found.setdefault((row["workflow_id"], row["partition_key"]), set()).add(row["asset_id"])
+    return found
 
 
 def arrays(found: Mapping[Key, Sequence[Expected]]) -> Arrays:
     """Return what partitions read as arrays."""
-    rows = [(*unit, one.asset_id, key) for unit, inputs in found.items() for one in inputs for key in one.keys]
+    listed = ((unit, one) for unit, inputs in found.items() for one in inputs if not one.whole)
+    rows = [(*unit, one.asset_id, key) for unit, one in listed for key in one.keys]
+    wholes = [(*unit, one.asset_id) for unit, inputs in found.items() for one in inputs if one.whole]
     return {
+        "whole": [row[0] for row in wholes],
+        "whole_keys": [row[1] for row in wholes],
+        "whole_assets": [row[2] for row in wholes],
         "reading": [row[0] for row in rows],
         "reading_keys": [row[1] for row in rows],
         "read_assets": [row[2] for row in rows],

@@ -20,7 +20,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
-from freshline.model.state import reference, split_reference
+from freshline.model.state import is_whole, reference, split_reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -102,13 +102,24 @@ def append(connection: Connection, published: Sequence[Published], *, late: bool
 
     Of several snapshots of one asset, in their order, the last one becomes the head.
     """
-    rows = Jsonb([one.row for one in published])
     last = {(one.row["asset_id"], one.row["partition_key"]): one.row for one in published}
+    if not late:
+        _number(connection, [row for (_, key), row in last.items() if key])
+    rows = Jsonb([one.row for one in published])
     connection.execute(SQL["insert_snapshots"], {"rows": rows})
     connection.execute(SQL["move_heads"], {"rows": Jsonb(list(last.values())), "late": late})
     if any(one.row.get("table_version") is not None for one in published):
         connection.execute(SQL["note_commits"], {"rows": rows})
     append_events(connection, [event for one in published for event in (one.event, one.recovered) if event is not None])
+
+
+def _number(connection: Connection, heads: Sequence[Json]) -> None:
+    """Give the new heads of partitions the number of their change (docs/semantics.md#R13.4)."""
+    if heads:
+        numbers = connection.execute(SQL["number_changes"], {"rows": Jsonb(heads)}).fetchall()
+        changes = {row["asset_id"]: row["change"] for row in numbers}
+        for row in heads:
+            row["change"] = changes[row["asset_id"]]
 
 
 def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Freshness, origin: _Origin) -> Json:
@@ -217,12 +228,14 @@ def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Fresh
 
 def pinned(pins: Mapping[str, Json]) -> dict[str, list[Any]]:
     """Return pins as arrays, in the order of their references."""
-    ordered = sorted(pins.items())
-    names = [split_reference(name) for name, _ in ordered]
+    ordered = sorted((*split_reference(name), pin["sequence"]) for name, pin in pins.items() if not is_whole(name))
+    wholes = sorted((split_reference(name)[0], pin["sequence"]) for name, pin in pins.items() if is_whole(name))
     return {
-        "assets": [asset_id for asset_id, _ in names],
-        "keys": [key for _, key in names],
-        "sequences": [pin["sequence"] for _, pin in ordered],
+        "assets": [asset_id for asset_id, _, _ in ordered],
+        "keys": [key for _, key, _ in ordered],
+        "sequences": [sequence for _, _, sequence in ordered],
+        "wholes": [asset_id for asset_id, _ in wholes],
+        "changes": [change for _, change in wholes],
     }
 
 

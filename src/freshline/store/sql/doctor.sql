@@ -67,18 +67,29 @@ SELECT w.slug, r.id::text AS run, p.key AS asset, p.value ->> 'sequence' AS sequ
   LEFT JOIN snapshots s ON s.asset_id = freshline_asset(p.key) AND s.partition_key = freshline_key(p.key)
                        AND s.sequence = (p.value ->> 'sequence')::bigint
  WHERE r.status IN ('queued', 'running') AND (s.asset_id IS NULL OR s.gone_at IS NOT NULL)
+   AND p.key NOT LIKE '%%@' -- all partitions as one: a number of a change
  ORDER BY w.slug, p.key LIMIT %(limit)s
 
 -- name: vector_ahead
 -- purpose: find workflows that consumed a version which never existed
-SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(h.last_sequence, 0) AS last,
+SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(d.change, h.last_sequence, 0) AS last,
        count(*) OVER () AS total
   FROM workflow_partitions p
   JOIN workflows w ON w.id = p.workflow_id
  CROSS JOIN jsonb_each(p.consumed_versions) v
   LEFT JOIN heads h ON h.asset_id = freshline_asset(v.key) AND h.partition_key = freshline_key(v.key)
- WHERE (v.value ->> 'sequence')::bigint > coalesce(h.last_sequence, 0)
+  LEFT JOIN asset_digests d ON v.key = d.asset_id || '@'
+ WHERE (v.value ->> 'sequence')::bigint > coalesce(d.change, h.last_sequence, 0)
  ORDER BY w.slug, v.key LIMIT %(limit)s
+
+-- name: digest_differs
+-- purpose: find assets with partitions whose digest is not that of their heads
+SELECT d.asset_id AS asset, d.keys, h.heads, count(*) OVER () AS total
+  FROM asset_digests d
+ CROSS JOIN LATERAL (SELECT count(*) AS heads, coalesce(sum(freshline_digest(h.partition_key, h.data_version)), 0) AS digest
+                       FROM heads h WHERE h.asset_id = d.asset_id AND h.partition_key <> '') h
+ WHERE (d.keys, d.digest) <> (h.heads, h.digest)
+ ORDER BY d.asset_id LIMIT %(limit)s
 
 -- name: definition_differs
 -- purpose: find assets and edges that differ from the current definitions

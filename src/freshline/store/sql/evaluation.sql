@@ -183,7 +183,8 @@ WITH moment AS MATERIALIZED (
             AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
 ), input AS (
     -- One row per workflow and input: its head, and the version that the last success consumed.
-    SELECT e.workflow_id, e.partition_key, e.asset_id, e.input_key, h.sequence, h.data_version, h.produced_at, s.run_id,
+    SELECT e.workflow_id, e.partition_key, e.asset_id, e.input_key, NULL::integer AS keys, h.sequence, h.data_version,
+           h.produced_at, s.run_id,
            p.consumed_versions -> (e.asset_id || CASE e.input_key WHEN '' THEN '' ELSE '@' || e.input_key END) AS consumed,
            s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from)) AS mixed
       FROM (SELECT b.workflow_id, b.partition_key, x.asset_id, '' AS input_key
@@ -194,11 +195,24 @@ WITH moment AS MATERIALIZED (
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, e.partition_key)
       LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, e.input_key)
       LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+    UNION ALL
+    -- All partitions of an asset as one: its digest, and the number of its last change (docs/semantics.md#R13.4).
+    SELECT e.workflow_id, e.partition_key, e.asset_id, '', coalesce(d.keys, 0), d.change, 'digest:' || d.keys || ':' || d.digest,
+           d.changed_at, NULL, p.consumed_versions -> (e.asset_id || '@'),
+           (SELECT true FROM snapshots s
+              JOIN heads h ON (h.asset_id, h.partition_key, h.sequence) = (s.asset_id, s.partition_key, s.sequence)
+             WHERE s.asset_id = e.asset_id AND s.change IS NOT NULL AND (s.mixed OR s.mixed_from <> '{}')
+               AND (s.mixed OR freshline_mixed(s.mixed_from)) LIMIT 1)
+      FROM unnest(%(whole)s::bigint[], %(whole_keys)s::text[], %(whole_assets)s::text[])
+           AS e (workflow_id, partition_key, asset_id)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, e.partition_key)
+      LEFT JOIN LATERAL (SELECT * FROM asset_digests WHERE asset_id = e.asset_id OFFSET 0) d ON true
 ), inputs AS ( -- json, not jsonb: it is only sent, and takes half the time to build
     SELECT i.workflow_id, i.partition_key,
            json_agg(json_build_object(
                'asset_id', i.asset_id,
                'key', i.input_key,
+               'keys', i.keys,
                'sequence', i.sequence,
                'data_version', i.data_version,
                'produced_at', i.produced_at,
@@ -214,16 +228,28 @@ WITH moment AS MATERIALIZED (
                      'first_at', min(x.produced_at), 'last_at', max(x.produced_at), 'origin', min(x.origin),
                      'event_ids', json_agg(DISTINCT x.event_id ORDER BY x.event_id)) AS found
             FROM ((SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
-                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed
+                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed AND i.keys IS NULL
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
                       AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence LIMIT 20)
                   UNION ALL
                   (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
-                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed
+                    WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed AND i.keys IS NULL
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
                       AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
-                    ORDER BY x.sequence DESC LIMIT 20)) x
+                    ORDER BY x.sequence DESC LIMIT 20)
+                  UNION ALL
+                  (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
+                    WHERE x.asset_id = i.asset_id AND x.changed AND i.keys IS NOT NULL
+                      AND x.change > coalesce((i.consumed ->> 'sequence')::bigint, 0)
+                      AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
+                    ORDER BY x.change LIMIT 20)
+                  UNION ALL
+                  (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
+                    WHERE x.asset_id = i.asset_id AND x.changed AND i.keys IS NOT NULL
+                      AND x.change > coalesce((i.consumed ->> 'sequence')::bigint, 0)
+                      AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
+                    ORDER BY x.change DESC LIMIT 20)) x
            HAVING count(*) > 0
       ) pending ON true
      GROUP BY i.workflow_id, i.partition_key
@@ -320,6 +346,14 @@ SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
+
+-- name: large_inputs
+-- purpose: find the inputs that are read as one: those of very many partitions, and those that the last success read as one
+SELECT u.workflow_id, u.partition_key, u.asset_id
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[], %(assets)s::text[]) AS u (workflow_id, partition_key, asset_id)
+  LEFT JOIN LATERAL (SELECT keys FROM asset_digests WHERE asset_id = u.asset_id OFFSET 0) d ON true
+  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (u.workflow_id, u.partition_key)
+ WHERE d.keys > %(most)s OR p.consumed_versions ? (u.asset_id || '@')
 
 -- name: dynamic_keys
 -- purpose: read the keys of an asset in the order in which they were first seen

@@ -44,9 +44,9 @@ SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v
  WHERE w.id = %(workflow)s
 
 -- name: lock_asset
--- purpose: lock an asset against a change of its producer
+-- purpose: lock an asset against a change of its producer, and while a number of its changes is taken
 SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
- WHERE a.id = %(asset)s FOR SHARE OF a
+ WHERE a.id = %(asset)s FOR NO KEY UPDATE OF a
 
 -- name: asset_names
 -- purpose: list asset ids, for "did you mean"

@@ -77,6 +77,14 @@ WITH old AS MATERIALIZED (
            (i.value ->> 'sequence')::bigint AS sequence
       FROM runs r CROSS JOIN jsonb_each(r.pins) i
      WHERE r.status IN ('queued', 'running')
+    UNION ALL -- a pin of all partitions as one: of each that is replaced here, the head that it had then
+    SELECT a.asset_id, a.partition_key, n.sequence
+      FROM runs r CROSS JOIN jsonb_each(r.pins) i
+      JOIN (SELECT DISTINCT asset_id, partition_key FROM replaced) a ON i.key = a.asset_id || '@'
+     CROSS JOIN LATERAL (SELECT x.sequence FROM snapshots x
+                          WHERE (x.asset_id, x.partition_key) = (a.asset_id, a.partition_key)
+                            AND x.change <= (i.value ->> 'sequence')::bigint ORDER BY x.change DESC LIMIT 1) n
+     WHERE r.status IN ('queued', 'running')
     UNION ALL
     SELECT r.asset_id, r.partition_key, n.sequence
       FROM reached r

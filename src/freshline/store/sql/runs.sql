@@ -80,7 +80,13 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.pa
        a.producer_id IS NULL AS is_source,
        CASE WHEN s.run_id IS NULL AND (s.payload ? 'path' OR s.delivery IS NOT NULL) AND s.location ? 'path'
             THEN CASE WHEN a.source_project IS NULL THEN '{}' ELSE a.declaration END END AS path_declaration
-  FROM unnest(%(assets)s::text[], %(keys)s::text[], %(sequences)s::bigint[]) AS p (asset_id, partition_key, sequence)
+  FROM (SELECT * FROM unnest(%(assets)s::text[], %(keys)s::text[], %(sequences)s::bigint[]) AS p (asset_id, partition_key, sequence)
+        UNION ALL -- a pin of all partitions is the number of a change: of each partition, the head that it had then
+        SELECT w.asset_id, n.partition_key, n.sequence
+          FROM unnest(%(wholes)s::text[], %(changes)s::bigint[]) AS w (asset_id, change)
+         CROSS JOIN LATERAL (SELECT DISTINCT ON (x.partition_key) x.partition_key, x.sequence FROM snapshots x
+                              WHERE x.asset_id = w.asset_id AND x.change <= w.change
+                              ORDER BY x.partition_key, x.change DESC) n) p
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (p.asset_id, p.partition_key, p.sequence)
   JOIN assets a ON a.id = s.asset_id
  ORDER BY s.asset_id, s.partition_key
@@ -213,22 +219,37 @@ SELECT policy, slug FROM workflows WHERE id = %(workflow)s
 SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key = %(partition)s
  ORDER BY asset_id FOR UPDATE
 
+-- name: number_changes
+-- purpose: take the next number of each asset whose partitions get new heads, and move its digest; before the heads move
+INSERT INTO asset_digests AS d (asset_id, change, keys, digest, changed_at)
+SELECT r.asset_id, 1, count(*) FILTER (WHERE h.asset_id IS NULL),
+       sum(freshline_digest(r.partition_key, r.data_version) - coalesce(freshline_digest(h.partition_key, h.data_version), 0)),
+       max(r.produced_at)
+  FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, partition_key text, data_version text, produced_at timestamptz)
+  LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (r.asset_id, r.partition_key)
+ GROUP BY r.asset_id
+ ORDER BY r.asset_id
+ON CONFLICT (asset_id) DO UPDATE
+   SET change = d.change + 1, keys = d.keys + excluded.keys, digest = d.digest + excluded.digest,
+       changed_at = greatest(d.changed_at, excluded.changed_at)
+RETURNING asset_id, change
+
 -- name: insert_snapshots
 -- purpose: insert snapshots
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
                        expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence,
-                       delivery, origin)
+                       delivery, origin, change)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
-       report_sequence, delivery, origin
+       report_sequence, delivery, origin, change
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
         inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
-        report_sequence bigint, delivery bigint, origin timestamptz)
+        report_sequence bigint, delivery bigint, origin timestamptz, change bigint)
  ORDER BY asset_id
 
 -- name: note_commits
