@@ -72,19 +72,19 @@ WITH old AS MATERIALIZED (
       FROM (SELECT DISTINCT asset_id, partition_key FROM replaced) a
       JOIN edges e ON e.asset_id = a.asset_id
       LEFT JOIN workflow_partitions w ON (w.workflow_id, w.partition_key) = (e.workflow_id, a.partition_key)
-), needed AS MATERIALIZED (
-    SELECT freshline_asset(i.key) AS asset_id, freshline_key(i.key) AS partition_key,
-           (i.value ->> 'sequence')::bigint AS sequence
+), pins AS MATERIALIZED (
+    SELECT i.key, (i.value ->> 'sequence')::bigint AS sequence
       FROM runs r CROSS JOIN jsonb_each(r.pins) i
      WHERE r.status IN ('queued', 'running')
+), needed AS MATERIALIZED (
+    SELECT freshline_asset(i.key) AS asset_id, freshline_key(i.key) AS partition_key, i.sequence FROM pins i
     UNION ALL -- a pin of all partitions as one: of each that is replaced here, the head that it had then
     SELECT a.asset_id, a.partition_key, n.sequence
-      FROM runs r CROSS JOIN jsonb_each(r.pins) i
+      FROM pins i
       JOIN (SELECT DISTINCT asset_id, partition_key FROM replaced) a ON i.key = a.asset_id || '@'
      CROSS JOIN LATERAL (SELECT x.sequence FROM snapshots x
                           WHERE (x.asset_id, x.partition_key) = (a.asset_id, a.partition_key)
-                            AND x.change <= (i.value ->> 'sequence')::bigint ORDER BY x.change DESC LIMIT 1) n
-     WHERE r.status IN ('queued', 'running')
+                            AND x.change <= i.sequence ORDER BY x.change DESC LIMIT 1) n
     UNION ALL
     SELECT r.asset_id, r.partition_key, n.sequence
       FROM reached r
