@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import structlog
@@ -15,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from freshline.embedded_postgres.server import EmbeddedServer
 from freshline.storage.object_store import object_storage_at
 from freshline.store.db import migrate
+from tests import moto_server
 from tests.databases import TEMPLATE, Databases, administer, empty_database
 from tests.object_store_server import ObjectStore, serving
 
@@ -105,3 +107,20 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectS
             monkeypatch.setenv(name, value)
         yield store
         object_storage_at.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def moto_environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Yield the environment that reaches a server of moto, which is started once."""
+    with moto_server.moto(tmp_path_factory.mktemp("moto")) as environ:
+        yield environ
+
+
+@pytest.fixture
+def moto_bucket(moto_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield an address in moto that only this test uses, and set the environment that clients read."""
+    for name, value in moto_environ.items():
+        monkeypatch.setenv(name, value)
+    object_storage_at.cache_clear()
+    yield f"s3://{moto_server.BUCKET}/{uuid4()}"
+    object_storage_at.cache_clear()

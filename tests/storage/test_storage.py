@@ -1,4 +1,4 @@
-"""The contract of all storages: directory, object store and HDFS.
+"""The contract of all storages: directory, object store and HDFS. `make full` has moto keep it too.
 
 FRESHLINE_TEST_BUCKET=s3a://bucket/path, with credentials in the environment, has a real bucket keep it too.
 
@@ -29,9 +29,10 @@ from tests.object_store_server import ObjectStore
 
 WRITERS = 8
 REAL = os.environ.get("FRESHLINE_TEST_BUCKET")
+MOTO = pytest.param("moto", marks=pytest.mark.full)
 
 
-@pytest.fixture(params=["directory", "objects", "hdfs", *(["bucket"] if REAL else [])])
+@pytest.fixture(params=["directory", "objects", "hdfs", MOTO, *(["bucket"] if REAL else [])])
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """One of each kind, and empty."""
     if request.param == "directory":
@@ -45,6 +46,9 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         real = storage_at(f"{REAL}/{uuid4()}")
         yield real
         real.clear("")
+        return
+    if request.param == "moto":
+        yield ObjectStorage(request.getfixturevalue("moto_bucket"))
         return
     objects: ObjectStore = request.getfixturevalue("objects")
     yield ObjectStorage(objects.address)

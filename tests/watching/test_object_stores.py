@@ -1,4 +1,4 @@
-"""Files in an object store: the same deliveries, known by their ETags.
+"""Files in an object store: the same deliveries, known by their ETags. `make full` has moto keep the files too.
 
 FRESHLINE_TEST_BUCKET=s3://bucket/path (or az://container/path), with credentials in the environment, has a real store
 keep the files too.
@@ -41,12 +41,13 @@ class Bucket:
         return sorted(row["path"].removeprefix(f"{self.address}/") for row in self.place.lab.rows(query))
 
 
-@pytest.fixture(params=["ours", "real"] if REAL else ["ours"])
+@pytest.fixture(params=["ours", pytest.param("moto", marks=pytest.mark.full), *(["real"] if REAL else [])])
 def bucket(database_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bucket]:
-    """Yield a project whose source is in a bucket of the tests, or of FRESHLINE_TEST_BUCKET."""
+    """Yield a project whose source is in a bucket of the tests, of moto, or of FRESHLINE_TEST_BUCKET."""
     if request.param == "ours":
         request.getfixturevalue("objects")
-    address = f"{REAL}/{uuid4()}" if request.param == "real" else "s3://bucket/in"
+    address = {"ours": "s3://bucket/in", "real": f"{REAL}/{uuid4()}"}.get(request.param)
+    address = address or request.getfixturevalue("moto_bucket")
     with watching(database_url, tmp_path) as place:
         yield Bucket(place, address)
 
