@@ -257,3 +257,34 @@ def test_selected_keys_are_those_that_are_contained(
     assert sorted(partitioning.keys(selection, now, known, newest_first=False)) == sorted(chosen)
     assert {key for key in existing if selection.contains(key, partitioning)} == chosen
     assert selection.is_empty == (not chosen)
+
+
+@given(partitionings, instants, instants)
+@core
+def test_keys_arrive_between_two_moments(partitioning: Partitioning, one: datetime, other: datetime) -> None:
+    """They exist at the second one, and did not just before the first one. No key is named twice or left out."""
+    since, until = sorted((one, min(other, one + timedelta(days=400))))
+    known = [partitioning.example] if partitioning.is_dynamic else []
+    arrived = list(islice(partitioning.keys(partitioning.arrived(since, until), until, known), 300))
+    just_before = since - timedelta.resolution
+    for key in arrived:
+        assert partitioning.exists(key, until, known)
+        assert not partitioning.exists(key, just_before, known)
+    at = partitioning.next_key_at(just_before)
+    if not partitioning.is_dynamic and len(arrived) < 300:
+        assert bool(arrived) == (at is not None and at <= until)
+
+
+@pytest.mark.parametrize("end", ["9999-12-31", "9999", "3000-01-01", "9999-12-31T23:59:59"])
+def test_an_end_that_never_comes_is_none(end: str) -> None:
+    """Other tools write "no end" as the last day that they know."""
+    assert TimePartitioning(Grain.DAY, "2024-01-01", end) == DAYS
+
+
+def test_the_newest_windows() -> None:
+    """As many as asked for, with all values of the other dimensions; never more than exist."""
+    assert [*DAYS.keys(DAYS.newest(NOW, (), 2), NOW)] == ["2024-01-03", "2024-01-02"]
+    assert [*DAYS.keys(DAYS.newest(NOW, (), 9), NOW)] == ["2024-01-03", "2024-01-02", "2024-01-01"]
+    assert len([*DAY_REGION.keys(DAY_REGION.newest(NOW, (), 2), NOW)]) == 4
+    keys = DynamicKeys()
+    assert [*keys.keys(keys.newest(NOW, ("a", "b", "c"), 2), NOW, ("a", "b", "c"))] == ["c", "b"]

@@ -113,9 +113,11 @@ def test_a_chain_of_partitions_runs_in_order(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("", "has partitions: name one, such as 2025-12-01T00"),
+        ("", "asset 'raw' has partitions, and none is named; the newest is 2026-01-05T08"),
         ("2025-12-31", "is not a hour|is not an hour"),
-        ("2025-11-30T23", "is before the first"),
+        ("2025-11-30T23", "asset 'raw': partition key '2025-11-30T23' is before the first"),
+        ("2026-01-05T10", "has not begun: its window begins at 2026-01-05T10:00:00"),
+        ("2999-12-31T23", "has not begun"),
         ("yesterday", "allowed are keys such as"),
     ],
 )

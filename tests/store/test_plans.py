@@ -125,7 +125,7 @@ HOT = [
     for file, names in {
         "db": "append_events",
         "evaluation": (
-            "claim_inbox note_considerations epoch_and_time expand_notes dynamic_keys large_inputs wake_waiting"
+            "claim_inbox note_considerations epoch_and_time expand_notes large_inputs wake_waiting"
             " claim_considerations lock_consideration load_states load_bare"
             " queue_runs renew_runs set_quiet hurry_runs supersede_runs keep_waits drop_considerations"
             " hold_considerations record_decisions"
@@ -142,6 +142,7 @@ HOT = [
             " lock_any_run request_run use_token delivered delivered_all last_delivery lock_delivery"
             " skip_delivery delivery_state same_path"
         ),
+        "partitions": "seen_keys is_seen add_keys with_data move_next_keys stop_clocks start_clocks",
         "webhooks": "claim waiting following taken refused",
         "watches": "claim until_due peek lock_claim record note fail abandoned release save_files files_since files",
         "alerts": "troubles reported_at",
@@ -186,7 +187,9 @@ def test_a_claim_looks_its_run_up(catalogue: Lab) -> None:
     assert "runs_queue" not in set(reads(planned(catalogue, "runs.claim_run")))
 
 
-NO_PARTITIONS: dict[str, list[object]] = {"workflows": [], "partitions": [], "unchanged": [], "unchanged_keys": []}
+NO_PARTITIONS: dict[str, list[object]] = {
+    one: [] for one in ("workflows", "partitions", "origins", "unchanged", "unchanged_keys")
+}
 PLANNER = ("enable_hashjoin", "enable_mergejoin", "enable_material", "enable_hashagg")
 
 

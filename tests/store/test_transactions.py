@@ -315,9 +315,9 @@ def test_apply_and_timers_do_not_deadlock(stage: Stage, monkeypatch: pytest.Monk
     stage.lab.advance(hours=2)
     gate, fire = Gate(), timers._fire
 
-    def slow(*arguments: Any) -> Any:
+    def slow(*arguments: Any, **named: Any) -> Any:
         gate()
-        return fire(*arguments)
+        return fire(*arguments, **named)
 
     monkeypatch.setattr(timers, "_fire", slow)
     with stage.held_in(gate, lambda: stage.lab.store.evaluation.fire_timers(10)) as firing:

@@ -89,6 +89,13 @@ def first_change(policy: Policy, state: State) -> datetime | None:
     return min((i.pending.first_at for i in triggers(policy, state) if i.pending is not None), default=None)
 
 
+def _waiting_since(policy: Policy, state: State) -> datetime | None:
+    """Return since when a change waits for this partition to run. None of them waited for one that did not exist."""
+    first = first_change(policy, state)
+    never = state.succeeded_at is None
+    return max(first, state.came_at) if first and state.came_at and never else first
+
+
 def origin_of(policy: Policy, state: State, cause: Cause) -> datetime | None:
     """Return when the root of a cause happened: a report, an expiry or an apply (docs/semantics.md#R13.5)."""
     if cause.base is Reason.DEFINITION_CHANGED:
@@ -145,7 +152,7 @@ def _blockers(policy: Policy, state: State, base: Reason, walk: AnyWalk) -> tupl
         moved,
         every=base not in BY_INPUT or not moved,
         partition_key=state.partition_key,
-        since=first_change(policy, state),
+        since=_waiting_since(policy, state),
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from freshline.graph import Graph
-from freshline.model.state import Input
+from freshline.model.state import Input, State
 from freshline.partitions.requirements import Readiness, Requirement, assess
 from freshline.reading import Expected
 
@@ -17,11 +17,13 @@ class Present(NamedTuple):
     """The inputs that count. Those without data are left out unless they are missing.
 
     `partial`: the grace has passed, and a run reads what there is. `grace_ends`: when that is; None: never.
+    `came_at`: when the partition itself came to exist; None: not with the time.
     """
 
     inputs: Sequence[Input]
     partial: bool = False
     grace_ends: datetime | None = None
+    came_at: datetime | None = None
 
 
 def present_inputs(
@@ -33,7 +35,8 @@ def present_inputs(
 ) -> Present:
     """Return the inputs of a partition that count. `read` returns those of one asset, with and without data."""
     workflow_id, partition_key = unit
-    window = graph.partitioning_of(workflow_id).window(partition_key) if partition_key else None
+    partitioning = graph.partitioning_of(workflow_id)
+    window = partitioning.window(partition_key) if partition_key else None
     ends = window.ends if window else None
     found = [
         _present(one, read(one), graph.requirement(one.asset_id, workflow_id), window_ends=ends, now=now)
@@ -43,6 +46,18 @@ def present_inputs(
         [one for part in found for one in part.inputs],
         any(part.partial for part in found),
         min((part.grace_ends for part in found if part.grace_ends), default=None),
+        partitioning.comes_at(partition_key) if partition_key else None,
+    )
+
+
+def with_present(state: State, found: Present) -> State:
+    """Return the state of a partition with the inputs that count."""
+    return replace(
+        state,
+        inputs=tuple(found.inputs),
+        partial=found.partial,
+        grace_ends=found.grace_ends,
+        came_at=found.came_at,
     )
 
 

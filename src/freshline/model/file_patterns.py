@@ -53,7 +53,7 @@ class Pattern:
 def parse(text: str, root: str | None) -> Pattern:
     """Parse a pattern. `root`: the project's directory. Raise `ValueError` with the end of a sentence."""
     if PARTITION in text:
-        raise ValueError(f"contains {PARTITION}; partitions are not built yet")
+        raise ValueError(f"contains {PARTITION}; a watch does not say which partition changed; report the partitions")
     if wrong := set(text) & REFUSED:
         raise ValueError(f"contains {min(wrong)!r}; use the patterns *, ? and [..]")
     relative = not text.startswith("/") and not SCHEME.fullmatch(text)

@@ -208,6 +208,7 @@ class State:
     `waited`: for how long it has waited for ancestors since the last success, evaluation by evaluation.
     `sources`: with `when: all`, how far the sources above have moved since the last success.
     `partial`: input partitions are missing, and a run goes on without them. `grace_ends`: when it may.
+    `came_at`: when the partition came to exist, if it came with the time.
     """
 
     workflow_id: int
@@ -235,6 +236,7 @@ class State:
     sources: Mapping[str, Moved] = field(default_factory=dict)
     partial: bool = False
     grace_ends: datetime | None = None
+    came_at: datetime | None = None
 
     @property
     def moved_sources(self) -> list[str]:

@@ -133,15 +133,19 @@ class Dimensions(Partitioning):
             return sum(1 for _ in self._begun(known, now))
         return prod(axis.count(now) for axis in self.axes)
 
-    def newest(self, now: datetime, known: Known = ()) -> Selection:
-        """Return all keys of the newest window; without a time dimension, those of the dynamic value seen last."""
+    def newest(self, now: datetime, known: Known = (), count: int = 1) -> Selection:
+        """Return all keys of the newest windows; without a time dimension, those of the dynamic values seen last."""
         if self._time is not None:
-            return self._only(self._time, self.axes[self._time].newest(now))
+            return self._only(self._time, self.axes[self._time].newest(now, (), count))
         place = next((n for n, axis in enumerate(self.axes) if axis.is_dynamic), None)
         if place is None:
             return EVERYTHING
         values = dict.fromkeys(texts.split(key)[place] for key in known)
-        return self._only(place, self.axes[place].newest(now, values))
+        return self._only(place, self.axes[place].newest(now, values, count))
+
+    def arrived(self, since: datetime, until: datetime) -> Selection:
+        """Return the keys of which the time of a dimension came. Whether the others have come, existence says."""
+        return union(self._only(place, axis.arrived(since, until)) for place, axis in enumerate(self.axes))
 
     def next_key_at(self, now: datetime) -> datetime | None:
         """Return when the next value of a time dimension comes to exist."""

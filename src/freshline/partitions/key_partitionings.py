@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Reversible
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
+from itertools import islice
 
 from freshline.errors import PartitioningError, PartitionKeyError
 from freshline.model.json import Json
 from freshline.partitions import keys as texts
 from freshline.partitions.keys import UNPARTITIONED, shown
 from freshline.partitions.partitioning import MOST_COMPARED, Column, Known, Partitioning
-from freshline.partitions.selection import EVERYTHING, NOTHING, Everything, Point, Selection, keys_of
+from freshline.partitions.selection import EVERYTHING, Everything, Point, Selection, keys_of
 from freshline.suggest import suggestion
 
 MOST_FIXED_KEYS = 10_000
@@ -71,7 +72,7 @@ class Unpartitioned(_TextKeys):
         """Return 1."""
         return 1
 
-    def newest(self, now: datetime, known: Known = ()) -> Selection:
+    def newest(self, now: datetime, known: Known = (), count: int = 1) -> Selection:
         """Return everything."""
         return EVERYTHING
 
@@ -126,7 +127,7 @@ class FixedKeys(_TextKeys):
         """Return the length of the list."""
         return len(self.values)
 
-    def newest(self, now: datetime, known: Known = ()) -> Selection:
+    def newest(self, now: datetime, known: Known = (), count: int = 1) -> Selection:
         """Return everything: the keys are equally new."""
         return EVERYTHING
 
@@ -173,10 +174,9 @@ class DynamicKeys(_TextKeys):
         """Return how many keys were seen."""
         return len(known)
 
-    def newest(self, now: datetime, known: Known = ()) -> Selection:
-        """Return the key that was first seen last."""
-        last = next(newest_of(known), None)
-        return NOTHING if last is None else keys_of((last,))
+    def newest(self, now: datetime, known: Known = (), count: int = 1) -> Selection:
+        """Return the keys that were first seen last."""
+        return keys_of(islice(newest_of(known), count))
 
     def as_json(self) -> Json:
         """Return the stored form."""

@@ -20,7 +20,7 @@ from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.partitions.calendar import Window
 from freshline.partitions.keys import shown
-from freshline.partitions.selection import Point, Selection
+from freshline.partitions.selection import NOTHING, Point, Selection
 from freshline.suggest import suggestion
 
 MOST_COMPARED = 1_000
@@ -73,8 +73,8 @@ class Partitioning(ABC):
         """Return the number of existing keys."""
 
     @abstractmethod
-    def newest(self, now: datetime, known: Known = ()) -> Selection:
-        """Return the newest keys: of the newest window, or the last seen. Fixed keys are equally new."""
+    def newest(self, now: datetime, known: Known = (), count: int = 1) -> Selection:
+        """Return the newest keys: of the newest `count` windows, or the last seen. Fixed keys are equally new."""
 
     @abstractmethod
     def select(self, keys: Iterable[str]) -> Selection:
@@ -124,6 +124,16 @@ class Partitioning(ABC):
         hint = suggestion(found, islice(known, MOST_COMPARED))
         raise PartitionKeyError(f"partition {shown(found)} does not exist: nothing has reported it; {allowed}{hint}")
 
+    def require_begun(self, key: str, now: datetime) -> None:
+        """Raise `PartitionKeyError` if the window of a defined key has not begun: nobody can have its data."""
+        window = self.window(key)
+        if window is not None and window.begins > now:
+            begins = iso(window.begins)
+            raise PartitionKeyError(
+                f"partition {shown(key)} has not begun: its window begins at {begins}, and it is {iso(now)}",
+                hint="check the key and its time zone",
+            )
+
     def newest_key(self, now: datetime, known: Known = ()) -> str | None:
         """Return the first key in the order from new to old; None if no key exists."""
         return next(self.keys(self.newest(now, known), now, known), None)
@@ -131,6 +141,10 @@ class Partitioning(ABC):
     def next_key_at(self, now: datetime) -> datetime | None:
         """Return when the next key comes to exist by itself; None if never."""
         return None
+
+    def arrived(self, since: datetime, until: datetime) -> Selection:
+        """Return the keys whose time came from `since` to `until`, both included."""
+        return NOTHING
 
     def window(self, key: str) -> Window | None:
         """Return the time of a key; None without a time partitioning."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cached_property
 
 from freshline.errors import PartitioningError, PartitionKeyError
@@ -15,7 +16,9 @@ from freshline.partitions.key_partitionings import text_of
 from freshline.partitions.keys import shown
 from freshline.partitions.partitioning import Column, Known, Partitioning
 from freshline.partitions.selection import NOTHING, Everything, Point, Selection, Times, times_of
+from freshline.partitions.zone import LAST_YEAR
 
+_NEVER = re.compile(r"(\d{4})(-|$)", re.ASCII)
 _TYPES = {Grain.MINUTE: "TIMESTAMP", Grain.HOUR: "TIMESTAMP", Grain.DAY: "DATE"}
 
 
@@ -25,7 +28,8 @@ class TimePartitioning(Partitioning):
 
     `start` and `end` are dates, times or keys on the clocks of the time zone. They are stored as keys: `start` as the
     first key, the first window that begins at `start` or later; `end` as the first key after the last window that ends
-    at `end` or earlier. So a month that `start` or `end` cuts is not a partition.
+    at `end` or earlier. So a month that `start` or `end` cuts is not a partition. An `end` after the last year that
+    keys have, such as 9999-12-31, is none.
     """
 
     grain: Grain
@@ -37,7 +41,8 @@ class TimePartitioning(Partitioning):
     def __post_init__(self) -> None:
         first = self.calendar.ordinal_from(self._instant("start", self.start))
         object.__setattr__(self, "start", self.calendar.key(first))
-        if self.end is None:
+        if self.end is None or _is_never(self.end):
+            object.__setattr__(self, "end", None)
             return
         stop = self.calendar.ordinal_at(self._instant("end", self.end))
         if stop <= first:
@@ -121,10 +126,15 @@ class TimePartitioning(Partitioning):
         """Return the number of existing keys."""
         return self.newest_ordinal(now) - self.first + 1
 
-    def newest(self, now: datetime, known: Known = ()) -> Selection:
-        """Return the key of the newest existing window."""
+    def newest(self, now: datetime, known: Known = (), count: int = 1) -> Selection:
+        """Return the keys of the newest existing windows."""
         newest = self.newest_ordinal(now)
-        return times_of([self.calendar.window_of(newest)]) if newest >= self.first else NOTHING
+        return times_of([self.range_of(newest - count + 1, newest)]) if newest >= self.first else NOTHING
+
+    def arrived(self, since: datetime, until: datetime) -> Selection:
+        """Return the keys whose windows ended, or began if they are open, from `since` to `until`."""
+        first = self.newest_ordinal(since - timedelta.resolution) + 1
+        return times_of([self.range_of(first, self.newest_ordinal(until))])
 
     def next_key_at(self, now: datetime) -> datetime | None:
         """Return when the next window ends, or begins if it is open."""
@@ -198,3 +208,9 @@ class TimePartitioning(Partitioning):
                 f" {self.grain.example}"
             )
         return found
+
+
+def _is_never(end: str) -> bool:
+    """Return whether a year is written that no key has: many tools write "no end" so."""
+    found = _NEVER.match(end)
+    return found is not None and int(found[1]) > LAST_YEAR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from freshline import reading
@@ -44,10 +44,22 @@ class Reading:
         keys = reading.existing(self._catalogue.graph, workflow_id, selection, now, self._keys)
         return [self._catalogue.member(workflow_id, key).id for key in keys]
 
-    def newest(self, workflow_id: int, now: datetime) -> list[int]:
-        """Return the newest partitions of a workflow, as members."""
-        known = self._keys(self._catalogue.workflows[workflow_id].outputs[0])
-        return self.partitions(workflow_id, self._catalogue.graph.partitioning_of(workflow_id).newest(now, known), now)
+    def newest(self, asset_id: str, now: datetime, count: int) -> list[str]:
+        """Return the references of the newest partitions of an asset."""
+        partitioning, known = self._catalogue.graph.partitioning(asset_id), self._keys(asset_id)
+        newest = partitioning.newest(now, known, count)
+        return [reference(asset_id, key) for key in partitioning.keys(newest, now, known)]
+
+    def arrived(self, asset_id: str, since: datetime, now: datetime, has_data: Callable[[str], bool]) -> Iterator[int]:
+        """Yield the partitions of a workflow that came to exist; of a source, those that read one that has data."""
+        partitioning, producer = self._catalogue.graph.partitioning(asset_id), self._catalogue.graph.producer(asset_id)
+        selection = partitioning.arrived(since, now)
+        if producer is not None:
+            yield from self.partitions(producer, selection, now)
+            return
+        for key in partitioning.keys(selection, now, self._keys(asset_id)):
+            if has_data(reference(asset_id, key)):
+                yield from self.consumers(reference(asset_id, key), now)
 
     def see(self, name: str) -> None:
         """Let a dynamic key be known, and those of the consumers that appear because of it."""
@@ -64,10 +76,6 @@ class Reading:
             for appearing in mapping.appearing(key) if mapping else ():
                 for output in self._catalogue.workflows[workflow_id].outputs:
                     self.see(f"{output}@{appearing}")
-
-    def next_key_at(self, workflow_id: int, now: datetime) -> datetime | None:
-        """Return when the next partition of a workflow comes to exist by itself."""
-        return self._catalogue.graph.partitioning_of(workflow_id).next_key_at(now)
 
     def _keys(self, asset_id: str) -> dict[str, None]:
         return self._known.get(asset_id, {})

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from freshline.decide import Decision
 from freshline.decide.motion import Moving
-from freshline.decide.presence import Present, present_inputs
+from freshline.decide.presence import Present, present_inputs, with_present
 from freshline.errors import ConflictError
 from freshline.model.enums import Outcome, Reason, RunStatus, When
 from freshline.model.state import Input, Moved, State, Version, reference, split_reference
@@ -54,7 +54,7 @@ class Simulator:
         self.assets = {one: Asset(one) for one in catalogue.assets if not catalogue.graph.partitioning(one).columns}
         self.workflow_states = {workflow_id: WorkflowState(now) for workflow_id in catalogue.members}
         self.reading = Reading(catalogue)
-        self._next_keys: list[tuple[datetime, int]] = []
+        self._next_keys: list[tuple[datetime, str]] = []
         self._began = now
         self.active: dict[int, Run] = {}
         self.considerations = Considerations()
@@ -100,23 +100,40 @@ class Simulator:
                     self._baseline(self.catalogue.members[number], succeeded=True)
                 else:
                     self.note(number)
-            self._await_key(workflow_id)
+            self._move_clocks(workflow_id)
+            self._await_key(self.catalogue.workflows[workflow_id].outputs[0])
+        for asset_id in self.catalogue.sources:
+            self._await_key(asset_id)
         if fresh and partitioned:
             for member in list(self.catalogue.members.values()):
                 self._baseline(member, succeeded=True)
 
-    def _await_key(self, workflow_id: int) -> None:
-        at = self.reading.next_key_at(workflow_id, self.now)
+    def _await_key(self, asset_id: str) -> None:
+        at = self.catalogue.graph.partitioning(asset_id).next_key_at(self.now)
         if at is not None:
-            heapq.heappush(self._next_keys, (at, workflow_id))
+            heapq.heappush(self._next_keys, (at, asset_id))
 
     def add_partitions(self) -> None:
-        """Evaluate the partitions whose time has come."""
+        """Evaluate all partitions whose time has come, and those that read one whose time has come with its data."""
         while self._next_keys and self._next_keys[0][0] <= self.now:
-            _, workflow_id = heapq.heappop(self._next_keys)
-            for number in self.reading.newest(workflow_id, self.now):
+            since, asset_id = heapq.heappop(self._next_keys)
+            producer = self.catalogue.graph.producer(asset_id)
+            if producer is not None:
+                self._move_clocks(producer)
+            for number in self.reading.arrived(asset_id, since, self.now, self._has_data):
                 self.note(number)
-            self._await_key(workflow_id)
+            self._await_key(asset_id)
+
+    def _has_data(self, name: str) -> bool:
+        return name in self.assets and self.assets[name].head is not None
+
+    def _move_clocks(self, workflow_id: int) -> None:
+        """Let the freshness clocks of the newest partitions run, and no others."""
+        for asset_id in self.catalogue.workflows[workflow_id].outputs:
+            freshness = self.catalogue.freshness.get(asset_id)
+            if freshness is not None:
+                newest = self.reading.newest(asset_id, self.now, freshness.partitions)
+                self.timers.keep(asset_id, [self.asset(one).id for one in newest], self.now)
 
     def asset(self, reference: str) -> Asset:
         """Return a partition of an asset, or an asset without partitions."""
@@ -172,6 +189,8 @@ class Simulator:
         if producer is not None:
             slug = self.catalogue.workflows[producer].slug
             raise ConflictError(f"asset {asset_id!r} is produced by workflow {slug!r}; only sources are reported")
+        if partition_key:
+            self.catalogue.graph.partitioning(asset_id).require_begun(partition_key, self.now)
         return self.change(asset_id, version, partition_key)
 
     def change(self, asset_id: str, version: str | None = None, partition_key: str = "") -> bool:
@@ -232,6 +251,8 @@ class Simulator:
             same = asset.head.data_version if asset.head and not changed else None
             if not self._append(asset, (versions or {}).get(one) or same or f"{one}:{run.id}", run):
                 unchanged.append(split_reference(one)[0])
+            if self.catalogue.graph.partitioning_of(member.workflow_id).is_dynamic:
+                self._move_clocks(member.workflow_id)
             self.timers.arm(asset, self.now)
         runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
@@ -345,12 +366,9 @@ class Simulator:
         workflow, known = self.workflow_state(member.id), self.considerations.get(member.id)
         read = self._inputs(member, workflow.consumed_versions)
         outputs = tuple([self.asset(one).output() for one in self.outputs(member)])
-        found = workflow.state(
-            member, tuple(read.inputs), outputs, self.active.get(member.id), known.evaluations if known else 0
-        )
+        found = workflow.state(member, outputs, self.active.get(member.id), known.evaluations if known else 0)
         waited = workflow.waited + (known.waited_until(self.now) if known else timedelta(0))
-        sources = self._sources(member)
-        return replace(found, waited=waited, sources=sources, partial=read.partial, grace_ends=read.grace_ends)
+        return replace(with_present(found, read), waited=waited, sources=self._sources(member))
 
     def _inputs(self, member: Member, consumed: Mapping[str, Version]) -> Present:
         """Return the inputs that count."""

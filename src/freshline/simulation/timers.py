@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from freshline.decide.times import expires_at, milliseconds, next_point
@@ -23,6 +23,24 @@ class Timers:
         self._assets = assets
         self._freshness = freshness
         self._heap: list[tuple[datetime, str, str]] = []
+        self._running: dict[str, set[str]] = {}  # the partitions of an asset whose clocks run
+
+    def keep(self, asset_id: str, newest: Collection[str], now: datetime) -> None:
+        """Let only the clocks of these partitions of an asset run (docs/semantics.md#R13.7).
+
+        An expiry that a user asked for stays. Schedules of new ones start.
+        """
+        running = self._running.setdefault(asset_id, set())
+        for name in running.difference(newest):
+            asset = self._assets[name]
+            if ExpiryReason.MANUAL not in {asset.due_reason, asset.expired.reason if asset.expired else None}:
+                asset.due_at = asset.due_reason = asset.expired = None
+            asset.overdue, asset.overdue_at = False, None
+        for name in newest:
+            asset = self._assets[name]
+            if name not in running and asset.due_at is None and asset.expired is None:
+                self._expire(asset, next_point(self._freshness.get(asset_id, Freshness()), now))
+        self._running[asset_id] = set(newest)
 
     def start(self, now: datetime) -> None:
         """Start cron and cadence timers, which exist before the first production (docs/semantics.md#R8.1)."""
@@ -33,8 +51,9 @@ class Timers:
     def arm(self, asset: Asset, now: datetime) -> None:
         """Restart the timers of a produced asset."""
         asset.expired, asset.overdue = None, False
-        freshness = self._freshness.get(split_reference(asset.id)[0])
-        if freshness is None:
+        freshness = self._freshness.get(asset.asset_id)
+        stopped = asset.partition_key and asset.id not in self._running.get(asset.asset_id, ())
+        if freshness is None or stopped:
             asset.due_at = asset.due_reason = None
             return
         self._expire(asset, expires_at(freshness, now))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from freshline.model.policy import Backoff
-from freshline.model.state import Canceled, Failures, Input, Output, State, Version
+from freshline.model.state import Canceled, Failures, Output, State, Version
 from freshline.simulation.catalogue import Member
 from freshline.simulation.records import Run
 
@@ -61,10 +61,8 @@ class WorkflowState:
         self.failures, self.canceled = NO_FAILURES, None
         self.cause_repeats, self.success_cause = 0, None
 
-    def state(
-        self, member: Member, inputs: tuple[Input, ...], outputs: tuple[Output, ...], run: Run | None, evaluations: int
-    ) -> State:
-        """Return the state that `decide` takes."""
+    def state(self, member: Member, outputs: tuple[Output, ...], run: Run | None, evaluations: int) -> State:
+        """Return the state that `decide` takes, without inputs."""
         return State(
             workflow_id=member.workflow_id,
             slug=member.slug,
@@ -72,7 +70,6 @@ class WorkflowState:
             version=member.version,
             job_fingerprint=member.job_fingerprint,
             applied_at=self.applied_at,
-            inputs=inputs,
             outputs=outputs,
             succeeded_fingerprint=self.fingerprint,
             succeeded_at=self.succeeded_at,

@@ -395,6 +395,7 @@ CREATE TABLE public.heads (
     table_version bigint,
     produced_at timestamp with time zone NOT NULL,
     report_sequence bigint,
+    retired_at timestamp with time zone,
     CONSTRAINT heads_last_sequence_not_before_sequence CHECK ((last_sequence >= sequence))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');
@@ -406,8 +407,10 @@ CREATE TABLE public.inbox (
     workflow_id bigint,
     partition_key text NOT NULL,
     at timestamp with time zone NOT NULL,
-    CONSTRAINT inbox_asset_iff_kind_about_asset CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text])) = (asset_id IS NOT NULL))),
-    CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text]))),
+    since timestamp with time zone,
+    CONSTRAINT inbox_asset_iff_kind_about_asset CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'arrived'::text, 'retired'::text])) = (asset_id IS NOT NULL))),
+    CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text, 'arrived'::text, 'retired'::text]))),
+    CONSTRAINT inbox_since_iff_arrived CHECK (((kind = 'arrived'::text) = (since IS NOT NULL))),
     CONSTRAINT inbox_workflow_iff_kind_about_workflow CHECK (((kind = ANY (ARRAY['ended'::text, 'touched'::text])) = (workflow_id IS NOT NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
@@ -419,6 +422,13 @@ CREATE TABLE public.installation (
     epoch_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT installation_one_check CHECK (one)
+);
+
+CREATE TABLE public.partition_keys (
+    asset_id text NOT NULL,
+    partition_key text NOT NULL,
+    first_seen timestamp with time zone NOT NULL,
+    CONSTRAINT partition_keys_partition_key_check CHECK ((partition_key <> ''::text))
 );
 
 CREATE TABLE public.pools (
@@ -543,8 +553,8 @@ CREATE TABLE public.timers (
     CONSTRAINT timers_due_or_expired CHECK (((due_at IS NOT NULL) OR (expired_at IS NOT NULL))),
     CONSTRAINT timers_expired_reason_check CHECK ((expired_reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text]))),
     CONSTRAINT timers_expired_reason_iff_expired_at CHECK (((expired_at IS NULL) = (expired_reason IS NULL))),
-    CONSTRAINT timers_kind_check CHECK ((kind = ANY (ARRAY['expiry'::text, 'overdue'::text]))),
-    CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text]))),
+    CONSTRAINT timers_kind_check CHECK ((kind = ANY (ARRAY['expiry'::text, 'overdue'::text, 'next-key'::text, 'retire'::text]))),
+    CONSTRAINT timers_reason_check CHECK ((reason = ANY (ARRAY['ttl'::text, 'cadence'::text, 'cron'::text, 'manual'::text, 'max-age'::text, 'next-key'::text, 'retire'::text]))),
     CONSTRAINT timers_reason_iff_due_at CHECK (((due_at IS NULL) = (reason IS NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
@@ -790,6 +800,9 @@ ALTER TABLE ONLY public.inbox
 ALTER TABLE ONLY public.installation
     ADD CONSTRAINT installation_pkey PRIMARY KEY (one);
 
+ALTER TABLE ONLY public.partition_keys
+    ADD CONSTRAINT partition_keys_pkey PRIMARY KEY (asset_id, partition_key);
+
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_pkey PRIMARY KEY (project, name);
 
@@ -1025,6 +1038,9 @@ ALTER TABLE ONLY public.inbox
 
 ALTER TABLE ONLY public.inbox
     ADD CONSTRAINT inbox_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.partition_keys
+    ADD CONSTRAINT partition_keys_asset_id_fkey FOREIGN KEY (asset_id) REFERENCES public.assets(id);
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_project_fkey FOREIGN KEY (project) REFERENCES public.projects(name);

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from psycopg.types.json import Jsonb
 
 from freshline.decide.times import expires_at, milliseconds, next_point
 from freshline.model.enums import ExpiryReason
 from freshline.model.policy import Freshness, Policy
+from freshline.partitions import Partitioning, document
+from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -60,11 +62,9 @@ def set_timers(
     due: list[DueTimer] = []
     gone: list[DueTimer] = []
     edited: list[DueTimer] = []
-    for row in connection.execute(SQL["asset_clocks"], {"workflows": ids}).fetchall():
-        if only is not None and row["asset_id"] not in only:
-            continue
-        policy = Policy.from_json(row["policy"])
-        freshness = next((o.freshness for o in policy.outputs if o.asset_id == row["asset_id"]), Freshness())
+    declared = _declared(connection, ids, only)
+    for row in _clocks(connection, declared, now["now"]):
+        freshness = declared[row["asset_id"]].freshness
         changed = before is not None and not _same_clock(before.get(row["asset_id"]), freshness)
         if before is not None and not changed and not baseline and row["has_timer"]:
             expiry = None  # an apply that does not change the freshness does not move the time
@@ -79,6 +79,31 @@ def set_timers(
     connection.execute(SQL["unset_due"], {"timers": Jsonb(gone)})
     connection.execute(SQL["drop_timers"])
     return edited
+
+
+class _Declared(NamedTuple):
+    partitioning: Partitioning
+    freshness: Freshness
+
+
+def _declared(connection: Connection, ids: list[int], only: Collection[str] | None) -> dict[str, _Declared]:
+    """Return the assets of these workflows with what they declare."""
+    found = {}
+    for row in connection.execute(SQL["clocked_assets"], {"workflows": ids}).fetchall():
+        if only is None or row["asset_id"] in only:
+            outputs = Policy.from_json(row["policy"]).outputs
+            freshness = next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())
+            found[row["asset_id"]] = _Declared(document.from_json(row["partitioning"]), freshness)
+    return found
+
+
+def _clocks(connection: Connection, declared: Mapping[str, _Declared], now: datetime) -> Sequence[Row]:
+    """Return the clocks of assets, or of their newest partitions. Those of other partitions stop."""
+    clocks = [partition_timers.clocked(connection, one, *declared[one], now) for one in declared]
+    partition_timers.stop_clocks(connection, clocks)
+    pairs = [(one.asset_id, key) for one in clocks for key in one.keys]
+    values = {"assets": [asset_id for asset_id, _ in pairs], "keys": [key for _, key in pairs]}
+    return connection.execute(SQL["asset_clocks"], values).fetchall()
 
 
 def _same_clock(before: Freshness | None, after: Freshness) -> bool:

@@ -14,9 +14,11 @@ from freshline.definitions.steps import external_inputs, own_inputs, produced
 from freshline.model import allowed_paths
 from freshline.model.enums import EventType
 from freshline.model.json import Json
+from freshline.store import partition_timers, seen_keys
 from freshline.store.alerts import rules
 from freshline.store.apply import watches
 from freshline.store.apply.diff import ApplyPlan, Stored, job_changes, reshaped
+from freshline.store.apply.stored import read_graph
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
@@ -60,6 +62,8 @@ def write(
     _take_baseline(connection, loaded, ids, stored, force=baseline)
     if baseline:
         connection.execute(SQL["clear_expiry"], {"workflows": ids})
+    seen_keys.seed(connection, lambda: read_graph(connection))
+    partition_timers.set_next_keys(connection)
     edited = set_timers(connection, ids, baseline=baseline, before=freshness)
     connection.execute(SQL["drop_considerations"], {"workflows": retired})
     connection.execute(SQL["consider"], {"workflows": ids})

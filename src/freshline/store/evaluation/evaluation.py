@@ -23,7 +23,7 @@ from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state, timers
 from freshline.store.evaluation.load_state import BatchState, Key
-from freshline.store.evaluation.partitions import NOBODY, Concerned, concerned, known_keys
+from freshline.store.evaluation.partitions import NOBODY, Concerned, concerned, known_keys, see
 from freshline.store.evaluation.write_decisions import DecisionWriter
 
 SQL = load("evaluation")
@@ -93,6 +93,7 @@ class Evaluation:
             arrays = {
                 "workflows": [workflow_id for workflow_id, _ in found.changed],
                 "partitions": [key for _, key in found.changed],
+                "origins": [found.came.get(unit) for unit in found.changed],
                 "unchanged": [workflow_id for workflow_id, _ in found.unchanged],
                 "unchanged_keys": [key for _, key in found.unchanged],
             }
@@ -107,7 +108,8 @@ class Evaluation:
         graph = self._graph
         if row is None or graph is None or graph.epoch != row["epoch"]:
             raise _OutdatedGraphError
-        return concerned(graph, events, row["now"], known_keys(connection, graph))
+        see(connection, graph, events)
+        return concerned(connection, graph, events, row["now"], known_keys(connection, graph))
 
     @contextmanager
     def batch(self, size: int, *, only: Sequence[Key] | None = None) -> Iterator[Batch | None]:

@@ -11,7 +11,7 @@ from typing import Any
 from freshline.decide.causes import AnyWalk
 from freshline.decide.motion import Moving, Walk
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
-from freshline.decide.presence import present_inputs
+from freshline.decide.presence import present_inputs, with_present
 from freshline.graph import Graph
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.policy import Policy
@@ -110,7 +110,7 @@ def read(
     if not graph.partitioned:
         return found
     loaded = [_with_present(graph, one, expected.get(one.key), found.now) for one in found.loaded]
-    parts = partitions.moving_parts(graph, row["motion"] or (), row["unconsumed"] or ())
+    parts = partitions.moving_parts(graph, row["motion"] or (), row["unconsumed"] or (), row["arriving"] or ())
     return replace(found, loaded=loaded, parts=parts)
 
 
@@ -131,8 +131,7 @@ def _with_present(
     found = present_inputs(
         graph, one.key, expected, lambda read: [given for given in inputs if given.asset_id == read.asset_id], now
     )
-    state = replace(one.state, inputs=tuple(found.inputs), partial=found.partial, grace_ends=found.grace_ends)
-    return replace(one, state=state)
+    return replace(one, state=with_present(one.state, found))
 
 
 def fetch(

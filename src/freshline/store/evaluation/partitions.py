@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
 from freshline.decide.motion import Moving
 from freshline.decide.partition_motion import MovingPart
 from freshline.graph import Graph
-from freshline.partitions.selection import EVERYTHING
+from freshline.partitions.selection import EVERYTHING, Selection
 from freshline.reading import (
     Expected,
     Known,
@@ -21,10 +21,13 @@ from freshline.reading import (
     readers,
     selection_of,
 )
+from freshline.store import seen_keys
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.seen_keys import appearing
 
 SQL = load("evaluation")
+KEYS = load("partitions")
 Key = tuple[int, str]
 
 
@@ -46,14 +49,13 @@ class Arrays(TypedDict):
 
 def known_keys(connection: Connection, graph: Graph) -> Callable[[str], Sequence[str]]:
     """Return a function that reads the dynamic keys of an asset, in the order in which they were first seen."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, Sequence[str]] = {}
 
     def known(asset_id: str) -> Sequence[str]:
         if not graph.partitioning(asset_id).is_dynamic:
             return ()
         if asset_id not in found:
-            rows = connection.execute(SQL["dynamic_keys"], {"asset": asset_id}).fetchall()
-            found[asset_id] = [row["partition_key"] for row in rows]
+            found[asset_id] = seen_keys.read(connection, asset_id, graph.partitioning(asset_id))
         return found[asset_id]
 
     return known
@@ -68,23 +70,53 @@ class Concerned(NamedTuple):
 
     changed: list[Key]
     unchanged: list[Key]
+    came: Mapping[Key, datetime]  # when those came to exist that did
 
 
-NOBODY = Concerned([], [])
+NOBODY = Concerned([], [], {})
 
 
-def concerned(graph: Graph, events: Iterable[Row], now: datetime, known: Known) -> Concerned:
+def see(connection: Connection, graph: Graph, events: Iterable[Row]) -> None:
+    """Record the keys of dynamic consumers that appear because of changed inputs."""
+    changed = [event for event in events if event["kind"] == "changed"]
+    found = [appearing(graph, event["asset_id"], event["partition_key"]) for event in changed]
+    seen_keys.add(connection, [one for seen in found for one in seen])
+
+
+def concerned(connection: Connection, graph: Graph, events: Iterable[Row], now: datetime, known: Known) -> Concerned:
     """Return the partitions that events concern."""
     changed: set[Key] = set()
     unchanged: set[Key] = set()
+    came: dict[Key, datetime] = {}
     for event in events:
-        if event["asset_id"] is not None:
+        if event["kind"] == "arrived":
+            arrived = dict(_arrived(connection, graph, event, known))
+            changed.update(arrived)
+            came |= arrived
+        elif event["asset_id"] is not None:
             found = changed if event["kind"] == "changed" else unchanged
             found.update(readers(graph, event["asset_id"], event["partition_key"], now, known))
         elif event["workflow_id"] in graph.slugs:
             keys = existing(graph, event["workflow_id"], EVERYTHING, now, known)
             changed.update((event["workflow_id"], key) for key in keys)
-    return Concerned(sorted(changed), sorted(unchanged - changed))
+    return Concerned(sorted(changed), sorted(unchanged - changed), came)
+
+
+def _arrived(connection: Connection, graph: Graph, event: Row, known: Known) -> Iterator[tuple[Key, datetime]]:
+    """Yield the partitions that came to exist, or, of a source, those that read one that has data already."""
+    asset_id, until = event["asset_id"], datetime.fromisoformat(event["at"])
+    partitioning, producer = graph.partitioning(asset_id), graph.producer(asset_id)
+    selection = partitioning.arrived(datetime.fromisoformat(event["since"]), until)
+    if producer is not None:
+        for key in existing(graph, producer, selection, until, known):
+            yield (producer, key), partitioning.comes_at(key) or until
+        return
+    keys = list(partitioning.keys(selection, until, known(asset_id)))
+    rows = connection.execute(KEYS["with_data"], {"asset": asset_id, "keys": keys}).fetchall()
+    for row in rows:
+        came_at = partitioning.comes_at(row["partition_key"]) or until
+        for unit in readers(graph, asset_id, row["partition_key"], until, known):
+            yield unit, came_at
 
 
 def expected(connection: Connection, graph: Graph, keys: Iterable[Key], now: datetime) -> dict[Key, list[Expected]]:
@@ -134,7 +166,10 @@ def arrays(found: Mapping[Key, Sequence[Expected]]) -> Arrays:
 
 
 def moving_parts(
-    graph: Graph, rows: Iterable[Sequence[Any]], unconsumed: Iterable[Sequence[Any]]
+    graph: Graph,
+    rows: Iterable[Sequence[Any]],
+    unconsumed: Iterable[Sequence[Any]],
+    arriving: Iterable[Sequence[Any]] = (),
 ) -> dict[int, list[MovingPart]]:
     """Return what is in motion: partitions, and the selections that events concern that nobody has consumed yet."""
     parts: dict[int, list[MovingPart]] = {}
@@ -148,7 +183,22 @@ def moving_parts(
         for workflow_id in consuming(graph, asset_id):
             moving = Moving("unabsorbed", origin=_time(origin))
             parts.setdefault(workflow_id, []).append(MovingPart(fed_by(graph, asset_id, key, workflow_id), moving))
+    for asset_id, since, until in arriving:
+        begun, now = datetime.fromisoformat(since), datetime.fromisoformat(until)
+        for workflow_id, selection in _arriving(graph, asset_id, graph.partitioning(asset_id).arrived(begun, now)):
+            parts.setdefault(workflow_id, []).append(MovingPart(selection, Moving("timer", origin=begun)))
     return parts
+
+
+def _arriving(graph: Graph, asset_id: str, arrived: Selection) -> Iterator[tuple[int, Selection]]:
+    """Yield the partitions of workflows that partitions of an asset concern which came to exist."""
+    producer = graph.producer(asset_id)
+    if producer is not None:
+        yield producer, arrived
+        return
+    for workflow_id in consuming(graph, asset_id):
+        mapping = graph.mapping(asset_id, workflow_id)
+        yield workflow_id, EVERYTHING if mapping is None or mapping.latest else mapping.down_all(arrived)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -10,6 +10,8 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.model.policy import Freshness, Policy
+from freshline.partitions import document
+from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -24,19 +26,47 @@ def fire(connection: Connection, batch: int) -> int:
     due = connection.execute(SQL["fire_timers"], {"batch": batch}).fetchall()
     if not due:
         return 0
-    fired = [_fire(row) for row in due]
-    connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
-    append_events(connection, [event for _, event in fired])
+    arriving = [row for row in due if row["kind"] == partition_timers.NEXT_KEY]
+    fired = [_fire(row, clocked=_is_clocked(connection, row)) for row in due if row not in arriving]
+    if fired:
+        connection.execute(SQL["expire_timers"], {"timers": Jsonb([timer for timer, _ in fired])})
+    if arriving:
+        policies = {row["asset_id"]: policy for row in arriving if (policy := _policy(row))}
+        partition_timers.fire(connection, arriving, policies)
+    append_events(connection, [*(event for _, event in fired), *map(_arrived, arriving)])
     return len(due)
 
 
-def _fire(row: Row) -> tuple[Json, EventRow]:
+def _arrived(row: Row) -> EventRow:
+    """Return an inbox row about the partitions that came to exist since the timer was due."""
+    return {
+        "id": new_id(),
+        "type": None,
+        "subject": row["asset_id"],
+        "data": {},
+        "kind": "arrived",
+        "asset_id": row["asset_id"],
+        "partition_key": "",
+        "since": row["due_at"].isoformat(),
+    }
+
+
+def _is_clocked(connection: Connection, row: Row) -> bool:
+    """Return whether the clock of an asset runs on: of its partitions, only those of the newest ones do."""
+    if not row["partition_key"]:
+        return True
+    partitioning = document.from_json(row["partitioning"])
+    clocks = partition_timers.clocked(connection, row["asset_id"], partitioning, _freshness(row), row["now"])
+    return row["partition_key"] in clocks.keys
+
+
+def _fire(row: Row, *, clocked: bool) -> tuple[Json, EventRow]:
     """Return the row of the fired timer with its next time, and the event."""
     event_id = new_id()
     freshness = _freshness(row)
     overdue = row["kind"] == "overdue"
     # Missed points collapse into one: the next one counts from now (docs/semantics.md#R8.1).
-    following = None if overdue else next_point(freshness, row["now"])
+    following = None if overdue or not clocked else next_point(freshness, row["now"])
     timer = {
         "asset_id": row["asset_id"],
         "partition_key": row["partition_key"],
@@ -58,12 +88,17 @@ def _fire(row: Row) -> tuple[Json, EventRow]:
 
 
 def _freshness(row: Row) -> Freshness:
+    policy = _policy(row)
+    outputs = policy.outputs if policy else ()
+    return next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())
+
+
+def _policy(row: Row) -> Policy | None:
     if row["policy"] is None:
-        return Freshness()
+        return None
     try:
-        outputs = Policy.from_json(row["policy"]).outputs
+        return Policy.from_json(row["policy"])
     except Exception:
         # Other workflows' timers must fire. This workflow's error shows when it is evaluated.
         log.exception("policy_unreadable", workflow=row["slug"])
-        return Freshness()
-    return next((o.freshness for o in outputs if o.asset_id == row["asset_id"]), Freshness())
+        return None

@@ -13,7 +13,7 @@ from freshline.store.operations.targets import find_asset
 
 SQL = load("operations")
 # Rows refer to each other in this order.
-TABLES = ("inbox", "timers", "table_commits", "heads", "deliveries", "snapshots", "asset")
+TABLES = ("inbox", "timers", "partition_keys", "table_commits", "heads", "deliveries", "snapshots", "asset")
 
 
 class Forgotten(TypedDict):

@@ -10,6 +10,8 @@ from freshline.errors import ConflictError, NotFoundError
 from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
+from freshline.model.state import reference
+from freshline.partitions import document
 from freshline.settings import Settings
 from freshline.storage.base import Storage
 from freshline.store.apply.stored import GraphCache
@@ -22,7 +24,13 @@ from freshline.store.operations import audit, deliveries, forget, report, reques
 from freshline.store.operations.forget import Forgotten
 from freshline.store.operations.full_refresh import refuse_losses
 from freshline.store.operations.report import Report, Reported
-from freshline.store.operations.targets import find_asset, find_workflow, find_workflow_id, refuse_partition
+from freshline.store.operations.targets import (
+    existing_partition,
+    find_asset,
+    find_workflow,
+    find_workflow_id,
+    workflow_partition,
+)
 from freshline.store.read import declarations
 from freshline.store.runs.events import append_event
 
@@ -71,15 +79,16 @@ class Operations:
 
     def expire(self, asset_id: str, partition_key: str = "") -> dict[str, str | None]:
         """Expire an asset now, as if its freshness had run out."""
-        refuse_partition(partition_key)
         with self._database.transaction("expire") as connection:
             asset = find_asset(connection, asset_id)
             if asset["producer_id"] is None:
                 raise ConflictError(f"asset '{asset_id}' is a source and has no freshness; report it instead")
-            with audit.changing(connection, "expire", asset_id, "timer_state", asset_id):
-                row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": partition_key}).fetchone()
+            partitioning = document.from_json(asset["partitioning"])
+            key = existing_partition(connection, f"asset '{asset_id}'", asset_id, partitioning, partition_key)
+            with audit.changing(connection, "expire", asset_id, "timer_state", reference(asset_id, key)):
+                row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": key}).fetchone()
         self._database.notify("timers")
-        return {"assetId": asset_id, "partitionKey": partition_key, "expiresAt": iso(row["due_at"] if row else None)}
+        return {"assetId": asset_id, "partitionKey": key, "expiresAt": iso(row["due_at"] if row else None)}
 
     def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
         """Leave a delivery of an append source out for all consumers that have not read it (docs/semantics.md#R3.4)."""
@@ -134,7 +143,6 @@ class Operations:
         `full_refresh` all outputs are written again from all input rows, also those in append and merge mode
         (docs/semantics.md#R9.5). Rows that cannot be computed again are an error without `confirm`.
         """
-        refuse_partition(partition_key)
         run_id = new_id()
 
         def write(again: bool) -> str:
@@ -142,12 +150,13 @@ class Operations:
                 workflow = find_workflow(connection, slug)
                 if again and connection.execute(RUNS["run_status"], {"run": run_id}).fetchone():
                     return run_id
-                asked = {"partitionKey": partition_key, **({"fullRefresh": True} if full_refresh else {})}
+                unit = workflow_partition(connection, workflow, partition_key)
+                asked = {"partitionKey": unit, **({"fullRefresh": True} if full_refresh else {})}
                 known = request.find(connection, slug, parameters or {}, key, asked)
                 if known:
                     return known
                 if full_refresh and not confirm:
-                    refuse_losses(connection, workflow, partition_key)
+                    refuse_losses(connection, workflow, unit)
                 return request.queue(connection, self._graphs, workflow, run_id, parameters or {}, key=key, asked=asked)
 
         requested = resolved(lambda again: report.retried(lambda: write(again)))

@@ -21,7 +21,7 @@ from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit, deliveries
-from freshline.store.operations.targets import TargetAsset, find_asset, partition_of
+from freshline.store.operations.targets import TargetAsset, find_asset, reported_partition
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
 
@@ -71,7 +71,7 @@ def record(connection: Connection, report: Report, *, again: bool) -> Reported:
     With `again` it first searches for what an earlier try with an unknown commit outcome has written.
     """
     asset = _source(connection, report.asset_id)
-    report = replace(report, partition_key=partition_of(asset, report.partition_key))
+    report = replace(report, partition_key=reported_partition(connection, asset, report.partition_key))
     where = {"asset": report.asset_id, "partition": report.partition_key}
     head = connection.execute(SQL["lock_head"], where).fetchone()
     known = _known(connection, asset, report, where, again=again)

@@ -12,6 +12,8 @@ from freshline.errors import ConflictError, KeyReusedError
 from freshline.graph import Graph
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
+from freshline.model.state import split_reference
+from freshline.plural import counted
 from freshline.store.apply.stored import GraphCache
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
@@ -110,9 +112,12 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
     state = found.loaded[0].state
     missing = [one.reference for one in state.inputs if one.head is None]
     if missing:
+        asset_id, key = split_reference(missing[0])
+        named = f"{asset_id} --partition {key}" if key else asset_id
+        more = f", nor have {counted(len(missing) - 1, 'other input')}" if len(missing) > 1 else ""
         raise ConflictError(
-            f"workflow '{workflow['slug']}' cannot run: its input '{missing[0]}' has no data yet",
-            hint=f"report it (`freshline report {missing[0]}`) or run its producer first",
+            f"workflow '{workflow['slug']}' cannot run: its input '{missing[0]}' has no data yet{more}",
+            hint=f"report it (`freshline report {named}`) or run its producer first",
         )
     pins = {asset_id: pin.as_json() for asset_id, pin in pins_of(state).items()}
     blockers = found.walk(graph).blockers(state.workflow_id, moved_inputs(state), partition_key=partition_key)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import TypedDict, cast
 
-from freshline.errors import NotFoundError, UsageError
+from freshline.errors import NotFoundError, PartitionKeyError, UsageError
 from freshline.model.json import Json
-from freshline.partitions import document
+from freshline.model.policy import Policy
+from freshline.partitions import Partitioning, document
+from freshline.partitions.keys import shown
+from freshline.store import seen_keys
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.suggest import did_you_mean
 
 SQL = load("operations")
+DB = load("db")
 
 
 class TargetAsset(TypedDict):
@@ -58,22 +65,73 @@ def find_workflow_id(connection: Connection, slug: str) -> int:
     return int(row["id"])
 
 
-def partition_of(asset: TargetAsset, partition_key: str) -> str:
-    """Return the canonical key of a partition of the asset. Raise UsageError if the asset has no such partition."""
-    if asset["partitioning"] is None:
-        if partition_key:
-            raise UsageError(f"asset '{asset['id']}' has no partitions, so it has no partition {partition_key!r}")
+def reported_partition(connection: Connection, asset: TargetAsset, partition_key: str) -> str:
+    """Return the canonical key of a partition that is reported, and record it if it is a new dynamic one.
+
+    The running window may be reported: it counts when it has ended. One that has not begun cannot have data.
+    """
+    name, partitioning, now = f"asset '{asset['id']}'", document.from_json(asset["partitioning"]), _now(connection)
+    _require_fit(name, partitioning, partition_key, now, lambda: seen_keys.read(connection, asset["id"], partitioning))
+    if not partitioning.columns:
         return ""
-    partitioning = document.from_json(asset["partitioning"])
-    if not partition_key:
-        raise UsageError(f"asset '{asset['id']}' has partitions: name one, such as {partitioning.example}")
-    return partitioning.parse(partition_key)
+    with named(name):
+        key = partitioning.parse(partition_key)
+        partitioning.require_begun(key, now)
+        seen_keys.report(connection, asset["id"], partitioning, key)
+    return key
 
 
-def refuse_partition(partition_key: str) -> None:
-    """Raise UsageError for any partition key: keys exist in the schema, partitions are not implemented."""
-    if partition_key:
-        raise UsageError(f"partition key {partition_key!r} is refused: partitions are not built yet; leave it out")
+def existing_partition(
+    connection: Connection, name: str, asset_id: str, partitioning: Partitioning, partition_key: str
+) -> str:
+    """Return the canonical key of an existing partition. `name`: what has it, in errors."""
+    now, known = _now(connection), seen_keys.read(connection, asset_id, partitioning)
+    _require_fit(name, partitioning, partition_key, now, lambda: known)
+    if not partitioning.columns:
+        return ""
+    with named(name):
+        return partitioning.require_exists(partition_key, now, known)
+
+
+def workflow_partition(connection: Connection, workflow: TargetWorkflow, partition_key: str) -> str:
+    """Return the canonical key of an existing partition of a workflow."""
+    policy = Policy.from_json(workflow["policy"])
+    partitioning = document.from_json(policy.partitioning)
+    asset_id = min((output.asset_id for output in policy.outputs), default="")
+    return existing_partition(connection, f"workflow '{workflow['slug']}'", asset_id, partitioning, partition_key)
+
+
+def _require_fit(
+    name: str, partitioning: Partitioning, partition_key: str, now: datetime, known: Callable[[], Collection[str]]
+) -> None:
+    """Raise UsageError for a key of something without partitions, and for no key of something with partitions."""
+    if not partitioning.columns and partition_key:
+        raise UsageError(
+            f"{name} has no partitions, so it has no partition {shown(partition_key)}", hint="leave --partition out"
+        )
+    if partitioning.columns and not partition_key:
+        newest = partitioning.newest_key(now, known())
+        allowed = f"the newest is {newest}" if newest else f"none exists yet; a key looks like {partitioning.example}"
+        raise UsageError(
+            f"{name} has partitions, and none is named; {allowed}",
+            hint=f"name one: --partition {newest or partitioning.example}",
+        )
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Say in errors about a partition key whose partition it is."""
+    try:
+        yield
+    except PartitionKeyError as error:
+        raise PartitionKeyError(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def _now(connection: Connection) -> datetime:
+    row = connection.execute(DB["now"]).fetchone()
+    assert row is not None  # noqa: S101 - it is one value
+    now: datetime = row["now"]
+    return now
 
 
 def _no_workflow(connection: Connection, slug: str) -> NotFoundError:

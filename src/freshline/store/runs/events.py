@@ -21,16 +21,20 @@ CHECK_FIELDS = ("check", "severity", "passed", "observed")  # of a check's resul
 
 
 class EventRow(TypedDict):
-    """A row of `events`. With a `kind` it also gets a row in the inbox, which says what to evaluate."""
+    """A row of `events`. With a `kind` it also gets a row in the inbox, which says what to evaluate.
+
+    Without a type it has only the row in the inbox. `since`: of partitions that came to exist.
+    """
 
     id: str
-    type: EventType
+    type: EventType | None
     subject: str
     data: Json
     kind: NotRequired[str | None]
     asset_id: NotRequired[str]
     workflow_id: NotRequired[int]
     partition_key: NotRequired[str]
+    since: NotRequired[str]
 
 
 def append_events(connection: Connection, events: Sequence[EventRow]) -> None:

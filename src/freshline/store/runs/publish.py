@@ -21,6 +21,7 @@ from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
 from freshline.model.state import is_whole, reference, split_reference
+from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -81,6 +82,7 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     for output in kept:
         _refuse_moved(output, owned[output.asset_id]["sequence"] or 0)
     freshness = {output.asset_id: _freshness(output, declared) for output in kept}
+    freshness = partition_timers.running(connection, policy, who.partition_key, freshness, who.now)
     rows = {
         output.asset_id: _snapshot(who, output, owned[output.asset_id], freshness[output.asset_id], origin)
         for output in kept
@@ -92,7 +94,8 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     published = [_published(who, output, rows[output.asset_id], owned[output.asset_id]) for output in kept]
     append(connection, published)
     # An optional output that the job left out counts as produced: its freshness restarts (docs/semantics.md#R7.4).
-    restarted = freshness | {asset_id: declared[asset_id] for asset_id in sorted(left_out)}
+    unmade = {asset_id: declared[asset_id] for asset_id in sorted(left_out)}
+    restarted = freshness | partition_timers.running(connection, policy, who.partition_key, unmade, who.now)
     set_timers(connection, list(_timers(who, restarted)))
     return Publication(published, {one: owned[one]["sequence"] for one in left_out if owned[one]["sequence"]})
 

@@ -260,21 +260,26 @@ DELETE FROM timers WHERE kind = 'expiry' AND asset_id IN (SELECT id FROM assets 
 -- purpose: read the policies of these workflows before they change, for the freshness that they declare
 SELECT policy FROM workflows WHERE id = ANY (%(workflows)s) ORDER BY retired_at IS NULL, retired_at, id
 
--- name: asset_clocks
--- purpose: read when the assets of these workflows were produced, to set their timers again
-SELECT a.id AS asset_id, '' AS partition_key, w.policy, h.produced_at, t.reason, t.expired_at, t.expired_reason,
-       t.asset_id IS NOT NULL AS has_timer, o.expired_at AS overdue_at
-  FROM assets a
-  JOIN workflows w ON w.id = a.producer_id
-  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
-  LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = '' AND t.kind = 'expiry'
-  LEFT JOIN timers o ON o.asset_id = a.id AND o.partition_key = '' AND o.kind = 'overdue'
+-- name: clocked_assets
+-- purpose: read the assets of these workflows with their policies, to set their timers again
+SELECT a.id AS asset_id, a.partitioning, w.policy
+  FROM assets a JOIN workflows w ON w.id = a.producer_id
  WHERE a.producer_id = ANY (%(workflows)s)
  ORDER BY a.id
 
+-- name: asset_clocks
+-- purpose: read when assets, or their newest partitions, were produced, and what their timers say
+SELECT k.asset_id, k.partition_key, h.produced_at, t.reason, t.expired_at, t.expired_reason,
+       t.asset_id IS NOT NULL AS has_timer, o.expired_at AS overdue_at
+  FROM unnest(%(assets)s::text[], %(keys)s::text[]) AS k (asset_id, partition_key)
+  LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (k.asset_id, k.partition_key)
+  LEFT JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (k.asset_id, k.partition_key, 'expiry')
+  LEFT JOIN timers o ON (o.asset_id, o.partition_key, o.kind) = (k.asset_id, k.partition_key, 'overdue')
+ ORDER BY k.asset_id, k.partition_key
+
 -- name: drop_timers
--- purpose: delete the timers of assets without a producer
-DELETE FROM timers WHERE asset_id IN (SELECT id FROM assets WHERE producer_id IS NULL)
+-- purpose: delete the freshness timers of assets without a producer
+DELETE FROM timers WHERE kind IN ('expiry', 'overdue') AND asset_id IN (SELECT id FROM assets WHERE producer_id IS NULL)
 
 -- name: set_due
 -- purpose: set new due times; an asset that is expired stays expired

@@ -151,7 +151,7 @@ WITH promised AS (
       JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
      CROSS JOIN jsonb_array_elements(w.policy -> 'outputs') o
       LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
-     WHERE o ->> 'asset_id' = a.id
+     WHERE o ->> 'asset_id' = a.id AND a.partitioning IS NULL
 ), expected AS (
     SELECT id, slug, sequence, 'expiry' AS kind FROM promised
      WHERE fresh ->> 'cadence_ms' IS NOT NULL OR fresh ->> 'cron' IS NOT NULL
@@ -176,7 +176,7 @@ SELECT t.asset_id AS asset, t.kind, t.reason, count(*) OVER () AS total
   LEFT JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
   LEFT JOIN LATERAL (SELECT o -> 'freshness' AS fresh FROM jsonb_array_elements(w.policy -> 'outputs') o
                       WHERE o ->> 'asset_id' = a.id) p ON true
- WHERE t.due_at IS NOT NULL AND t.reason <> 'manual'
+ WHERE t.due_at IS NOT NULL AND t.reason <> 'manual' AND t.kind IN ('expiry', 'overdue')
    AND CASE t.kind WHEN 'overdue' THEN p.fresh ->> 'max_age_ms' IS NULL
             ELSE coalesce(p.fresh ->> 'ttl_ms', p.fresh ->> 'cadence_ms', p.fresh ->> 'cron') IS NULL END
    AND (w.id IS NULL OR NOT EXISTS (

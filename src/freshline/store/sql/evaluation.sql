@@ -4,7 +4,7 @@ WITH claimed AS MATERIALIZED (
     SELECT event_id FROM inbox ORDER BY event_id LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
-RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key,
+RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key, i.at::text, i.since::text,
           -- Whether it takes the graph to find out which partitions it concerns.
           CASE WHEN i.kind IN ('changed', 'unchanged')
                -- A scalar subquery: EXISTS could read all edges and assets with partitions.
@@ -12,7 +12,7 @@ RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key,
                WHEN i.kind = 'touched' AND i.partition_key = ''
                THEN (SELECT true FROM assets a WHERE a.producer_id = i.workflow_id AND a.partitioning IS NOT NULL LIMIT 1)
                     IS NOT NULL
-               ELSE false END AS mapped
+               ELSE i.kind IN ('arrived', 'retired') END AS mapped
 
 -- name: epoch_and_time
 -- purpose: read the definitions epoch and the time, to find out which partitions events concern
@@ -26,21 +26,23 @@ WITH happened AS (
 ), moment AS MATERIALIZED ( -- one value for all rows: a join could read the clock per row, and rows would not group
     SELECT freshline_now() AS now
 ), concerned AS (
-    SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class
+    SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class, NULL::timestamptz AS origin
       FROM happened h JOIN edges e ON e.asset_id = h.asset_id AND NOT e.mapped WHERE h.kind = 'changed'
     UNION -- partitions that read a changed one
-    SELECT *, 'event' FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[])
+    SELECT c.workflow_id, c.partition_key, 'event', c.origin
+      FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[], %(origins)s::timestamptz[])
+        AS c (workflow_id, partition_key, origin)
     UNION
-    SELECT a.producer_id, h.partition_key, 'timer'
+    SELECT a.producer_id, h.partition_key, 'timer', NULL
       FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
     UNION
-    SELECT h.workflow_id, h.partition_key, 'event' FROM happened h WHERE h.kind IN ('ended', 'touched') AND NOT h.mapped
+    SELECT h.workflow_id, h.partition_key, 'event', NULL FROM happened h WHERE h.kind IN ('ended', 'touched') AND NOT h.mapped
     UNION -- workflows that wait for one that no longer moves
-    SELECT c.workflow_id, c.partition_key, c.class
+    SELECT c.workflow_id, c.partition_key, c.class, NULL
       FROM happened h JOIN considerations c ON (c.blocker_id, c.blocker_key) = (h.workflow_id, h.partition_key)
      WHERE h.kind IN ('ended', 'touched')
     UNION -- an unchanged output only matters to these holds (docs/semantics.md#R9.3), and to a due workflow, which may get one
-    SELECT c.workflow_id, c.partition_key, c.class
+    SELECT c.workflow_id, c.partition_key, c.class, NULL
       FROM happened h
       JOIN edges e ON e.asset_id = h.asset_id AND NOT e.mapped
       JOIN considerations c ON c.workflow_id = e.workflow_id AND c.partition_key = h.partition_key
@@ -48,14 +50,14 @@ WITH happened AS (
        AND (c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
             OR c.not_before <= (SELECT now FROM moment))
     UNION -- the same for partitions
-    SELECT c.workflow_id, c.partition_key, c.class
+    SELECT c.workflow_id, c.partition_key, c.class, NULL
       FROM unnest(%(unchanged)s::bigint[], %(unchanged_keys)s::text[]) AS u (workflow_id, partition_key)
       JOIN considerations c ON (c.workflow_id, c.partition_key) = (u.workflow_id, u.partition_key)
      WHERE c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
         OR c.not_before <= (SELECT now FROM moment)
 )
-INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
-SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now
+INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at, origin)
+SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now, min(n.origin)
   FROM concerned n
   JOIN workflows w ON w.id = n.workflow_id AND w.retired_at IS NULL
  CROSS JOIN moment m
@@ -343,6 +345,12 @@ SELECT (SELECT epoch FROM installation) AS epoch,
           FROM inbox i
          WHERE i.kind = 'changed' AND %(mapped)s
            AND (SELECT true FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped LIMIT 1)) AS unconsumed,
+       -- Partitions that came to exist, and that nobody has considered yet.
+       (SELECT json_agg(json_build_array(x.asset_id, x.since, x.at))
+          FROM (SELECT i.asset_id, i.since, i.at FROM inbox i WHERE i.kind = 'arrived' AND %(mapped)s
+                UNION ALL
+                SELECT t.asset_id, t.due_at, m.now FROM timers t, moment m
+                 WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'next-key' AND %(mapped)s) x) AS arriving,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
@@ -354,13 +362,6 @@ SELECT u.workflow_id, u.partition_key, u.asset_id
   LEFT JOIN LATERAL (SELECT keys FROM asset_digests WHERE asset_id = u.asset_id OFFSET 0) d ON true
   LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (u.workflow_id, u.partition_key)
  WHERE d.keys > %(most)s OR p.consumed_versions ? (u.asset_id || '@')
-
--- name: dynamic_keys
--- purpose: read the keys of an asset in the order in which they were first seen
-SELECT h.partition_key FROM heads h
-  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, 1)
- WHERE h.asset_id = %(asset)s
- ORDER BY s.produced_at, h.partition_key
 
 -- name: outline
 -- purpose: read the definitions epoch and the number of heads, which materializers report for comparison
@@ -488,7 +489,7 @@ UPDATE decisions SET count = count + 1, last_at = greatest(at, %(now)s) WHERE id
 
 -- name: fire_timers
 -- purpose: lock due timers; the caller computes when each fires next
-SELECT t.asset_id, t.partition_key, t.kind, t.due_at, t.reason, a.producer_id, a.step_id, a.declaration,
+SELECT t.asset_id, t.partition_key, t.kind, t.due_at, t.reason, a.producer_id, a.step_id, a.declaration, a.partitioning,
        w.slug, w.policy, h.sequence, h.data_version, h.produced_at, s.run_id, s.rows, s.bytes, s.payload,
        (SELECT freshline_now()) AS now
   FROM timers t

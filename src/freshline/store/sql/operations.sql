@@ -264,7 +264,7 @@ SELECT last_sequence AS version, data_version AS "dataVersion" FROM heads WHERE 
 -- name: timer_state
 -- purpose: read the audited state of an expired asset
 SELECT due_at AS "dueAt", reason, expired_at AS "expiredAt" FROM timers
- WHERE asset_id = %(id)s AND partition_key = '' AND kind = 'expiry'
+ WHERE asset_id = freshline_asset(%(id)s) AND partition_key = freshline_key(%(id)s) AND kind = 'expiry'
 
 -- name: webhook_state
 -- purpose: read the audited state of a webhook, without the query of its URL, which may be a secret
@@ -333,6 +333,10 @@ SELECT id FROM assets WHERE id = %(asset)s FOR UPDATE
 -- name: forget_inbox
 -- purpose: delete the events of a forgotten asset that are not absorbed yet
 DELETE FROM inbox WHERE asset_id = %(asset)s
+
+-- name: forget_partition_keys
+-- purpose: delete the dynamic keys of a forgotten asset
+DELETE FROM partition_keys WHERE asset_id = %(asset)s
 
 -- name: forget_timers
 -- purpose: delete the timers of a forgotten asset

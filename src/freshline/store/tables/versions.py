@@ -16,6 +16,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.settings import Settings
+from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -278,6 +279,9 @@ def _published(connection: Connection, asset: Row, row: Json, version: int) -> P
     found = connection.execute(RUNS["policy"], {"workflow": asset["producer_id"]}).fetchone()
     policy = Policy.from_json(found["policy"]) if found else None
     freshness = next((one.freshness for one in policy.outputs if one.asset_id == asset["id"]), None) if policy else None
+    if policy and freshness:
+        clocks = partition_timers.running(connection, policy, row["partition_key"], {asset["id"]: freshness}, since)
+        freshness = clocks[asset["id"]]
     expiry = expires_at(freshness, since) if freshness else None
     row["expires_at"] = expiry[0].isoformat() if expiry else None
     if freshness:

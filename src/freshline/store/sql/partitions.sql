@@ -1,0 +1,85 @@
+-- name: seen_keys
+-- purpose: read the keys of an asset with dynamic partitions, in the order in which they were first seen
+SELECT partition_key FROM partition_keys WHERE asset_id = %(asset)s ORDER BY first_seen, partition_key
+
+-- name: is_seen
+-- purpose: read whether an asset has a dynamic key
+SELECT true AS seen FROM partition_keys WHERE asset_id = %(asset)s AND partition_key = %(key)s
+
+-- name: count_seen
+-- purpose: count the dynamic keys of an asset, or the values of one dimension, up to a limit
+SELECT count(*) AS count, coalesce(bool_or(k.value = %(value)s), false) AS known
+  FROM (SELECT DISTINCT CASE WHEN %(place)s::integer IS NULL THEN partition_key
+                             ELSE split_part(partition_key, '|', %(place)s) END AS value
+          FROM partition_keys WHERE asset_id = %(asset)s LIMIT %(limit)s) k
+
+-- name: add_keys
+-- purpose: record dynamic keys that appeared; those that are known stay as they are
+INSERT INTO partition_keys (asset_id, partition_key, first_seen)
+SELECT k.asset_id, k.partition_key, freshline_now()
+  FROM unnest(%(assets)s::text[], %(keys)s::text[]) AS k (asset_id, partition_key)
+ ORDER BY k.asset_id, k.partition_key
+ON CONFLICT DO NOTHING
+
+-- name: dynamic_sources
+-- purpose: find the sources with dynamic partitions; few assets have partitions
+SELECT id, partitioning FROM assets
+ WHERE partitioning IS NOT NULL AND producer_id IS NULL
+   AND (partitioning ? 'dynamic' OR partitioning -> 'dimensions' @> '[{"dynamic": {}}]')
+ ORDER BY id
+
+-- name: with_data
+-- purpose: find the partitions of an asset among these that have data
+SELECT partition_key FROM heads WHERE asset_id = %(asset)s AND partition_key = ANY (%(keys)s) AND retired_at IS NULL
+
+-- name: partitioned_assets
+-- purpose: read the assets with partitions that have a consumer or a producer, to set the timers of their next keys
+SELECT a.id, a.partitioning, a.producer_id, w.policy, (SELECT freshline_now()) AS now
+  FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
+ WHERE a.partitioning IS NOT NULL
+   AND (a.producer_id IS NOT NULL OR EXISTS (SELECT FROM edges e WHERE e.asset_id = a.id))
+ ORDER BY a.id
+
+-- name: set_next_keys
+-- purpose: set the timers of next keys, and of what is removed next; one that is due already has to fire first
+WITH wanted AS (
+    SELECT * FROM jsonb_to_recordset(%(timers)s) AS n (asset_id text, kind text, due_at timestamptz)
+), gone AS (
+    DELETE FROM timers t
+     WHERE t.kind IN ('next-key', 'retire')
+       AND NOT EXISTS (SELECT FROM wanted n WHERE (n.asset_id, n.kind) = (t.asset_id, t.kind))
+)
+INSERT INTO timers AS t (asset_id, partition_key, kind, due_at, reason)
+SELECT asset_id, '', kind, due_at, kind FROM wanted ORDER BY asset_id, kind
+ON CONFLICT (asset_id, partition_key, kind) DO UPDATE
+   SET due_at = CASE WHEN t.due_at <= freshline_now() THEN t.due_at ELSE excluded.due_at END
+
+-- name: move_next_keys
+-- purpose: set the timers of next keys that fired to the key after that; the last key of a range has none
+WITH fired AS (
+    SELECT * FROM jsonb_to_recordset(%(timers)s) AS n (asset_id text, kind text, due_at timestamptz)
+), last AS (
+    DELETE FROM timers t USING fired n
+     WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, '', n.kind) AND n.due_at IS NULL
+)
+UPDATE timers t SET due_at = n.due_at FROM fired n
+ WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, '', n.kind) AND n.due_at IS NOT NULL
+
+-- name: stop_clocks
+-- purpose: stop the freshness clocks of the partitions of these assets that are not among the newest ones any more
+-- An expiry that a user asked for stays. Whoever has locked a row sets it itself.
+DELETE FROM timers WHERE (asset_id, partition_key, kind) IN (
+    SELECT t.asset_id, t.partition_key, t.kind FROM timers t JOIN assets a ON a.id = t.asset_id
+     WHERE t.asset_id = ANY (%(assets)s) AND t.kind IN ('expiry', 'overdue')
+       AND (t.asset_id, t.partition_key) NOT IN (SELECT * FROM unnest(%(newest)s::text[], %(keys)s::text[]))
+       AND ((t.partition_key = '') <> (a.partitioning IS NULL)
+            OR 'manual' NOT IN (coalesce(t.reason, ''), coalesce(t.expired_reason, '')))
+     ORDER BY t.asset_id, t.partition_key, t.kind FOR UPDATE OF t SKIP LOCKED)
+
+-- name: start_clocks
+-- purpose: start the schedules of partitions that came to exist
+INSERT INTO timers (asset_id, partition_key, kind, due_at, reason)
+SELECT asset_id, partition_key, 'expiry', due_at, reason
+  FROM jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, due_at timestamptz, reason text)
+ ORDER BY asset_id, partition_key
+ON CONFLICT DO NOTHING
