@@ -198,6 +198,17 @@ def test_only_a_delivery_can_be_skipped(drop: Lab) -> None:
         drop.store.operations.skip_delivery("plain", 1, "x")
 
 
+def test_an_unknown_asset_gets_the_known_ones_and_an_ellipsis_only_if_there_are_more(drop: Lab) -> None:
+    """Someone who reads the list must be able to tell whether it is complete."""
+    with pytest.raises(NotFoundError) as few:
+        drop.store.operations.skip_delivery("zzzzzz", 1, "damaged")
+    assert few.value.hint == "known are drop, load"
+    drop.apply(workflow("load", "drop"), *(workflow(f"w{number}", "drop") for number in range(4)), sources=(DROP,))
+    with pytest.raises(NotFoundError) as many:
+        drop.store.operations.skip_delivery("zzzzzz", 1, "damaged")
+    assert many.value.hint == "known are drop, load, w0, w1, w2, …"
+
+
 def test_every_delivery_is_included_in_a_run_and_none_is_superseded(drop: Lab) -> None:
     """The outcome of each report names the run that reads it, also of those that were reported close together."""
     deliver(drop, "0")

@@ -15,7 +15,7 @@ from freshline.partitions.keys import shown
 from freshline.store import seen_keys
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
-from freshline.suggest import did_you_mean
+from freshline.suggest import MOST_SHOWN, did_you_mean
 
 SQL = load("operations")
 DB = load("db")
@@ -140,5 +140,6 @@ def _no_workflow(connection: Connection, slug: str) -> NotFoundError:
 
 def _hint(connection: Connection, query: str, wrong: str) -> str:
     names = [row["name"] for row in connection.execute(SQL[query])]
-    other = f"known are {', '.join(names[:5])}, …" if names else "nothing is applied yet; run `freshline apply`"
-    return did_you_mean(wrong, names) or other
+    more = ", …" if len(names) > MOST_SHOWN else ""
+    known = f"known are {', '.join(names[:MOST_SHOWN])}{more}"
+    return did_you_mean(wrong, names) or (known if names else "nothing is applied yet; run `freshline apply`")
