@@ -91,6 +91,7 @@ class Scenario:
         sequence: int | None = None,
         run_id: str | None = None,
         events: tuple[str, ...] = (),
+        key: str = "",
     ) -> Scenario:
         """Add an input with the head `head`. The last success read `read`. `at`: time of the last snapshot."""
         consumed = None if read is None else version(read)
@@ -102,8 +103,9 @@ class Scenario:
         if head is not None and head != read:
             pending = Pending(clock(first or at), clock(at), max(1, len(events)), events)
         known = InputPolicy(asset_id, triggers=triggers, max_age_ms=max_age_ms)
-        return self.auto(inputs=(*self.policy.inputs, known)).facts(
-            inputs=(*self.state.inputs, Input(asset_id, current, consumed, pending))
+        others = [one for one in self.policy.inputs if one.asset_id != asset_id]
+        return self.auto(inputs=(*others, known)).facts(
+            inputs=(*self.state.inputs, Input(asset_id, current, consumed, pending, key))
         )
 
     def output(

@@ -35,10 +35,21 @@ def test_the_trigger_of_an_update() -> None:
         "reason": "upstream-update",
         "assetId": "b",
         "partitionKey": "2026",
-        "upstream": [{"assetId": "a", "partitionKey": "2026", "from": "1", "to": "3", "runId": "run-9"}],
+        "upstream": [{"assetId": "a", "partitionKey": "", "from": "1", "to": "3", "runId": "run-9"}],
         "expiry": None,
         "eventIds": ["e1", "e2"],
     }
+
+
+def test_the_trigger_and_the_evidence_name_the_partitions_of_inputs() -> None:
+    """A month that reads days: each change has the key of its day, not that of the month."""
+    scenario = given().input("days", "1", "1", key="2025-12-30").input("days", head="3", read="1", key="2025-12-31")
+    month = scenario.output("months").facts(partition_key="2025-12")
+    found = trigger(month)
+    assert found["partitionKey"] == "2025-12"
+    assert [(one["assetId"], one["partitionKey"]) for one in found["upstream"]] == [("days", "2025-12-31")]
+    evidence = month.decide().evidence["inputs"]
+    assert [(one["partitionKey"], one["changed"]) for one in evidence] == [("2025-12-30", False), ("2025-12-31", True)]
 
 
 def test_the_trigger_of_an_expiry() -> None:

@@ -17,13 +17,14 @@ from freshline.model.documents.decision import (
     ExpiryEvidence,
     ForeignHead,
     InputEvidence,
+    InputPartition,
     Trigger,
     UpstreamChange,
 )
 from freshline.model.enums import BLOCKING_HOLDS, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
-from freshline.model.state import Expiry, State, Version
+from freshline.model.state import Expiry, Input, State, Version
 
 MOST_EVENTS = 40
 REPEATS_ALLOWED = 2
@@ -194,6 +195,7 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
     inputs: list[InputEvidence] = [
         {
             "assetId": i.asset_id,
+            **_partition(i),
             "from": i.consumed.data_version if i.consumed else None,
             "to": i.head.data_version if i.head else None,
             "changed": i.changed,
@@ -217,11 +219,16 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
     return evidence
 
 
+def _partition(one: Input) -> InputPartition:
+    """Return the key of an input partition. An input without partitions has none."""
+    return {"partitionKey": one.partition_key} if one.partition_key else {}
+
+
 def _trigger(policy: Policy, state: State, cause: Cause) -> Trigger:
     upstream: list[UpstreamChange] = [
         {
             "assetId": i.asset_id,
-            "partitionKey": state.partition_key,
+            "partitionKey": i.partition_key,
             "from": i.consumed.data_version if i.consumed else None,
             "to": i.head.data_version,
             "runId": i.head.run_id,

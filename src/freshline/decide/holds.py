@@ -209,4 +209,7 @@ def _min_interval(policy: Policy, state: State, _cause: Cause, now: datetime) ->
 
 def describe(blocker: Blocker) -> BlockerEvidence:
     """Return a blocker as evidence."""
-    return {"workflowSlug": blocker.slug, "motion": blocker.motion, "until": iso(blocker.until)}
+    found: BlockerEvidence = {"workflowSlug": blocker.slug, "motion": blocker.motion, "until": iso(blocker.until)}
+    if blocker.partition_key:
+        found["partitionKey"] = blocker.partition_key
+    return found

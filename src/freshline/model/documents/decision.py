@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from freshline.model.enums import ExpiryReason, Reason, RunStatus, TriggerType
 
+# `partitionKey` is there only for an input with partitions.
 InputEvidence = TypedDict(
     "InputEvidence",
-    {"assetId": str, "from": str | None, "to": str | None, "changed": bool, "changes": int, "triggers": bool},
+    {
+        "assetId": str,
+        "partitionKey": NotRequired[str],
+        "from": str | None,
+        "to": str | None,
+        "changed": bool,
+        "changes": int,
+        "triggers": bool,
+    },
 )
 UpstreamChange = TypedDict(
     "UpstreamChange", {"assetId": str, "partitionKey": str, "from": str | None, "to": str, "runId": str | None}
 )
 
 
+class InputPartition(TypedDict, total=False):
+    """The partition of an input; empty for an input without partitions."""
+
+    partitionKey: str
+
+
 class BlockerEvidence(TypedDict):
-    """An ancestor in motion."""
+    """An ancestor in motion. `partitionKey`: its partition, if it has partitions and one of them is in motion."""
 
     workflowSlug: str
+    partitionKey: NotRequired[str]
     motion: str
     until: str | None
 
@@ -115,6 +131,7 @@ class PlannedRun(TypedDict):
     order: int | None
     notBefore: str | None
     workflowSlug: str
+    partitionKey: str
     assets: list[str]
     outcome: str
     reason: str
