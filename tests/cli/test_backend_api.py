@@ -22,6 +22,7 @@ from freshline.cli.backend import http as wire
 from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower
 from freshline.cli.main import COMMANDS
 from freshline.definitions.loading.project import load_project
+from freshline.definitions.validation import partitions
 from freshline.model.run import StagedOutput
 from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
@@ -52,6 +53,11 @@ SCRIPT = [
     "why shop.raw",
     "plan shop.raw",
     "plan shop.daily",
+    "partitions shop.days --state missing",
+    "report shop.days --partition 2025-12-30 --version v1",
+    "partitions shop.days",
+    "status shop.days",
+    "events --asset shop.days --partition 2025-12-30",
     "graph",
     "graph shop.clean",
     "show shop.clean",
@@ -165,6 +171,14 @@ def masked(told: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     text = UUID.sub(lambda found: seen.setdefault(found[0], f"#{len(seen)}"), text)
     lines: list[tuple[str, Any]] = json.loads(TIME.sub("T", text))
     return lines
+
+
+@pytest.fixture(autouse=True)
+def days(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a source with partitions to the project."""
+    monkeypatch.setattr(partitions, "BUILT", True)
+    text = "assetId: shop.days\npartitioning: { time: day, start: 2025-12-28, end: 2026-01-05 }\n"
+    (project / "sources" / "days.yaml").write_text(text)
 
 
 @pytest.fixture

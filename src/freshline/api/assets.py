@@ -8,20 +8,28 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from freshline.api import models
 from freshline.api.auth import RequireOperate, RequireRead
-from freshline.api.pagination import After, Limit, Name, UnvalidatedRoute, page, tagged
+from freshline.api.pagination import After, Limit, Name, Partition, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError
 from freshline.api.workflows import Key, StoreDep, one_key
 from freshline.model.documents.asset import Asset, Delivery, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.installation import Page
+from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.watch import Watch
-from freshline.model.json import Json
+from freshline.model.enums import PartitionState
 from freshline.store.operations.audit import acting
 from freshline.store.operations.report import Reported
+from freshline.store.store import Store
 
 router = APIRouter(tags=["assets"], route_class=UnvalidatedRoute)
 AssetId = Annotated[str, Path(max_length=200, description="Id of the asset.")]
 Number = Annotated[int, Path(ge=1, lt=2**63, description="Number of the delivery.")]
+First = Annotated[
+    str | None, Query(alias="from", min_length=1, max_length=200, description="The first partition, for times.")
+]
+Last = Annotated[
+    str | None, Query(alias="to", min_length=1, max_length=200, description="The last partition, for times.")
+]
 Version = Annotated[int | None, Query(ge=1, lt=2**63, description="Default: the current version.")]
 
 
@@ -60,26 +68,49 @@ def show_snapshot(_: RequireRead, store: StoreDep, assetId: AssetId, version: Ve
     return store.reader.snapshot(assetId, version)
 
 
-@router.get("/assets/{assetId}/partitions", response_model=models.Page[models.AssetState])
-def list_partitions(_: RequireRead, store: StoreDep, assetId: AssetId) -> Page[Json]:
-    """List the partitions of an asset; an asset without partitions has one with an empty key."""
-    found = store.reader.asset(assetId)
-    names = {field.alias for field in models.AssetState.model_fields.values()}
-    return {"items": [{name: value for name, value in found.items() if name in names}], "next": None}
+@router.get("/assets/{assetId}/partitions", response_model=models.AssetPartitions)
+def list_partitions(
+    _: RequireRead,
+    store: StoreDep,
+    assetId: AssetId,
+    *,
+    state: Annotated[models.PartitionState | None, Query(description="Only partitions in this state.")] = None,
+    partitionKey: Partition = None,
+    first: First = None,
+    last: Last = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> AssetPartitions:
+    """List the states of the partitions of an asset, newest first. Equal states in a row are one entry.
+
+    `partitionKey` selects one that exists. `counts` is about all partitions that exist. A page looks at up to 10,000
+    partitions, so that with `state` it can be empty and still have a `next`.
+    """
+    wanted = WantedPartitions(first, last, None if state is None else PartitionState(state), after, partitionKey)
+    return store.reader.partitions(assetId, wanted, limit)
 
 
 @router.get("/assets/{assetId}/why", response_model=models.Page[models.Decision])
 def list_reasons(
-    _: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 10, after: After = None
+    _: RequireRead,
+    store: StoreDep,
+    assetId: AssetId,
+    *,
+    partitionKey: Partition = None,
+    limit: Limit = 10,
+    after: After = None,
 ) -> Page[Decision]:
     """List the last decisions about an asset, with evidence, newest first."""
-    return page(limit, lambda most: store.reader.decisions(most, after, asset=assetId))
+    return page(limit, lambda most: store.reader.decisions(most, after, asset=assetId, partition=partitionKey))
 
 
 @router.get("/assets/{assetId}/plan", response_model=models.Plan)
-def show_plan(_: RequireRead, store: StoreDep, assetId: AssetId) -> Plan:
-    """Show what would run, in which order, if the asset changed now, what would be held, and where it would stop."""
-    return store.reader.plan(assetId, store.settings)
+def show_plan(_: RequireRead, store: StoreDep, assetId: AssetId, partitionKey: Partition = None) -> Plan:
+    """Show what would run, in which order, if the asset changed now, what would be held, and where it would stop.
+
+    Of an asset with partitions, `partitionKey` is the one that would change.
+    """
+    return store.reader.plan(assetId, store.settings, partition=partitionKey)
 
 
 @router.post("/assets/{assetId}/produced", response_model=models.Reported, status_code=202)
@@ -98,7 +129,12 @@ def report_asset(
     key = one_key(key, report.key)
     with acting(actor):
         return store.operations.report(
-            assetId, version=report.data_version, key=key, sequence=report.sequence, payload=report.payload
+            assetId,
+            version=report.data_version,
+            key=key,
+            sequence=report.sequence,
+            payload=report.payload,
+            partition_key=as_key(store, assetId, report.partition_key),
         )
 
 
@@ -134,11 +170,17 @@ def skip_delivery(
 
 @router.post("/assets/{assetId}/expire", response_model=models.Expired, status_code=202)
 def expire_asset(
-    actor: RequireOperate, store: StoreDep, assetId: AssetId, _: models.EmptyBody | None = None
+    actor: RequireOperate, store: StoreDep, assetId: AssetId, body: models.ExpireRequest | None = None
 ) -> dict[str, str | None]:
     """Expire an asset now; with an enabled `autoMaterialize` block it is produced again."""
+    key = as_key(store, assetId, body.partition_key) if body else ""
     with acting(actor):
-        return store.operations.expire(assetId)
+        return store.operations.expire(assetId, key)
+
+
+def as_key(store: Store, asset_id: str, given: str | dict[str, str]) -> str:
+    """Return a partition key as text. The values of dimensions are joined in the order of the definition."""
+    return given if isinstance(given, str) else store.reader.partition_key(asset_id, given)
 
 
 def _version(after: str | None) -> int | None:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from freshline.api import MAX_PAGE, models, stream
 from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead, access
 from freshline.api.middleware import warn
-from freshline.api.pagination import After, Flag, Limit, Name, UnvalidatedRoute, page, period
+from freshline.api.pagination import After, Flag, Limit, Name, Partition, UnvalidatedRoute, page, period
 from freshline.api.problems import RequestError
 from freshline.api.workflows import StoreDep
 from freshline.model.documents.decision import Decision
@@ -41,13 +41,18 @@ def list_runs(
     status: Annotated[models.RunStatus | None, Query(description="Status of the runs.")] = None,
     workflow: Name = None,
     asset: Name = None,
+    partitionKey: Partition = None,
     trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
 ) -> Page[Run]:
-    """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflow that produces it."""
+    """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflow that produces it.
+
+    `partitionKey` is a partition of that workflow or asset.
+    """
     _one_of("workflow", workflow, "asset", asset)
+    about = {"asset": asset, "partition": partitionKey}
     return page(
         limit,
-        lambda most: store.reader.runs(most, after, status, workflow, asset=asset, trigger=trigger, period=within),
+        lambda most: store.reader.runs(most, after, status, workflow, **about, trigger=trigger, period=within),
     )
 
 
@@ -97,6 +102,7 @@ def list_events(
     type: Type = None,  # noqa: A002
     subject: Name = None,
     asset: Name = None,
+    partitionKey: Partition = None,
     last: Annotated[
         str | None, Header(alias="Last-Event-ID", max_length=100, description="The position of the last known event.")
     ] = None,
@@ -109,8 +115,12 @@ def list_events(
     _one_of("subject", subject, "asset", asset)
     warn(request, unknown_types([type] if type else ()))
     if accepts_stream(request):
-        return access(request).streams.open(actor.name, _position(store, last or after), type, subject, asset)
-    return page(limit, lambda most: store.reader.events(most, after, type, subject, asset=asset, period=within))
+        wanted = stream.Wanted(type, subject, asset, partitionKey)
+        if partitionKey is not None:  # an error must be the answer, not the end of a stream
+            store.reader.events(1, None, type, subject, asset=asset, partition=partitionKey)
+        return access(request).streams.open(actor.name, _position(store, last or after), wanted)
+    about = {"asset": asset, "partition": partitionKey}
+    return page(limit, lambda most: store.reader.events(most, after, type, subject, **about, period=within))
 
 
 @router.get("/events/{eventId}", response_model=models.EventDetail)
@@ -129,6 +139,7 @@ def list_feed(
     type: Type = None,  # noqa: A002
     subject: Name = None,
     asset: Name = None,
+    partitionKey: Partition = None,
 ) -> Page[Event]:
     """List up to 1,000 events after a position, oldest first.
 
@@ -137,7 +148,7 @@ def list_feed(
     """
     _one_of("subject", subject, "asset", asset)
     warn(request, unknown_types([type] if type else ()))
-    found = store.reader.events_since(position, type, subject, asset=asset)
+    found = store.reader.events_since(position, type, subject, asset=asset, partition=partitionKey)
     return {"items": found, "next": str(found[-1]["position"]) if found else None}
 
 
@@ -151,13 +162,13 @@ def list_decisions(
     after: After = None,
     workflow: Name = None,
     asset: Name = None,
+    partitionKey: Partition = None,
     outcome: Annotated[models.Outcome | None, Query(description="Outcome of the decisions.")] = None,
 ) -> Page[Decision]:
     """List decisions: run, hold, skip or error, with reason and evidence."""
     _one_of("workflow", workflow, "asset", asset)
-    return page(
-        limit, lambda most: store.reader.decisions(most, after, workflow, asset, outcome=outcome, period=within)
-    )
+    about = {"partition": partitionKey, "outcome": outcome}
+    return page(limit, lambda most: store.reader.decisions(most, after, workflow, asset, **about, period=within))
 
 
 @router.get("/workers", response_model=models.Page[models.Worker])

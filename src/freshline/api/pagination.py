@@ -32,6 +32,10 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Maximum number of e
 After = Annotated[str | None, Query(max_length=200, description="The `next` of the previous page.")]
 Since = Annotated[Moment | None, Query(description="Start of the period, inclusive.")]
 Until = Annotated[Moment | None, Query(description="End of the period, exclusive.")]
+Partition = Annotated[
+    str | None,
+    Query(alias="partitionKey", min_length=1, max_length=200, description="A partition; default: all of them."),
+]
 Name = Annotated[str | None, Query(max_length=200, description="An id or a name; default: all.")]
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
 
 import psycopg
 from fastapi.concurrency import run_in_threadpool
@@ -31,6 +32,15 @@ MAX_STREAMS = 300
 BATCH = 1000
 
 
+class Wanted(NamedTuple):
+    """Which events a stream has; None: all."""
+
+    type: str | None = None
+    subject: str | None = None
+    asset: str | None = None
+    partition: str | None = None
+
+
 class Streams:
     """The event streams of one process, limited in number."""
 
@@ -40,12 +50,10 @@ class Streams:
         self._slots = StreamSlots(per_token)
         self.stopping = threading.Event()
 
-    def open(
-        self, actor: str, position: int, type_: str | None, subject: str | None, asset: str | None = None
-    ) -> StreamingResponse:
+    def open(self, actor: str, position: int, wanted: Wanted) -> StreamingResponse:
         """Return a stream of the matching events after `position`. `actor`: who asks for it."""
         self._slots.take(actor)
-        poller = EventPoller(self._reader, position, type_, subject, asset)
+        poller = EventPoller(self._reader, position, wanted)
         return _Stream(self._messages(poller), lambda: self._slots.release(actor))
 
     async def _messages(self, poller: EventPoller) -> AsyncIterator[str]:
@@ -99,14 +107,10 @@ class StreamSlots:
 class EventPoller:
     """Reads new events from a position on."""
 
-    def __init__(
-        self, reader: Reader, position: int, type_: str | None, subject: str | None, asset: str | None = None
-    ) -> None:
+    def __init__(self, reader: Reader, position: int, wanted: Wanted) -> None:
         self._reader = reader
         self._position = position
-        self._type = type_
-        self._subject = subject
-        self._asset = asset
+        self._wanted = wanted
 
     async def poll(self) -> list[Event]:
         """Return new events; none while the database is unavailable."""
@@ -120,7 +124,8 @@ class EventPoller:
         end = self._reader.position()
         if end <= self._position:
             return []
-        found = self._reader.events_since(self._position, self._type, self._subject, asset=self._asset)
+        kind, subject, asset, partition = self._wanted
+        found = self._reader.events_since(self._position, kind, subject, asset=asset, partition=partition)
         last = (found[-1]["position"] or 0) if found else self._position
         self._position = last if len(found) >= BATCH else max(last, end)
         return found

@@ -80,6 +80,7 @@ def run_workflow(
             slug,
             wanted.parameters,
             key=one_key(key, wanted.key),
+            partition_key=_key(store, slug, wanted.partition_key),
             full_refresh=wanted.full_refresh,
             confirm=wanted.confirm,
         )
@@ -123,6 +124,16 @@ def one_key(header: str | None, field: str | None) -> str | None:
     if header is not None and field is not None and header != field:
         raise RequestError(422, "two-keys", "the header Idempotency-Key and the field 'key' differ; give one of them")
     return header if header is not None else field
+
+
+def _key(store: Store, slug: str, given: str | dict[str, str]) -> str:
+    """Return a partition key as text. All outputs of a workflow have the same partitions."""
+    if isinstance(given, str):
+        return given
+    produced = store.reader.workflow(slug)["produces"]
+    if not produced:
+        raise RequestError(422, "invalid-request", f"workflow '{slug}' produces nothing, so it has no partitions")
+    return store.reader.partition_key(produced[0], given)
 
 
 def _state(store: Store, slug: str) -> WorkflowStatus:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from freshline.cli.backend.protocol import Period, ReadOnlyBackend
 
 TIME = "T"
+partition_option = click.option("--partition", metavar="KEY", help="Only this partition, such as 2024-01-31.")
 since_option = click.option(
     "--since", metavar=TIME, help="Only since then: an ISO time (here, if it has no zone), or a duration ago (2h, 7d)."
 )

@@ -40,11 +40,13 @@ class EventFollower:
         type: str | None = None,  # noqa: A002 - the field's name
         subject: str | None = None,
         asset: str | None = None,
+        partition: str | None = None,
     ) -> None:
         self._reader = reader
         self._type = type
         self._subject = subject
         self._asset = asset
+        self._partition = partition
         self._limit = limit
         self._position = None if after is None else reader.position(after)
 
@@ -52,14 +54,17 @@ class EventFollower:
         """Return numbered events that were not returned yet."""
         if self._position is None:
             return self._newest()
-        found = self._reader.events_since(self._position, self._type, self._subject, asset=self._asset)
+        about = {"asset": self._asset, "partition": self._partition}
+        found = self._reader.events_since(self._position, self._type, self._subject, **about)
         if found:
             self._position = found[-1]["position"]
         return found
 
     def _newest(self) -> list[Event]:
         end = self._position = self._reader.position()
-        listed = self._reader.events(self._limit, None, self._type, self._subject, asset=self._asset)
+        listed = self._reader.events(
+            self._limit, None, self._type, self._subject, asset=self._asset, partition=self._partition
+        )
         return [one for one in reversed(listed) if one["position"] is not None and one["position"] <= end]
 
 
@@ -67,10 +72,17 @@ class DecisionFollower:
     """Follows decisions by their time. Repetitions of a decision are not returned again."""
 
     def __init__(
-        self, reader: ReadOnlyBackend, *, limit: int, workflow: str | None = None, outcome: str | None = None
+        self,
+        reader: ReadOnlyBackend,
+        *,
+        limit: int,
+        workflow: str | None = None,
+        partition: str | None = None,
+        outcome: str | None = None,
     ) -> None:
         self._reader = reader
         self._workflow = workflow
+        self._partition = partition
         self._outcome = outcome
         self._limit = limit
         self._since: datetime | None = None
@@ -80,7 +92,7 @@ class DecisionFollower:
         """Return decisions that were not returned yet."""
         if self._since is None:
             return self._newest()
-        window = self._reader.decisions_since(self._since, self._workflow)
+        window = self._reader.decisions_since(self._since, self._workflow, partition=self._partition)
         fresh = [one for one in window if one["id"] not in self._seen]
         self._seen = {one["id"] for one in window}
         self._since = max([self._since, *(parse_time(one["at"]) for one in fresh)])
@@ -88,8 +100,10 @@ class DecisionFollower:
 
     def _newest(self) -> list[Decision]:
         self._since = self._reader.now()
-        listed = self._reader.decisions(self._limit, workflow=self._workflow, outcome=self._outcome)
-        window = self._reader.decisions_since(self._since, self._workflow)
+        listed = self._reader.decisions(
+            self._limit, workflow=self._workflow, partition=self._partition, outcome=self._outcome
+        )
+        window = self._reader.decisions_since(self._since, self._workflow, partition=self._partition)
         self._seen = {one["id"] for one in window} | {one["id"] for one in listed}
         return listed[::-1]
 
@@ -103,11 +117,13 @@ class RunFollower:
         *,
         limit: int,
         workflow: str | None = None,
+        partition: str | None = None,
         status: str | None = None,
         trigger: str | None = None,
     ) -> None:
         self._reader = reader
         self._workflow = workflow
+        self._partition = partition
         self._status = status
         self._trigger = trigger
         self._limit = limit
@@ -119,7 +135,7 @@ class RunFollower:
         """Return runs that changed since the last call."""
         if self._since is None:
             return self._newest()
-        moving = self._reader.moving_runs(self._since, list(self._known), self._workflow)
+        moving = self._reader.moving_runs(self._since, list(self._known), self._workflow, partition=self._partition)
         self.running = [one for one in moving if one["status"] == "running"]
         moved = [one for one in moving if self._known.get(one["id"]) != _standing(one)]
         self._since = max([self._since, *(parse_time(one["queuedAt"]) for one in moved)])
@@ -129,9 +145,15 @@ class RunFollower:
 
     def _newest(self) -> list[Run]:
         self._since = self._reader.now()
-        moving = self._reader.moving_runs(self._since, [], self._workflow)
+        moving = self._reader.moving_runs(self._since, [], self._workflow, partition=self._partition)
         self.running = [one for one in moving if one["status"] == "running"]
-        listed = self._reader.runs(self._limit, status=self._status, workflow=self._workflow, trigger=self._trigger)
+        listed = self._reader.runs(
+            self._limit,
+            status=self._status,
+            workflow=self._workflow,
+            partition=self._partition,
+            trigger=self._trigger,
+        )
         self._known = {one["id"]: _standing(one) for one in [*moving, *listed]}
         return listed[::-1]
 

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "db": ("db", "db", "Upgrade, inspect or stop the database."),
     "doctor": ("doctor", "doctor", "Check the database and the warehouse, and repair them."),
     "status": ("status", "status", "Show how fresh everything is."),
+    "partitions": ("partitions", "partitions", "List the partitions of an asset with their states."),
     "why": ("why", "why", "Explain why an asset was, or was not, refreshed."),
     "why-not": ("why", "why_not", "Same as `why`."),
     "plan": ("plan", "plan", "Show what would run if an asset changed now."),

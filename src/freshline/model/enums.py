@@ -167,6 +167,20 @@ class AssetState(StrEnum):
     FRESH = "fresh"
 
 
+class PartitionState(StrEnum):
+    """The state of one partition. The first match in this order wins.
+
+    `stale`: also one that is queued or held. `frozen`: its inputs changed, and it is too old to run by itself.
+    """
+
+    RUNNING = "running"
+    FAILED = "failed"
+    MISSING = "missing"
+    FROZEN = "frozen"
+    STALE = "stale"
+    FRESH = "fresh"
+
+
 class JobKind(StrEnum):
     """What a step runs."""
 

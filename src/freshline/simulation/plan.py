@@ -15,6 +15,7 @@ from freshline.decide import Decision
 from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
 from freshline.model.enums import Outcome, Reason, RunStatus
 from freshline.model.moment import iso
+from freshline.model.state import reference
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.observer import Observer
 from freshline.simulation.records import Run
@@ -63,10 +64,11 @@ class Planned:
             "order": self.order,
             "notBefore": iso(self.not_before),
             "workflowSlug": self.member.slug,
+            "partitionKey": run.partition_key,
             "assets": list(self.member.outputs),
             "outcome": self.decision.outcome,
             "reason": self.decision.reason,
-            "upstream": [one["assetId"] for one in run.trigger.get("upstream", ())],
+            "upstream": [reference(one["assetId"], one["partitionKey"]) for one in run.trigger.get("upstream", ())],
             "mixed": run.mixed,
         }
 
@@ -112,10 +114,10 @@ class Plan:
         }
 
 
-def plan(simulator: Simulator, asset_id: str) -> Plan:
+def plan(simulator: Simulator, asset_id: str, partition_key: str = "") -> Plan:
     """Plan a change of the asset. It is applied to the simulator, with everything that follows at this moment."""
     below = simulator.catalogue.graph.descendants(simulator.catalogue.asset(asset_id))
-    simulator.change(asset_id, f"changed:{iso(simulator.now)}")
+    simulator.change(asset_id, f"changed:{iso(simulator.now)}", partition_key)
     return _run_wave(simulator, below, news={asset_id})
 
 

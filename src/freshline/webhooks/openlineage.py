@@ -6,8 +6,9 @@ that was canceled before it started has none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from freshline import __version__
 from freshline.model.documents.asset import Column, Schema
@@ -17,7 +18,9 @@ from freshline.model.enums import EventType
 from freshline.model.events import rfc3339
 from freshline.model.json import Json
 
+D = TypeVar("D", bound=Dataset)
 Event = Mapping[str, Any]
+MOST_KEYS = 1_000
 SPEC = "https://openlineage.io/spec"
 SCHEMA = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 STATES = {
@@ -56,8 +59,8 @@ def run_event(event: Event, lineage: RunLineage | None) -> Json | None:
         "schemaURL": SCHEMA,
         "run": {"runId": data["runId"], "facets": _run_facets(data, lineage)},
         "job": {"namespace": namespace, "name": data["workflowSlug"], "facets": _job_facets()},
-        "inputs": [_dataset(namespace, one) for one in (lineage["inputs"] if lineage else ())],
-        "outputs": [_output(namespace, one) for one in _outputs(state, lineage)],
+        "inputs": [_dataset(namespace, one) for one in _by_asset(lineage["inputs"] if lineage else ())],
+        "outputs": [_output(namespace, one) for one in _by_asset(_outputs(state, lineage))],
     }
 
 
@@ -71,6 +74,8 @@ def _outputs(state: str, lineage: RunLineage | None) -> list[OutputDataset]:
 def _run_facets(data: Json, lineage: RunLineage | None) -> Json:
     engine = {"name": "Freshline", "version": __version__}
     facets = {"processing_engine": _facet("processing_engine", **engine)}
+    if data["partitionKey"]:
+        facets["freshline_partition"] = _own_facet("RunFacet", partitionKey=data["partitionKey"])
     if lineage is not None:
         facets["nominalTime"] = _facet("nominalTime", nominalStartTime=rfc3339(lineage["queued_at"]))
     if "error" in data:
@@ -84,24 +89,46 @@ def _job_facets() -> Json:
     return {"jobType": _facet("jobType", **kind)}
 
 
-def _dataset(namespace: str, row: Dataset) -> Json:
-    facets = {}
-    if row["data_version"] is not None:
-        facets["version"] = _facet("version", datasetVersion=row["data_version"])
-    if row["schema"] is not None:
-        facets["schema"] = _facet("schema", fields=_fields(row["schema"]))
-    return {"namespace": namespace, "name": row["asset_id"], "facets": facets}
+def _by_asset(rows: Iterable[D]) -> list[list[D]]:
+    """Return the partitions of each asset: an asset is one dataset, whatever the number of its partitions."""
+    found: dict[str, list[D]] = {}
+    for row in rows:
+        found.setdefault(row["asset_id"], []).append(row)
+    return list(found.values())
 
 
-def _output(namespace: str, row: OutputDataset) -> Json:
-    dataset = _dataset(namespace, row)
-    if row["checks"]:
-        dataset["facets"]["dataQualityAssertions"] = _facet(
-            "dataQualityAssertions", assertions=_assertions(row["checks"])
-        )
-    sizes = {"rowCount": row["rows"], "size": row["bytes"]}
+def _dataset(namespace: str, rows: Sequence[Dataset]) -> Json:
+    first, facets = rows[0], {}
+    if (version := _version(rows)) is not None:
+        facets["version"] = _facet("version", datasetVersion=version)
+    schema = next((row["schema"] for row in rows if row["schema"] is not None), None)
+    if schema is not None:
+        facets["schema"] = _facet("schema", fields=_fields(schema))
+    if keys := [row["partition_key"] for row in rows if row["partition_key"]]:
+        facets["freshline_partitions"] = _own_facet("DatasetFacet", partitionKeys=keys[:MOST_KEYS])
+    return {"namespace": namespace, "name": first["asset_id"], "facets": facets}
+
+
+def _version(rows: Sequence[Dataset]) -> str | None:
+    """Return the data version; of several partitions, a digest of theirs."""
+    if len(rows) == 1:
+        return rows[0]["data_version"]
+    texts = [f"{row['partition_key']}={row['data_version']}" for row in rows]
+    return f"partitions:{hashlib.sha256(chr(0).join(texts).encode()).hexdigest()[:16]}"
+
+
+def _output(namespace: str, rows: Sequence[OutputDataset]) -> Json:
+    dataset = _dataset(namespace, rows)
+    if checks := [check for row in rows for check in row["checks"] or ()]:
+        dataset["facets"]["dataQualityAssertions"] = _facet("dataQualityAssertions", assertions=_assertions(checks))
+    sizes = {"rowCount": _sum([row["rows"] for row in rows]), "size": _sum([row["bytes"] for row in rows])}
     known = {name: value for name, value in sizes.items() if value is not None}
     return {**dataset, "outputFacets": {"outputStatistics": _facet("outputStatistics", **known)} if known else {}}
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _assertions(checks: Sequence[Check]) -> list[Json]:
@@ -126,6 +153,11 @@ def _facet(facet: str, **content: Any) -> Json:
     number, name = FACETS[facet]
     url = f"{SPEC}/facets/{number}/{name}.json#/$defs/{name}"
     return {"_producer": _producer(), "_schemaURL": url, **content}
+
+
+def _own_facet(base: str, **content: Any) -> Json:
+    """Return a facet of Freshline's own. Its schema is that of all facets, which allows further fields."""
+    return {"_producer": _producer(), "_schemaURL": f"{SPEC}/2-0-2/OpenLineage.json#/$defs/{base}", **content}
 
 
 def _producer() -> str:

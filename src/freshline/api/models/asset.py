@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
-from freshline.api.models.base import RequestBody, ResponseBody, State
+from freshline.api.models.base import PartitionKey, PartitionState, RequestBody, ResponseBody, State
 from freshline.api.models.run import LastRun
 from freshline.model.json import Json
 
@@ -28,6 +28,13 @@ class ReportRequest(RequestBody):
         description="Out-of-order reports, with a lower sequence, are stored but do not become current.",
     )
     payload: JsonValue = Field(default=None, description="Metadata; `path` is the location of this version's data.")
+    partition_key: PartitionKey = ""
+
+
+class ExpireRequest(RequestBody):
+    """What expires."""
+
+    partition_key: PartitionKey = ""
 
 
 class NamedThing(ResponseBody):
@@ -43,6 +50,33 @@ class Hold(ResponseBody):
     reason: str
     until: datetime | None
     blocker: str | None
+
+
+class PartitionSummary(ResponseBody):
+    """How many partitions of an asset exist, and how many are in which state."""
+
+    total: int
+    counts: dict[str, int]
+
+
+class PartitionRange(ResponseBody):
+    """Partitions in a row with equal states."""
+
+    state: PartitionState
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    count: int
+
+
+class AssetPartitions(PartitionSummary):
+    """A page of the states of an asset's partitions, newest first."""
+
+    asset_id: str
+    at: datetime
+    partitioning: Json | None
+    newest: str | None
+    items: list[PartitionRange]
+    next: str | None
 
 
 class AssetState(ResponseBody):
@@ -67,6 +101,7 @@ class AssetState(ResponseBody):
     last_auto_run: LastRun | None
     next_refresh_at: datetime | None
     hold: Hold | None
+    partitions: PartitionSummary | None
 
 
 class Asset(AssetState):

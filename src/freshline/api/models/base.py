@@ -16,6 +16,7 @@ RunStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
 TriggerType = Literal["auto-materialize", "manual", "backfill"]
 Outcome = Literal["run", "hold", "skip", "error"]
 WRITTEN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]", re.ASCII)
+PartitionState = Literal["running", "failed", "missing", "frozen", "stale", "fresh"]
 State = Literal["fresh", "stale", "running", "waiting", "failing", "missing", "source", "retired"]
 
 
@@ -33,6 +34,22 @@ class RequestBody(BaseModel):
     """The body of a request."""
 
     model_config = ConfigDict(strict=True, extra="forbid", alias_generator=to_camel)
+
+
+def _key_text(value: Any) -> Any:
+    """Accept a key as text, or the values of several dimensions as an object of texts."""
+    if isinstance(value, dict) and not all(isinstance(one, str) for one in value.values()):
+        raise ValueError("the values of dimensions are texts")
+    return value
+
+
+PartitionKey = Annotated[
+    Annotated[str, Field(max_length=200)] | dict[str, str],
+    BeforeValidator(_key_text),
+    Field(
+        description="The partition: a key, or the value of each dimension. Empty for an asset without partitions.",
+    ),
+]
 
 
 class EmptyBody(RequestBody):

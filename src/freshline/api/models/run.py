@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from freshline.api.models.base import RequestBody, ResponseBody, RunStatus
+from freshline.api.models.base import PartitionKey, RequestBody, ResponseBody, RunStatus
 from freshline.model.json import Json
 
 
@@ -25,6 +25,7 @@ class RunRequest(RequestBody):
         default=False,
         description="With `fullRefresh`: drop rows that cannot be computed again. Without it they are an error.",
     )
+    partition_key: PartitionKey = ""
 
 
 class CancelRequest(RequestBody):

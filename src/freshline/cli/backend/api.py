@@ -15,6 +15,7 @@ from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow,
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import About, AuditEntry, Page, Process
+from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status
 from freshline.model.documents.watch import Watch
@@ -43,14 +44,26 @@ class Reader:
         found = [one for one in self.status(name)["assets"] if one["assetId"] == name]
         return found[0] if found else {"slug": name}
 
-    def why(self, name: str, limit: int = 10) -> list[Decision]:
+    def why(self, name: str, limit: int = 10, *, partition: str | None = None) -> list[Decision]:
         """Return the last decisions about an asset, or about a workflow by its slug."""
         about = "workflow" if "slug" in self.find(name) else "asset"
-        return self._pages(Decision, limit, None, "decisions", **{about: name})
+        return self._pages(Decision, limit, None, "decisions", **{about: name}, partitionKey=partition)
 
-    def plan(self, asset: str, settings: Settings) -> Plan:  # noqa: ARG002 - those of the API count
+    def plan(
+        self,
+        asset: str,
+        settings: Settings,  # noqa: ARG002 - those of the API count
+        *,
+        partition: str | None = None,
+    ) -> Plan:
         """Return what would run if the asset changed now."""
-        return self._one(Plan, "assets", asset, "plan")
+        return self._one(Plan, "assets", asset, "plan", partitionKey=partition)
+
+    def partitions(self, asset: str, wanted: WantedPartitions | None = None, limit: int = 100) -> AssetPartitions:
+        """Return a page of the states of an asset's partitions, newest first."""
+        first, last, state, after, key = wanted or WantedPartitions()
+        filters = {"from": first, "to": last, "state": state, "after": after, "partitionKey": key}
+        return self._one(AssetPartitions, "assets", asset, "partitions", limit=limit, **filters)
 
     def workflow(self, slug: str) -> Definition:
         """Return the current definition of a workflow."""
@@ -76,11 +89,13 @@ class Reader:
         workflow: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
         trigger: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Run]:
         """Return runs, newest first."""
-        filters = {"status": status, "workflow": workflow, "asset": asset, "trigger": trigger, **_period(period)}
+        about = {"workflow": workflow, "asset": asset, "partitionKey": partition}
+        filters = {"status": status, "trigger": trigger, **about, **_period(period)}
         return self._pages(Run, limit, after, "runs", **filters)
 
     def run(self, run_id: str) -> RunDetail:
@@ -91,11 +106,19 @@ class Reader:
         """Return the full id of the run that `text` names."""
         return self.run(text)["id"]
 
-    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Run]:
+    def moving_runs(
+        self,
+        since: datetime,
+        tracked: Sequence[str] = (),
+        workflow: str | None = None,
+        *,
+        partition: str | None = None,
+    ) -> list[Run]:
         """Return runs that may have changed, oldest first: queued since (with overlap), active, or tracked."""
-        found = self._since(Run, "runs", since, workflow=workflow)
+        about = {"workflow": workflow, "partitionKey": partition}
+        found = self._since(Run, "runs", since, **about)
         for status in ("queued", "running"):
-            found += self._pages(Run, None, None, "runs", status=status, workflow=workflow)
+            found += self._pages(Run, None, None, "runs", status=status, **about)
         known: dict[str, Run] = {one["id"]: one for one in found}
         for run_id in tracked:
             if run_id not in known:
@@ -131,10 +154,11 @@ class Reader:
         subject: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Event]:
         """Return events, newest first."""
-        filters = {"type": type, "subject": subject, "asset": asset, **_period(period)}
+        filters = {"type": type, "subject": subject, "asset": asset, "partitionKey": partition, **_period(period)}
         return self._pages(Event, limit, after, "events", **filters)
 
     def event(self, text: str, limit: int = 100) -> EventDetail:
@@ -148,9 +172,10 @@ class Reader:
         subject: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
     ) -> list[Event]:
         """Return up to 1,000 numbered events after a position, oldest first."""
-        filters = {"type": type, "subject": subject, "asset": asset}
+        filters = {"type": type, "subject": subject, "asset": asset, "partitionKey": partition}
         return self._one(Page[Event], "feed", position=position, **filters)["items"]
 
     def position(self, after: str | None = None) -> int:
@@ -165,16 +190,19 @@ class Reader:
         workflow: str | None = None,
         asset: str | None = None,
         *,
+        partition: str | None = None,
         outcome: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Decision]:
         """Return decisions, newest first."""
-        filters = {"workflow": workflow, "asset": asset, "outcome": outcome, **_period(period)}
-        return self._pages(Decision, limit, after, "decisions", **filters)
+        about = {"workflow": workflow, "asset": asset, "partitionKey": partition}
+        return self._pages(Decision, limit, after, "decisions", **about, outcome=outcome, **_period(period))
 
-    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]:
+    def decisions_since(
+        self, since: datetime, workflow: str | None = None, *, partition: str | None = None
+    ) -> list[Decision]:
         """Return decisions made since then (with overlap), oldest first."""
-        return self._since(Decision, "decisions", since, workflow=workflow)[::-1]
+        return self._since(Decision, "decisions", since, workflow=workflow, partitionKey=partition)[::-1]
 
     def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]:
         """Return the processes that announced themselves."""
@@ -222,6 +250,11 @@ def _period(period: Period) -> dict[str, str | None]:
     return {"since": since, "until": until}
 
 
+def _of(partition_key: str) -> dict[str, str]:
+    """Return the field of a body that names a partition. An API of 0.1 does not know it."""
+    return {"partitionKey": partition_key} if partition_key else {}
+
+
 class Operations:
     """Changes an installation through its API. The audit names the token."""
 
@@ -236,15 +269,16 @@ class Operations:
         key: str | None = None,
         sequence: int | None = None,
         payload: Any = None,
+        partition_key: str = "",
     ) -> Reported:
         """Report a change of a source asset."""
-        given = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload}
+        given = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload, **_of(partition_key)}
         found: Reported = self._connection.post("assets", asset_id, "produced", **given)
         return found
 
-    def expire(self, asset_id: str) -> Mapping[str, str | None]:
+    def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]:
         """Expire an asset."""
-        return self._change("assets", asset_id, "expire")
+        return self._change("assets", asset_id, "expire", **_of(partition_key))
 
     def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
         """Leave a delivery out."""
@@ -257,11 +291,17 @@ class Operations:
         parameters: Mapping[str, Any] | None = None,
         *,
         key: str | None = None,
+        partition_key: str = "",
         full_refresh: bool = False,
         confirm: bool = False,
     ) -> str:
         """Queue a manual run and return its id."""
-        asked = {"parameters": dict(parameters or {}), "fullRefresh": full_refresh, "key": key}
+        asked = {
+            "parameters": dict(parameters or {}),
+            "fullRefresh": full_refresh,
+            "key": key,
+            **_of(partition_key),
+        }
         if confirm:
             asked["confirm"] = True  # an API of 0.1 does not know it
         return str(self._change("workflows", slug, "run", **asked)["id"])

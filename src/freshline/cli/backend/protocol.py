@@ -14,6 +14,7 @@ from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow,
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process
+from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status
 from freshline.model.documents.watch import Watch
@@ -35,9 +36,11 @@ class ReadOnlyBackend(Protocol):
 
     def find(self, name: str) -> FoundAsset | FoundWorkflow: ...
 
-    def why(self, name: str, limit: int = 10) -> list[Decision]: ...
+    def why(self, name: str, limit: int = 10, *, partition: str | None = None) -> list[Decision]: ...
 
-    def plan(self, asset: str, settings: Settings) -> Plan: ...
+    def plan(self, asset: str, settings: Settings, *, partition: str | None = None) -> Plan: ...
+
+    def partitions(self, asset: str, wanted: WantedPartitions | None = None, limit: int = 100) -> AssetPartitions: ...
 
     def workflow(self, slug: str) -> Definition: ...
 
@@ -55,6 +58,7 @@ class ReadOnlyBackend(Protocol):
         workflow: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
         trigger: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Run]: ...
@@ -63,7 +67,14 @@ class ReadOnlyBackend(Protocol):
 
     def find_run(self, text: str) -> str: ...
 
-    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Run]: ...
+    def moving_runs(
+        self,
+        since: datetime,
+        tracked: Sequence[str] = (),
+        workflow: str | None = None,
+        *,
+        partition: str | None = None,
+    ) -> list[Run]: ...
 
     def logs(
         self, run_id: str, after: int = -1, *, tail: int | None = None, period: Period = ALWAYS
@@ -77,6 +88,7 @@ class ReadOnlyBackend(Protocol):
         subject: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Event]: ...
 
@@ -95,6 +107,7 @@ class ReadOnlyBackend(Protocol):
         subject: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
     ) -> list[Event]: ...
 
     def position(self, after: str | None = None) -> int: ...
@@ -106,11 +119,14 @@ class ReadOnlyBackend(Protocol):
         workflow: str | None = None,
         asset: str | None = None,
         *,
+        partition: str | None = None,
         outcome: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Decision]: ...
 
-    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]: ...
+    def decisions_since(
+        self, since: datetime, workflow: str | None = None, *, partition: str | None = None
+    ) -> list[Decision]: ...
 
     def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]: ...
 
@@ -130,9 +146,10 @@ class Operations(Protocol):
         key: str | None = None,
         sequence: int | None = None,
         payload: Any = None,
+        partition_key: str = "",
     ) -> Reported: ...
 
-    def expire(self, asset_id: str) -> Mapping[str, str | None]: ...
+    def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]: ...
 
     def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery: ...
 
@@ -142,6 +159,7 @@ class Operations(Protocol):
         parameters: Mapping[str, Any] | None = None,
         *,
         key: str | None = None,
+        partition_key: str = "",
         full_refresh: bool = False,
         confirm: bool = False,
     ) -> str: ...

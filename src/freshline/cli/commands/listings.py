@@ -9,7 +9,7 @@ import click
 
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
-from freshline.cli.filters import period, refuse_period, since_option, until_option
+from freshline.cli.filters import partition_option, period, refuse_period, since_option, until_option
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
 from freshline.cli.render import event_outcomes, listing, output
 from freshline.cli.render.progress import HANG, progress
@@ -51,6 +51,7 @@ follow_option = click.option(
         "freshline runs",
         "freshline runs --state failed --workflow flights-delay --since 7d",
         "freshline runs --asset flights.clean --trigger manual",
+        "freshline runs --asset sales.daily --partition 2024-01-31",
         "freshline runs --json --limit 1000 | jq '.[] | select(.mixed) | .id'",
         "freshline runs --follow",
         "freshline runs 5f0c11aa           one run in full",
@@ -65,6 +66,7 @@ follow_option = click.option(
 @click.option("--trigger", type=click.Choice(TRIGGERS), help="Only runs with this cause.")
 @click.option("--workflow", metavar="SLUG", help="Only runs of this workflow.")
 @click.option("--asset", metavar="ASSET", help="Only runs of the workflow that produces this asset.")
+@partition_option
 @follow_option
 @json_option
 @pass_app
@@ -80,6 +82,7 @@ def runs(
     trigger: str | None,
     workflow: str | None,
     asset: str | None,
+    partition: str | None,
     follow: bool,
     as_json: bool,
 ) -> None:
@@ -96,17 +99,19 @@ def runs(
     _refuse_both(workflow, asset)
     with app.read_backend() as reader:
         if run is not None:
-            _refuse_run_filters(after, since, until, status, trigger, workflow, asset, follow=follow)
+            _refuse_run_filters(after, since, until, status, trigger, workflow, asset, partition, follow=follow)
             _show_run(reader.run(run), as_json=as_json)
             return
         if follow:
             _refuse_after(after)
             refuse_period(since, until)
             slug = _producer(reader, asset, "run") if asset else workflow
-            follower = RunFollower(reader, limit=limit, workflow=slug, status=status, trigger=trigger)
+            about = {"workflow": slug, "partition": partition}
+            follower = RunFollower(reader, limit=limit, **about, status=status, trigger=trigger)
             _follow_runs(follower, as_json=as_json)
         within = period(reader, since, until)
-        found = reader.runs(limit, after, status, workflow, asset=asset, trigger=trigger, period=within)
+        of = {"asset": asset, "partition": partition}
+        found = reader.runs(limit, after, status, workflow, **of, trigger=trigger, period=within)
         filtered = any((after, since, until, status, trigger, workflow, asset))
         _show(found, listing.RUNS, NO_RUNS, filtered=filtered, as_json=as_json)
 
@@ -128,6 +133,7 @@ def runs(
 )
 @click.option("--subject", metavar="NAME", help="Only about this asset or workflow.")
 @click.option("--asset", metavar="ASSET", help="Only about this asset and the workflow that produces it.")
+@partition_option
 @since_option
 @until_option
 @follow_option
@@ -142,6 +148,7 @@ def events(
     kind: str | None,
     subject: str | None,
     asset: str | None,
+    partition: str | None,
     since: str | None,
     until: str | None,
     follow: bool,
@@ -159,15 +166,17 @@ def events(
         raise UsageError("--subject and --asset exclude each other; give one of them")
     with app.read_backend() as reader:
         if event is not None:
-            _refuse_filters(after, kind, subject, asset, since, until, follow=follow)
+            _refuse_filters(after, kind, subject, asset, partition, since, until, follow=follow)
             _show_outcomes(reader.event(event, limit), as_json=as_json)
             return
         output.warn(unknown_types([kind] if kind else ()))
         if follow:
             refuse_period(since, until)
-            follower = EventFollower(reader, limit=limit, after=after, type=kind, subject=subject, asset=asset)
+            about = {"subject": subject, "asset": asset, "partition": partition}
+            follower = EventFollower(reader, limit=limit, after=after, type=kind, **about)
             _follow(follower, listing.EVENTS, as_json=as_json)
-        found = reader.events(limit, after, kind, subject, asset=asset, period=period(reader, since, until))
+        within = period(reader, since, until)
+        found = reader.events(limit, after, kind, subject, asset=asset, partition=partition, period=within)
         filtered = any((after, kind, subject, asset, since, until))
         _show(found, listing.EVENTS, NO_EVENTS, filtered=filtered, as_json=as_json)
 
@@ -185,6 +194,7 @@ def events(
 @after_option
 @click.option("--workflow", metavar="SLUG", help="Only about this workflow.")
 @click.option("--asset", metavar="ASSET", help="Only about the workflow that produces this asset.")
+@partition_option
 @click.option("--outcome", type=click.Choice(OUTCOMES), help="Only with this outcome.")
 @since_option
 @until_option
@@ -198,6 +208,7 @@ def decisions(
     after: str | None,
     workflow: str | None,
     asset: str | None,
+    partition: str | None,
     outcome: str | None,
     since: str | None,
     until: str | None,
@@ -214,10 +225,10 @@ def decisions(
             _refuse_after(after)
             refuse_period(since, until)
             slug = _producer(reader, asset, "decision") if asset else workflow
-            follower = DecisionFollower(reader, limit=limit, workflow=slug, outcome=outcome)
+            follower = DecisionFollower(reader, limit=limit, workflow=slug, partition=partition, outcome=outcome)
             _follow(follower, listing.DECISIONS, as_json=as_json)
         within = period(reader, since, until)
-        found = reader.decisions(limit, after, workflow, asset, outcome=outcome, period=within)
+        found = reader.decisions(limit, after, workflow, asset, partition=partition, outcome=outcome, period=within)
         filtered = any((after, workflow, asset, outcome, since, until))
         _show(found, listing.DECISIONS, NO_DECISIONS, filtered=filtered, as_json=as_json)
 

@@ -17,6 +17,7 @@ from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.run import print_error
 from freshline.cli.render.text import Text
+from freshline.errors import NotFoundError
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
@@ -32,10 +33,12 @@ POLL_S = 0.5
         "freshline logs 5f0c11aa",
         "freshline logs 5f0c11aa --follow",
         "freshline logs 5f0c11aa --tail 20",
+        "freshline logs sales.daily --partition 2024-01-31    the last run of a partition",
         "freshline logs 5f0c11aa --json",
     ],
 )
-@click.argument("run")
+@click.argument("run", metavar="RUN|ASSET|SLUG")
+@click.option("--partition", metavar="KEY", help="The last run of this partition of an asset or a workflow.")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
 @click.option("--tail", metavar="N", type=click.IntRange(1, MAX_PAGE), help="Only the last N lines.")
 @since_option
@@ -43,11 +46,22 @@ POLL_S = 0.5
 @json_option
 @pass_app
 def logs(
-    app: App, *, run: str, follow: bool, tail: int | None, since: str | None, until: str | None, as_json: bool
+    app: App,
+    *,
+    run: str,
+    partition: str | None,
+    follow: bool,
+    tail: int | None,
+    since: str | None,
+    until: str | None,
+    as_json: bool,
 ) -> None:
-    """Show what a run printed and logged, step by step, and its error. RUN is its id or the end of it."""
+    """Show what a run printed and logged, step by step, and its error. RUN is its id or the end of it.
+
+    With --partition, name an asset or a workflow instead: the last run of that partition is shown.
+    """
     with app.read_backend() as reader:
-        run_id = reader.find_run(run)
+        run_id = reader.find_run(run) if partition is None else _last_run(reader, run, partition)
         if follow:
             refuse_period(since, until)
             for one in _follow(reader, run_id, tail):
@@ -65,6 +79,19 @@ def logs(
     print_error(ended)
     if not found:
         output.message(f"run {run_id} printed nothing{' then' if since or until else ''}")
+
+
+def _last_run(reader: ReadOnlyBackend, name: str, partition: str) -> str:
+    found = reader.find(name)
+    if "slug" in found:
+        runs = reader.runs(1, workflow=name, partition=partition)
+    else:
+        runs = reader.runs(1, asset=name, partition=partition)
+    if not runs:
+        raise NotFoundError(
+            f"partition {partition!r} of {name!r} was never run", hint=f"`freshline partitions {name}` lists states"
+        )
+    return runs[0]["id"]
 
 
 def _follow(reader: ReadOnlyBackend, run_id: str, tail: int | None) -> Iterator[LogLine]:

@@ -11,9 +11,11 @@ from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.format import moment
+from freshline.cli.render.references import unit
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
+from freshline.model.state import reference
 
 MOST_SHOWN = 20
 WAVE: Columns = [
@@ -26,25 +28,33 @@ WAVE: Columns = [
 LEFT_OUT: Columns = ["WORKFLOW", Column("ASSETS", wraps=20, drop=1), Column("WHY", wraps=30)]
 
 
-@command("plan", examples=["freshline plan orders.raw", "freshline plan orders.raw --json"])
+@command(
+    "plan",
+    examples=[
+        "freshline plan orders.raw",
+        "freshline plan orders.raw --partition 2024-01-31T05",
+        "freshline plan orders.raw --json",
+    ],
+)
 @click.argument("asset")
+@click.option("--partition", metavar="KEY", help="The partition that would change, such as 2024-01-31.")
 @json_option
 @pass_app
-def plan(app: App, *, asset: str, as_json: bool) -> None:
+def plan(app: App, *, asset: str, partition: str | None, as_json: bool) -> None:
     """Show what would run, in which order, if ASSET changed now, what would be held, and where it would stop.
 
     It starts from the current state of the database and changes nothing. It assumes that runs succeed at once and
     change their output. A run whose output stays equal stops the wave there. What runs when a debounce ends has a time.
     """
     with app.read_backend() as reader:
-        made = reader.plan(asset, app.settings)
+        made = reader.plan(asset, app.settings, partition=partition)
     read = bool(made["runs"] or made["held"] or made["cut"])
     if not read:
         output.message(f"no workflow reads {asset}, so nothing would run")
     if as_json:
         output.print_json(made)
     elif read:
-        output.show(Text((f"if {asset} changed now:", "bold")))
+        output.show(Text((f"if {reference(asset, partition or '')} changed now:", "bold")))
         show_wave(made)
 
 
@@ -84,7 +94,7 @@ def _run(one: PlannedRun, *, later: bool) -> list[str]:
     mixed = " (may read a mix)" if one["mixed"] else ""
     because = ", ".join(one["upstream"])
     when = [moment(one["notBefore"]) if one["notBefore"] else "-"] if later else []
-    return [str(one["order"]), *when, one["workflowSlug"], ", ".join(one["assets"]), f"{one['reason']}{mixed}", because]
+    return [str(one["order"]), *when, unit(one), ", ".join(one["assets"]), f"{one['reason']}{mixed}", because]
 
 
 def _left(one: PlannedHold) -> list[str]:
@@ -94,4 +104,4 @@ def _left(one: PlannedHold) -> list[str]:
         why = "nothing that may trigger it would change"
     else:
         why = sentence(one).partition(": ")[2]
-    return [one["workflowSlug"], ", ".join(one["assets"]), why]
+    return [unit(one), ", ".join(one["assets"]), why]

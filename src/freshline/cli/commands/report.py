@@ -11,6 +11,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.errors import UsageError
+from freshline.model.state import reference
 
 if TYPE_CHECKING:
     from freshline.store.operations.report import Reported  # it loads the driver
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     examples=[
         "freshline report flights.raw",
         "freshline report flights.raw --data-version 2013-01-04 --key upload-17",
+        "freshline report orders.raw --partition 2024-01-31T05",
         """freshline report flights.raw --payload '{"path": "data/2013-01-04.parquet"}'""",
     ],
 )
 @click.argument("asset")
+@click.option("--partition", metavar="KEY", default="", help="The partition that changed, such as 2024-01-31.")
 @click.option(
     "--data-version",
     "--version",
@@ -50,6 +53,7 @@ def report(
     app: App,
     *,
     asset: str,
+    partition: str,
     data_version: str | None,
     key: str | None,
     sequence: int | None,
@@ -62,26 +66,37 @@ def report(
     """
     data = _payload(payload)
     with app.backend() as store:
-        found = store.operations.report(asset, version=data_version, key=key, sequence=sequence, payload=data)
+        found = store.operations.report(
+            asset, version=data_version, key=key, sequence=sequence, payload=data, partition_key=partition
+        )
     if as_json:
         output.print_json(found)
     else:
-        output.message(_result_text(asset, found))
+        output.message(_result_text(reference(asset, partition), found))
         output.warn(found["warnings"])
 
 
-@command("expire", examples=["freshline expire flights.delay.hourly", "freshline expire flights.delay.hourly --json"])
+@command(
+    "expire",
+    examples=[
+        "freshline expire flights.delay.hourly",
+        "freshline expire sales.daily --partition 2024-01-31",
+        "freshline expire flights.delay.hourly --json",
+    ],
+)
 @click.argument("asset")
+@click.option("--partition", metavar="KEY", default="", help="The partition to expire, such as 2024-01-31.")
 @json_option
 @pass_app
-def expire(app: App, *, asset: str, as_json: bool) -> None:
+def expire(app: App, *, asset: str, partition: str, as_json: bool) -> None:
     """Expire an asset now: with an enabled autoMaterialize block it is refreshed."""
     with app.backend() as store:
-        found = store.operations.expire(asset)
+        found = store.operations.expire(asset, partition)
     if as_json:
         output.print_json(found)
     else:
-        output.message(f"{asset} is expired; `freshline why {asset}` shows what follows")
+        shown = f"{asset} --partition {partition}" if partition else asset
+        output.message(f"{reference(asset, partition)} is expired; `freshline why {shown}` shows what follows")
 
 
 def _payload(text: str | None) -> Any:

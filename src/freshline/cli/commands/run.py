@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,6 +15,7 @@ from freshline.cli.render import output
 from freshline.cli.render.format import between, short
 from freshline.cli.render.listing import ending
 from freshline.cli.render.progress import Progress, progress
+from freshline.cli.render.references import named, unit
 from freshline.cli.render.run import check_lines, output_text
 from freshline.cli.render.text import Text
 from freshline.errors import ConfirmationError, NotFoundError, UsageError
@@ -36,10 +37,12 @@ QUEUED_LONG_S = 5
         "freshline run flights-delay --param day=2013-01-04 --param limit=10 --wait",
         "freshline run flights-delay --full-refresh",
         "freshline run flights.delay.hourly    the workflow that makes this asset",
+        "freshline run sales.daily --partition 2024-01-31 --wait",
         "freshline run flights-delay --json",
     ],
 )
 @click.argument("name", metavar="SLUG|ASSET")
+@click.option("--partition", metavar="KEY", default="", help="The partition to compute, such as 2024-01-31.")
 @click.option(
     "--param", "parameters", metavar="K=V", multiple=True, help="A parameter; V is JSON, else text. Repeatable."
 )
@@ -57,6 +60,7 @@ def run(
     app: App,
     *,
     name: str,
+    partition: str,
     parameters: tuple[str, ...],
     key: str | None,
     wait: bool,
@@ -71,7 +75,8 @@ def run(
     values = dict(_parameter(one) for one in parameters)
     with app.backend() as store:
         slug = _workflow(store, name)
-        run_id = _request(store, slug, values, key=key, full_refresh=full_refresh, yes=yes)
+        asked = RunRequest(slug, partition, values, key, full_refresh)
+        run_id = _request(store, asked, yes=yes)
         if values:
             output.warn(unknown_parameters(slug, values, store.reader.workflow(slug)["definition"]))
         found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
@@ -79,7 +84,7 @@ def run(
         output.print_json(found)
     elif not wait:
         output.message(
-            f"run {short(run_id)} of {slug} is {found['status']}; `freshline logs {short(run_id)} -f` follows it"
+            f"run {short(run_id)} of {unit(found)} is {found['status']}; `freshline logs {short(run_id)} -f` follows it"
         )
     else:
         _print_end(found)
@@ -127,12 +132,31 @@ def _workflow(store: Backend, name: str) -> str:
     return slug
 
 
-def _request(
-    store: Backend, slug: str, values: dict[str, Any], *, key: str | None, full_refresh: bool, yes: bool
-) -> str:
+class RunRequest(NamedTuple):
+    """The run that a user asks for."""
+
+    slug: str
+    partition_key: str
+    parameters: dict[str, Any]
+    key: str | None
+    full_refresh: bool
+
+    def send(self, store: Backend, *, confirm: bool) -> str:
+        """Queue the run and return its id."""
+        return store.operations.request_run(
+            self.slug,
+            self.parameters,
+            key=self.key,
+            partition_key=self.partition_key,
+            full_refresh=self.full_refresh,
+            confirm=confirm,
+        )
+
+
+def _request(store: Backend, asked: RunRequest, *, yes: bool) -> str:
     """Queue the run. Ask on a terminal before a full refresh drops rows that cannot be computed again."""
     try:
-        return store.operations.request_run(slug, values, key=key, full_refresh=full_refresh, confirm=yes)
+        return asked.send(store, confirm=yes)
     except ConfirmationError as error:
         if not _on_a_terminal():
             raise
@@ -140,7 +164,7 @@ def _request(
         if not click.confirm("Drop these rows?", err=True):
             output.message("nothing was done")
             raise SystemExit(1) from None
-        return store.operations.request_run(slug, values, key=key, full_refresh=full_refresh, confirm=True)
+        return asked.send(store, confirm=True)
 
 
 def _on_a_terminal() -> bool:
@@ -181,11 +205,9 @@ def _print_notes(store: Backend, shown: Progress) -> bool:
 
 def _print_end(run: RunDetail) -> None:
     took = between(run["startedAt"], run["finishedAt"])
-    output.message(
-        f"run {short(run['id'])} of {run['workflowSlug']} {run['status']} after {took} {ending(run)}".rstrip()
-    )
+    output.message(f"run {short(run['id'])} of {unit(run)} {run['status']} after {took} {ending(run)}".rstrip())
     for made in run["outputs"]:
-        output.message(f"  {made['assetId']} {output_text(made)}")
+        output.message(f"  {named(made)} {output_text(made)}")
         for line in check_lines(made["checks"] or ()):
             output.message(f"  {line.plain}")
     if run["status"] == "failed":

@@ -11,6 +11,7 @@ from freshline.cli.command import command
 from freshline.cli.render import output
 from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
+from freshline.cli.render.partitions import counts_text
 from freshline.cli.render.status import root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
@@ -21,7 +22,7 @@ from freshline.unmatched import is_pattern
 
 ASSETS: Columns = [
     "ASSET",
-    "STATE",
+    Column("STATE", wraps=16),
     "AGE",
     Column("EXPIRES", drop=1),
     Column("VERSION", drop=2),
@@ -67,6 +68,9 @@ def status(app: App, *, name: str | None, live: bool, everything: bool, as_json:
     States: source (made outside), running, failing (its last runs failed), missing (never produced),
     waiting (queued or held), stale (its inputs changed or it expired), fresh; retired (nobody produces, reads or
     reports it any more). "upstream failing" means that a workflow above it fails, so newer data may not arrive.
+
+    An asset with partitions shows how many of them are in which state. The rest of its line is about the newest one;
+    `freshline partitions ASSET` lists all.
     """
     with app.read_backend() as reader:
         if live:
@@ -123,7 +127,7 @@ def _asset_row(one: AssetStatus, now: datetime) -> list[str | Text]:
     expires = Text(("expired", "dark_orange")) if one["expired"] else distance(one["expiresAt"], now)
     return [
         one["assetId"],
-        state_text(one),
+        _state(one),
         distance(one["producedAt"], now).removesuffix(" ago"),
         expires,
         number(one["version"]),
@@ -131,6 +135,11 @@ def _asset_row(one: AssetStatus, now: datetime) -> list[str | Text]:
         version(one["dataVersion"]),
         hold_text(one["hold"]),
     ]
+
+
+def _state(one: AssetStatus) -> Text:
+    """Return the state of an asset, or how many of its partitions are in which state."""
+    return counts_text(one["partitions"]) if one["partitions"] else state_text(one)
 
 
 def _workflow_row(one: WorkflowStatus, now: datetime) -> list[str | Text]:
@@ -170,15 +179,21 @@ def _detail(found: Status) -> None:
     for cause in found["rootCauses"]:
         output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
     for one in found["assets"][:1]:
-        output.message(f"`freshline why {one['assetId']}` shows the last decisions")
+        more = f", `freshline partitions {one['assetId']}` lists partitions" if one["partitions"] else ""
+        output.message(f"`freshline why {one['assetId']}` shows the last decisions{more}")
     _print_notes(found)
 
 
 def _asset_lines(one: AssetStatus, now: datetime) -> list[tuple[str, str | Text]]:
     last = one["lastAutoRun"]
     run = f"{short(last['runId'])} {last['status']} ({last['reason']})" if last else "-"
+    summary = one["partitions"]
+    counts: list[tuple[str, str | Text]] = []
+    if summary:
+        counts = [("partitions", counts_text(summary)), ("newest partition", one["partitionKey"] or "-")]
     return [
         ("state", state_text(one)),
+        *counts,
         ("held", hold_text(one["hold"]) or "-"),
         ("produced", _time(one["producedAt"], now)),
         ("expires", _time(one["expiresAt"], now)),

@@ -8,15 +8,19 @@ import click
 
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.filters import partition_option
 from freshline.cli.render import output
 from freshline.cli.render.decisions import sentence, vectors, when
 from freshline.cli.render.format import differing, short
+from freshline.cli.render.partitions import counts_text
 from freshline.cli.render.run import check_lines
 from freshline.cli.render.status import root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.errors import NotFoundError
+from freshline.model.documents.partition import WantedPartitions
 from freshline.model.enums import AssetState
+from freshline.model.state import reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
     from freshline.model.documents.asset import Snapshot
     from freshline.model.documents.decision import Decision
-    from freshline.model.documents.status import Status
+    from freshline.model.documents.status import AssetStatus, Status
 
 
 EXPLAINED = 3  # decisions in an alert
@@ -44,26 +48,39 @@ read beside the current ones. Equal decisions in a row are counted.
 def _examples(name: str) -> list[str]:
     return [
         f"freshline {name} flights.delay.hourly",
+        f"freshline {name} sales.daily --partition 2024-01-31",
         f"freshline {name} flights-delay --limit 3    a workflow, by its slug",
         f"freshline {name} flights.delay.hourly --json",
     ]
 
 
-def _answer(app: App, name: str, limit: int, *, as_json: bool) -> None:
+def _answer(app: App, name: str, limit: int, *, partition: str | None, as_json: bool) -> None:
     with app.read_backend() as reader:
-        decisions = reader.why(name, limit)
+        status = reader.status(name)
+        key = partition if partition is not None else _newest(status)
+        decisions = reader.why(name, limit, partition=key)
         if as_json:
             if not decisions:
-                _print_none(reader, reader.status(name), name)
+                _print_none(reader, status, name)
             output.print_json(decisions)
         else:
-            print_answer(reader, name, decisions)
+            _print_all(reader, status, name, decisions, partition=partition)
 
 
 def print_answer(reader: ReadOnlyBackend, name: str, decisions: Sequence[Decision]) -> None:
     """Print the state of an asset or a workflow, its root causes, and the decisions about it."""
-    status = reader.status(name)
-    _print_state(reader, status)
+    _print_all(reader, reader.status(name), name, decisions, partition=None)
+
+
+def _newest(status: Status) -> str | None:
+    """Return the newest partition of the named asset, or of the outputs of the named workflow; None without any."""
+    return next((one["partitionKey"] or None for one in status["assets"] if one["partitions"]), None)
+
+
+def _print_all(
+    reader: ReadOnlyBackend, status: Status, name: str, decisions: Sequence[Decision], *, partition: str | None
+) -> None:
+    _print_state(reader, status, partition)
     if not decisions:
         _print_none(reader, status, name)
     for decision in decisions:
@@ -73,7 +90,8 @@ def print_answer(reader: ReadOnlyBackend, name: str, decisions: Sequence[Decisio
 def explain(reader: ReadOnlyBackend, name: str) -> str:
     """Return what `freshline why NAME --limit 3` prints into a pipe. Alerts contain it."""
     with output.captured() as text:
-        print_answer(reader, name, reader.why(name, EXPLAINED))
+        status = reader.status(name)
+        _print_all(reader, status, name, reader.why(name, EXPLAINED, partition=_newest(status)), partition=None)
     return text.getvalue()
 
 
@@ -86,8 +104,11 @@ def print_decision(decision: Decision) -> None:
         output.show(Table.of(EVIDENCE, rows, indent=4))
 
 
-def _print_state(reader: ReadOnlyBackend, status: Status) -> None:
+def _print_state(reader: ReadOnlyBackend, status: Status, partition: str | None) -> None:
     for one in status["assets"]:
+        if one["partitions"]:
+            _print_partitions(reader, one, partition)
+            continue
         article = "a " if one["state"] == AssetState.SOURCE else ""
         output.show(Text((one["assetId"], "bold"), f" is {article}", state_text(one)))
         if one["version"] is not None:
@@ -100,6 +121,23 @@ def _print_state(reader: ReadOnlyBackend, status: Status) -> None:
         output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
     if not status["materializers"]:
         output.show(Text((NO_MATERIALIZER, "yellow")), hang=2)
+
+
+def _print_partitions(reader: ReadOnlyBackend, one: AssetStatus, partition: str | None) -> None:
+    """Print the counts of the states of partitions, and the state of the one that is explained: the newest."""
+    asset_id, partitions = one["assetId"], one["partitions"]
+    if partitions is None:
+        return
+    counts = Text((asset_id, "bold"), ": ", counts_text(partitions))
+    if partition is not None:
+        [found] = reader.partitions(asset_id, WantedPartitions(key=partition))["items"]
+        state = output.coloured(found["state"])
+        output.show(counts, Text((reference(asset_id, found["to"]), "bold"), " is ", state))
+    elif one["partitionKey"]:
+        newest = (reference(asset_id, one["partitionKey"]), "bold")
+        output.show(counts, Text("the newest is ", newest, "; --partition KEY explains another one"))
+    else:
+        output.show(counts)
 
 
 def _print_version(snapshot: Snapshot) -> None:
@@ -156,12 +194,13 @@ def _print_none(reader: ReadOnlyBackend, status: Status, name: str) -> None:
     examples=_examples("why"),
 )
 @click.argument("name", metavar="ASSET|SLUG")
+@partition_option
 @limit_option(10)
 @json_option
 @pass_app
-def why(app: App, *, name: str, limit: int, as_json: bool) -> None:
+def why(app: App, *, name: str, partition: str | None, limit: int, as_json: bool) -> None:
     """Answer for an asset or a workflow."""
-    _answer(app, name, limit, as_json=as_json)
+    _answer(app, name, limit, partition=partition, as_json=as_json)
 
 
 @command(
@@ -170,9 +209,10 @@ def why(app: App, *, name: str, limit: int, as_json: bool) -> None:
     examples=_examples("why-not"),
 )
 @click.argument("name", metavar="ASSET|SLUG")
+@partition_option
 @limit_option(10)
 @json_option
 @pass_app
-def why_not(app: App, *, name: str, limit: int, as_json: bool) -> None:
+def why_not(app: App, *, name: str, partition: str | None, limit: int, as_json: bool) -> None:
     """Answer for an asset or a workflow."""
-    _answer(app, name, limit, as_json=as_json)
+    _answer(app, name, limit, partition=partition, as_json=as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from freshline.cli.render.format import duration, moment, short, version
+from freshline.cli.render.references import MOST_NAMED, few, few_partitions, named, unit
 from freshline.model.enums import Outcome, Reason
 from freshline.plural import counted
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     Describe = Callable[[Conclusion, Evidence], str]
 
+MOST_PARTITIONS = 5  # rows of one input
 _MOTIONS = {
     "running": "which is running",
     "queued": "which is queued",
@@ -54,11 +56,29 @@ def repetitions(decision: Decision) -> str:
 
 
 def vectors(decision: Decision) -> list[tuple[str, str, str, str]]:
-    """Return the evidence per input: asset, version that the last success read, current version, and the difference."""
-    return [
-        (one["assetId"], version(one.get("from")), version(one.get("to")), _meaning(one))
-        for one in decision["evidence"].get("inputs", ())
-    ]
+    """Return the evidence per input: asset, version that the last success read, current version, and the difference.
+
+    Of many partitions of an input, those that changed come first, and the rest is one row.
+    """
+    found: dict[str, list[InputEvidence]] = {}
+    for one in decision["evidence"].get("inputs", ()):
+        found.setdefault(one["assetId"], []).append(one)
+    return [row for asset_id, inputs in found.items() for row in _vectors(asset_id, inputs)]
+
+
+def _vectors(asset_id: str, inputs: list[InputEvidence]) -> list[tuple[str, str, str, str]]:
+    few = inputs if len(inputs) <= MOST_PARTITIONS else [one for one in inputs if one["changed"]][:MOST_PARTITIONS]
+    rows = [(named(one), version(one.get("from")), version(one.get("to")), _meaning(one)) for one in few]
+    rest = [one for one in inputs if one not in few]
+    if rest:
+        changed = sum(one["changed"] for one in rest)
+        what = f"{changed} of them changed" if changed else "the same"
+        rows.append((f"{counted(len(rest), 'more partition')} of {asset_id}" if few else _all_of(rest), "", "", what))
+    return rows
+
+
+def _all_of(inputs: list[InputEvidence]) -> str:
+    return f"{counted(len(inputs), 'partition')} of {inputs[0]['assetId']}"
 
 
 def hold_text(hold: Hold | None) -> str:
@@ -100,8 +120,10 @@ def _made_by_others(one: ForeignHead) -> str:
 
 def _upstream_update(_decision: Conclusion, evidence: Evidence) -> str:
     changed = [i for i in evidence.get("inputs", ()) if i.get("changed") and i.get("triggers")]
-    moves = [f"{i['assetId']!r} changed ({version(i.get('from'))} -> {version(i.get('to'))})" for i in changed]
-    return _list(moves) or "an input changed"
+    if len(changed) <= MOST_NAMED:
+        moves = [f"{named(i)!r} changed ({version(i.get('from'))} -> {version(i.get('to'))})" for i in changed]
+        return _list(moves) or "an input changed"
+    return _list([f"{name} changed" for name in few_partitions(changed)])
 
 
 def _expired(_decision: Conclusion, evidence: Evidence) -> str:
@@ -117,7 +139,7 @@ def _expired(_decision: Conclusion, evidence: Evidence) -> str:
 def _input_missing(_decision: Conclusion, evidence: Evidence) -> str:
     missing = evidence.get("missing", [])
     verb = "does not exist yet" if len(missing) == 1 else "do not exist yet"
-    return f"{_names(missing) or 'an input'} {verb}"
+    return f"{_list(few([repr(one) for one in missing])) or 'an input'} {verb}"
 
 
 def _in_flight(_decision: Conclusion, evidence: Evidence) -> str:
@@ -213,7 +235,7 @@ def _blocker(one: BlockerEvidence) -> str:
     state = _MOTIONS.get(
         motion, f"which is held: {motion.replace('-', ' ')}" if motion in _HOLDS else "which is moving"
     )
-    return f"workflow {one.get('workflowSlug')!r}, {state}{until}"
+    return f"workflow {unit(one)!r}, {state}{until}"
 
 
 def _until(evidence: Evidence, word: str = "until") -> str:

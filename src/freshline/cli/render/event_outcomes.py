@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.format import moment, short
-from freshline.cli.render.listing import event_summary
+from freshline.cli.render.listing import event_subject, event_summary
 from freshline.cli.render.output import coloured
+from freshline.cli.render.references import unit
 from freshline.cli.render.table import Column, Columns
 from freshline.cli.render.text import Text
 from freshline.model.documents.event import Event, EventDetail, WorkflowOutcome
@@ -48,13 +49,14 @@ _PENDING: dict[str | None, str] = {
 
 def headline(event: Event) -> Text:
     """Return the event in one line."""
-    parts = [moment(event["time"]), event["type"], event["subject"], event_summary(event)]
-    return Text.join("  ", [Text((part, "bold" if part == event["subject"] else "")) for part in parts if part])
+    subject = event_subject(event)
+    parts = [moment(event["time"]), event["type"], subject, event_summary(event)]
+    return Text.join("  ", [Text((part, "bold" if part == subject else "")) for part in parts if part])
 
 
 def cells(fate: WorkflowOutcome) -> Sequence[str | Text]:
     """Return the cells of one workflow: its outcome, and a description."""
-    return [fate["workflowSlug"], coloured(fate["fate"]), outcome_text(fate)]
+    return [unit(fate), coloured(fate["fate"]), outcome_text(fate)]
 
 
 def outcome_text(fate: WorkflowOutcome) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from freshline.cli.render.decisions import repetitions, sentence
 from freshline.cli.render.format import between, moment, short, version
 from freshline.cli.render.output import coloured
+from freshline.cli.render.references import few_partitions, unit
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.decision import Decision
@@ -16,6 +17,7 @@ from freshline.model.documents.event import Event
 from freshline.model.documents.installation import AuditEntry, Process
 from freshline.model.documents.run import Run
 from freshline.model.json import Json
+from freshline.model.state import reference
 
 T = TypeVar("T")
 Cells = Sequence[str | Text]
@@ -50,7 +52,7 @@ def run_cells(one: Run) -> Cells:
     took = between(one["startedAt"], one["finishedAt"])
     return [
         short(one["id"]),
-        one["workflowSlug"],
+        unit(one),
         status,
         cause(one),
         moment(one["queuedAt"]),
@@ -65,7 +67,7 @@ def cause(run: Run) -> str:
     trigger = run["trigger"]
     if trigger["type"] != "auto-materialize":
         return str(trigger["type"])
-    changed = [one["assetId"] for one in trigger.get("upstream") or ()]
+    changed = few_partitions(trigger.get("upstream") or ())
     return f"{trigger.get('reason')}: {', '.join(changed[:3])}" if changed else str(trigger.get("reason"))
 
 
@@ -86,7 +88,12 @@ def first_line(error: Any) -> str:
 def event_cells(one: Event) -> Cells:
     """Return the cells of an event."""
     position = "-" if one["position"] is None else str(one["position"])
-    return [position, moment(one["time"]), one["type"], one["subject"], event_summary(one)]
+    return [position, moment(one["time"]), one["type"], event_subject(one), event_summary(one)]
+
+
+def event_subject(event: Event) -> str:
+    """Return the asset or workflow that an event is about, with its partition."""
+    return reference(event["subject"], str(event["data"].get("partitionKey") or ""))
 
 
 def event_summary(event: Event) -> str:
@@ -106,7 +113,7 @@ def decision_cells(one: Decision) -> Cells:
     """Return the cells of a decision."""
     text = sentence(one) + repetitions(one)
     run = short(one["runId"])
-    return [moment(one["at"]), one["workflowSlug"], coloured(one["outcome"]), one["reason"], text, run]
+    return [moment(one["at"]), unit(one), coloured(one["outcome"]), one["reason"], text, run]
 
 
 def worker_cells(one: Process) -> Cells:

@@ -10,12 +10,14 @@ from typing import Any
 from freshline.cli.render import listing, output
 from freshline.cli.render.format import between, duration, moment, number, size, version
 from freshline.cli.render.progress import standing
+from freshline.cli.render.references import named, unit
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.run import Check, Run, RunDetail, RunOutput, Step, StepMetrics
 from freshline.plural import counted
 
 LONGEST_VALUE = 100
+MOST_INPUTS = 31  # the days of a month
 INPUTS = ["INPUT", "VERSION", "DATA"]
 OUTPUTS = ["OUTPUT", "VERSION", "DATA", "ROWS"]
 STEPS: Columns = [
@@ -38,14 +40,17 @@ def print_run(run: RunDetail) -> None:
     """Print the run, then its inputs, steps and outputs, then its error."""
     output.show(_headline(run))
     if run["inputs"]:
-        read = [[one["assetId"], str(one["version"]), version(one["dataVersion"])] for one in run["inputs"]]
+        shown = run["inputs"][:MOST_INPUTS]
+        read = [[named(one), str(one["version"]), version(one["dataVersion"])] for one in shown]
         output.show(Table.of(INPUTS, read))
+        if more := len(run["inputs"]) - len(shown):
+            output.show(Text((f"and {counted(more, 'more input partition')}; --json has all", "dim")))
     if run["steps"]:
         output.show(Table.of(STEPS, [_step_cells(run, one) for one in run["steps"]]))
     if run["outputs"]:
         output.show(Table.of(OUTPUTS, map(_output_cells, run["outputs"])))
     for made in run["outputs"]:
-        print_checks(made["assetId"], made["checks"])
+        print_checks(named(made), made["checks"])
     print_error(run)
 
 
@@ -99,7 +104,7 @@ def _headline(run: Run) -> Text:
     ended = f", took {took}" if run["finishedAt"] and run["startedAt"] else ""
     return Text(
         (f"run {run['id']}", "bold"),
-        f" of {run['workflowSlug']} (version {run['workflowVersion']}) ",
+        f" of {unit(run)} (version {run['workflowVersion']}) ",
         output.coloured(run["status"]),
         f", because {listing.cause(run)}, queued {moment(run['queuedAt'])}{ended}",
     )
@@ -139,7 +144,7 @@ def _step_text(run: Run, step: Step, known: StepMetrics) -> str:
 
 def _output_cells(one: RunOutput) -> list[str]:
     same = "" if one["changed"] else " (unchanged)"
-    return [one["assetId"], str(one["version"]), version(one["dataVersion"]) + same, number(one["rows"])]
+    return [named(one), str(one["version"]), version(one["dataVersion"]) + same, number(one["rows"])]
 
 
 def _value(value: Any) -> str:

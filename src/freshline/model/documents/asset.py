@@ -143,6 +143,7 @@ class ResolvedAsset(TypedDict):
     stepId: str | None
     workflowId: int | None
     declaration: Json
+    partitioning: Json | None
 
 
 class Name(TypedDict):

@@ -10,9 +10,10 @@ from freshline.model.documents.run import Check
 
 
 class Dataset(TypedDict):
-    """An input or output of a run."""
+    """An input or output of a run. `partition_key` is empty for an asset without partitions."""
 
     asset_id: str
+    partition_key: str
     data_version: str | None
     schema: Schema | None
 

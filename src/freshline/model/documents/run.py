@@ -87,9 +87,10 @@ Step = TypedDict(
 
 
 class RunInput(TypedDict):
-    """A pinned input of a run."""
+    """A pinned input of a run. `partitionKey` is empty for an asset without partitions."""
 
     assetId: str
+    partitionKey: str
     dataVersion: str
     version: int
 
@@ -98,6 +99,7 @@ class RunOutput(TypedDict):
     """A published output of a run."""
 
     assetId: str
+    partitionKey: str
     version: int
     dataVersion: str
     changed: bool

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+from freshline.model.documents.partition import PartitionSummary
+
 
 class Hold(TypedDict):
     """Why a workflow does not run, until when, and the workflow that it waits for."""
@@ -23,7 +25,10 @@ class LastRun(TypedDict):
 
 
 class AssetStatus(TypedDict):
-    """An entry of `status.assets`. `hold` and `nextRefreshAt` are those of the producing workflow."""
+    """An entry of `status.assets`. `hold` and `nextRefreshAt` are those of the producing workflow.
+
+    Of an asset with partitions, `partitions` counts all of them, and the other fields describe the newest.
+    """
 
     assetId: str
     partitionKey: str
@@ -44,6 +49,7 @@ class AssetStatus(TypedDict):
     lastAutoRun: LastRun | None
     nextRefreshAt: str | None
     hold: Hold | None
+    partitions: PartitionSummary | None
 
 
 class Pause(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
@@ -9,10 +10,13 @@ from uuid import UUID
 
 from freshline.model.documents.decision import Evidence, StoredTrigger
 from freshline.model.enums import EventReason, Reason
+from freshline.model.state import reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
 SQL = load("read")
+Unit = tuple[int, str]
+"""A workflow and a partition key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,12 @@ class Change:
     current_version: str | None
     at: datetime
     in_inbox: bool
+    mapped: bool  # some consumers read partitions of it, or have partitions themselves
+
+    @property
+    def reference(self) -> str:
+        """The text that identifies the changed partition in pins and consumed versions."""
+        return reference(self.asset_id, self.partition_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +93,10 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow that an event affects. `due`: its next evaluation is due."""
+    """A partition of a workflow that an event affects. `due`: its next evaluation is due."""
 
     slug: str
+    partition_key: str
     declared: bool
     automatic: bool
     triggers: bool
@@ -138,6 +149,7 @@ class _Common(TypedDict):
     """The columns that consumers and producers have in common."""
 
     slug: str
+    partition_key: str
     declared: bool
     automatic: bool
     triggers: bool
@@ -161,14 +173,21 @@ def read_change(connection: Connection, event_id: UUID) -> Change | None:
         current_version=row["current"],
         at=row["at"],
         in_inbox=row["unabsorbed"],
+        mapped=row["mapped"],
     )
 
 
-def read_consumers(connection: Connection, change: Change, limit: int) -> tuple[int, list[Consumer]]:
-    """Return the number of consumers of a changed asset, and the first of them by slug."""
-    where = {"asset": change.asset_id, "partition": change.partition_key, "limit": limit}
+def read_consumers(
+    connection: Connection, change: Change, limit: int, units: Sequence[Unit]
+) -> tuple[int, list[Consumer]]:
+    """Return the number of consumers of a changed asset, and the first of them by slug.
+
+    `units`: the partitions that read it, of consumers for which a mapping says so.
+    """
+    where = {"asset": change.asset_id, "partition": change.partition_key, "reference": change.reference, "limit": limit}
+    mapped = {"workflows": [unit[0] for unit in units], "keys": [unit[1] for unit in units]}
     since = {"sequence": change.sequence, "at": change.at}
-    rows = connection.execute(SQL["event_consumers"], {**where, **since}).fetchall()
+    rows = connection.execute(SQL["event_consumers"], {**where, **mapped, **since}).fetchall()
     return (rows[0]["consumers"] if rows else 0), [_consumer(row) for row in rows]
 
 
@@ -205,6 +224,7 @@ def _consumer(row: Row) -> Consumer:
 def _common(row: Row) -> _Common:
     return {
         "slug": row["slug"],
+        "partition_key": row["partition_key"],
         "declared": row["declared"],
         "automatic": row["automatic"],
         "triggers": row["triggers"],

@@ -12,27 +12,33 @@ from freshline.model.documents.status import WorkflowStatus
 from freshline.model.documents.workflow import ActiveRun, Lag, NextRefresh, PolicyAsset, PolicyStatus
 from freshline.model.json import Json
 from freshline.store.db.database import Row
+from freshline.store.read.partitions import CurrentPartitions
 from freshline.store.read.session import ReadSession, json_value
-from freshline.store.read.status import asset_status, next_refresh, workflow_status
+from freshline.store.read.status import asset_status, newest_of, next_refresh, workflow_status
 
 NO_FILTER = {"assets": None, "workflow": None, "after": None, "limit": None}
 
 
-def assets(session: ReadSession, **filters: Any) -> list[Asset]:
+def assets(session: ReadSession, partitions: CurrentPartitions, **filters: Any) -> list[Asset]:
     """List assets by id, with state, declared `freshness` and `autoMaterialize`, and consumers."""
     found = {row["assetId"]: row for row in session.json_rows("declarations", **{**NO_FILTER, **filters})}
-    states = session.rows("status_assets", assets=list(found))
-    return [{**asset_status(row), **_declaration(found[row["assetId"]])} for row in states]
+    newest = partitions.newest(found)
+    summaries = partitions.summaries(newest)
+    states = session.rows("status_assets", assets=list(found), **newest_of(newest))
+    return [
+        {**asset_status(row, summaries.get(row["assetId"])), **_declaration(found[row["assetId"]])} for row in states
+    ]
 
 
-def policy(session: ReadSession, slug: str, workflow_id: int | None) -> PolicyStatus:
-    """Return the policy status of a workflow that is not retired."""
-    rows = session.rows("status_workflows", slugs=[slug])
+def policy(session: ReadSession, partitions: CurrentPartitions, slug: str, workflow_id: int | None) -> PolicyStatus:
+    """Return the policy status of a workflow that is not retired. Of partitions it describes the newest."""
+    newest = partitions.newest(row["id"] for row in session.rows("assets_of", slug=slug))
+    rows = session.rows("status_workflows", slugs=[slug], **newest_of(newest))
     if not rows:
         raise NotFoundError(f"workflow {slug!r} is retired; it has no policy", hint="apply it again to bring it back")
     now: datetime = session.rows("clock")[0]["now"]
     found = {row["assetId"]: row for row in session.json_rows("declarations", **{**NO_FILTER, "workflow": workflow_id})}
-    states = session.rows("status_assets", assets=list(found))
+    states = session.rows("status_assets", assets=list(found), **newest_of(newest))
     workflow = workflow_status(rows[0])
     return {
         "at": json_value(now),

@@ -6,6 +6,7 @@ consumed versions and the decisions. This takes two statements, regardless of th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -13,11 +14,13 @@ from freshline.model.deliveries import position_of
 from freshline.model.documents.decision import Evidence, InputEvidence
 from freshline.model.documents.event import EventOutcomes, WorkflowOutcome
 from freshline.model.enums import EventOutcome, EventReason, EventType, Outcome, Reason, TriggerType
+from freshline.model.state import reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.read import affected
-from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Workflow
+from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Unit, Workflow
 from freshline.store.read.session import json_value
 
+Readers = Callable[[str, str], Sequence[Unit]]
 NO_OUTCOMES: EventOutcomes = {"consumers": 0, "fates": []}
 
 
@@ -35,21 +38,25 @@ class _Result:
     evidence: Evidence = field(default_factory=Evidence)
 
 
-def of_event(connection: Connection, event: Row, limit: int) -> EventOutcomes:
-    """Return the outcomes of an event for the first `limit` affected workflows."""
+def of_event(connection: Connection, event: Row, limit: int, readers: Readers) -> EventOutcomes:
+    """Return the outcomes of an event for the first `limit` affected workflows, or partitions of workflows.
+
+    `readers` returns the partitions that read a partition of an asset.
+    """
     if event["type"] == EventType.ASSET_PRODUCED:
-        return _outcomes_of_change(connection, event, limit)
+        return _outcomes_of_change(connection, event, limit, readers)
     if event["type"] == EventType.ASSET_EXPIRED:
         return _outcomes_of_expiry(connection, event)
     return NO_OUTCOMES
 
 
-def _outcomes_of_change(connection: Connection, event: Row, limit: int) -> EventOutcomes:
+def _outcomes_of_change(connection: Connection, event: Row, limit: int, readers: Readers) -> EventOutcomes:
     change = affected.read_change(connection, event["id"])
     if change is None:
         return NO_OUTCOMES
-    count, consumers = affected.read_consumers(connection, change, limit)
-    outcomes = [_as_json(change.partition_key, one.slug, _change_result(change, one)) for one in consumers]
+    units = readers(change.asset_id, change.partition_key) if change.mapped else ()
+    count, consumers = affected.read_consumers(connection, change, limit, units)
+    outcomes = [_as_json(one.partition_key, one.slug, _change_result(change, one)) for one in consumers]
     return {"consumers": count, "fates": outcomes}
 
 
@@ -115,14 +122,14 @@ def _read_result(change: Change, consumer: Consumer, run: Run) -> _Result:
     """Return whether the change triggered the run that reads it, or is only included in it."""
     if run.trigger_type == TriggerType.AUTO and _was_repinned(change, consumer, run):
         return _in_run(EventOutcome.INCLUDED, run, EventReason.RENEWED)
-    upstream = [one["assetId"] for one in run.trigger.get("upstream") or ()]
-    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and change.asset_id in upstream
+    upstream = [reference(one["assetId"], one["partitionKey"]) for one in run.trigger.get("upstream") or ()]
+    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and change.reference in upstream
     return _in_run(EventOutcome.TRIGGERED if started else EventOutcome.INCLUDED, run)
 
 
 def _was_repinned(change: Change, consumer: Consumer, run: Run) -> bool:
     """Return whether the run was queued for an older version and then moved to this one (docs/semantics.md#R6.3)."""
-    first = _evidence_of(run.evidence, change.asset_id)
+    first = _evidence_of(run.evidence, change)
     queued_before = consumer.run_queued_at is not None and consumer.run_queued_at < change.at
     return queued_before or (first is not None and first["to"] != change.data_version)
 
@@ -164,7 +171,7 @@ def _last_hold(workflow: Workflow) -> Decision | None:
 def _hold_knows_change(hold: Decision, change: Change, consumer: Consumer) -> bool:
     if hold.last_at < change.at:
         return False
-    seen = _evidence_of(hold.evidence, change.asset_id)
+    seen = _evidence_of(hold.evidence, change)
     if seen and change.delivery is not None:
         return (position_of(seen["to"] or "") or 0) >= change.delivery
     return seen["to"] == change.data_version if seen else _is_settled(hold, change, consumer)
@@ -179,9 +186,10 @@ def _is_settled(hold: Decision, event: Change | Expiry, workflow: Workflow) -> b
     return "inputs" not in hold.evidence and not event.in_inbox and not workflow.due
 
 
-def _evidence_of(evidence: Evidence | None, asset_id: str) -> InputEvidence | None:
+def _evidence_of(evidence: Evidence | None, change: Change) -> InputEvidence | None:
     inputs = (evidence or {}).get("inputs", [])
-    return next((one for one in inputs if one["assetId"] == asset_id), None)
+    changed = (change.asset_id, change.partition_key)
+    return next((one for one in inputs if (one["assetId"], one.get("partitionKey", "")) == changed), None)
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

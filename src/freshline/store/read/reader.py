@@ -6,8 +6,7 @@ transaction on one snapshot of the database, with a fixed number of statements r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,22 +24,22 @@ from freshline.model.documents.asset import (
 )
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
-from freshline.model.documents.installation import AuditEntry, Process, Token, ValidToken, Webhook, WebhookDelivery
 from freshline.model.documents.lineage import RunLineage
+from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import Status, WorkflowStatus
 from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
-from freshline.store.alerts.read import AlertReader
-from freshline.store.db.database import Database
-from freshline.store.db.queries import load
 from freshline.store.read import declarations, resolve, runs
 from freshline.store.read.event_outcomes import of_event
+from freshline.store.read.installation import InstallationReader
 from freshline.store.read.lineage import Lineage
-from freshline.store.read.session import ReadSession
-from freshline.store.read.status import SILENT_MS, notes, read_status, workflow_status
+from freshline.store.read.partitions import whole_asset
+from freshline.store.read.resolve import PartitionKey
+from freshline.store.read.session import ReadSession, json_value
+from freshline.store.read.status import SILENT_MS, newest_of, notes, read_status, workflow_status
 
 if TYPE_CHECKING:
     from freshline.settings import Settings
@@ -53,13 +52,8 @@ Period = tuple[datetime | None, datetime | None]
 ALWAYS: Period = (None, None)
 
 
-class Reader:
+class Reader(InstallationReader):
     """Read-only access to one database. Lists are newest first; `after` is the last id of the previous page."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._statements = load("read")
-        self.alerts = AlertReader(database)
 
     def runs(
         self,
@@ -69,16 +63,21 @@ class Reader:
         workflow: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
         trigger: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Run]:
-        """List runs. `workflow` is a slug, `asset` stands for its producing workflow, `period` limits `queuedAt`."""
+        """List runs. `workflow` is a slug, `asset` stands for its producing workflow, `period` limits `queuedAt`.
+
+        `partition` is a partition key of that workflow or asset.
+        """
         with self._session() as session:
             cursor = resolve.run_id(session, after) if after else None
             only = resolve.asset(session, asset)["workflowId"] if asset else resolve.workflow_id(session, workflow)
             if asset and only is None:
                 return []
-            filters = {"status": status, "workflow": only, "trigger": trigger, **_period(period)}
+            key = resolve.partition_key(session, partition, asset, workflow)
+            filters = {"status": status, "workflow": only, "partition": key, "trigger": trigger, **_period(period)}
             return runs.list_runs(session, limit=limit, after=cursor, **filters)
 
     def run(self, run_id: str) -> RunDetail:
@@ -96,11 +95,20 @@ class Reader:
         with self._session() as session:
             return resolve.run_id(session, text)
 
-    def moving_runs(self, since: datetime, tracked: Sequence[str] = (), workflow: str | None = None) -> list[Run]:
+    def moving_runs(
+        self,
+        since: datetime,
+        tracked: Sequence[str] = (),
+        workflow: str | None = None,
+        *,
+        partition: str | None = None,
+    ) -> list[Run]:
         """List runs that may have changed, oldest first: active, tracked, or queued since (with overlap)."""
         with self._session() as session:
             only = resolve.workflow_id(session, workflow)
-            moved = session.rows("moving_runs", since=since - OVERLAP, tracked=list(tracked), workflow=only)
+            key = resolve.partition_key(session, partition, None, workflow)
+            where = {"workflow": only, "partition": key}
+            moved = session.rows("moving_runs", since=since - OVERLAP, tracked=list(tracked), **where)
             return runs.list_runs(session, ids=[row["id"] for row in moved], limit=len(moved))[::-1]
 
     def logs(
@@ -127,6 +135,7 @@ class Reader:
         subject: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Event]:
         """List events. `after` may also be a position; `type` is a name or a prefix (`asset`, `workflow.run`).
@@ -136,15 +145,15 @@ class Reader:
         with self._session() as session:
             cursor = resolve.event(session, after) if after else {"time": None, "id": None}
             place = {"after_time": cursor["time"], "after_id": cursor["id"]}
-            about = resolve.subjects(session, subject, asset)
-            found = session.rows("events", limit=limit, subjects=about, **place, **_type(type), **_period(period))
+            about = _about(session, subject, asset, partition)
+            found = session.rows("events", limit=limit, **about, **place, **_type(type), **_period(period))
             return list(map(cloud_event, found))
 
     def event(self, text: str, limit: int = 100) -> EventDetail:
         """Return an event by its id or position, with its outcome for the first `limit` affected workflows."""
         with self._session() as session:
             found = resolve.event(session, text)
-            outcomes = of_event(session.connection, found, limit)
+            outcomes = of_event(session.connection, found, limit, self._partitions.at(session).readers)
         return {**cloud_event(found), **outcomes}
 
     def events_since(
@@ -154,11 +163,12 @@ class Reader:
         subject: str | None = None,
         *,
         asset: str | None = None,
+        partition: str | None = None,
     ) -> list[Event]:
         """List up to 1,000 numbered events after a position, oldest first. A follower that continues misses none."""
         with self._session() as session:
-            about = resolve.subjects(session, subject, asset)
-            found = session.rows("events_since", position=position, subjects=about, **_type(type))
+            about = _about(session, subject, asset, partition)
+            found = session.rows("events_since", position=position, **about, **_type(type))
             return list(map(cloud_event, found))
 
     def position(self, after: str | None = None) -> int:
@@ -174,6 +184,7 @@ class Reader:
         workflow: str | None = None,
         asset: str | None = None,
         *,
+        partition: str | None = None,
         outcome: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Decision]:
@@ -183,26 +194,31 @@ class Reader:
             only = resolve.asset(session, asset)["workflowId"] if asset else resolve.workflow_id(session, workflow)
             if asset and only is None:
                 return []
-            filters = {"workflow": only, "outcome": outcome, **_period(period)}
+            key = resolve.partition_key(session, partition, asset, workflow)
+            filters = {"workflow": only, "partition": key, "outcome": outcome, **_period(period)}
             return session.documents(Decision, "decisions", limit=limit, after=cursor, **filters)
 
-    def decisions_since(self, since: datetime, workflow: str | None = None) -> list[Decision]:
+    def decisions_since(
+        self, since: datetime, workflow: str | None = None, *, partition: str | None = None
+    ) -> list[Decision]:
         """List decisions made since then (with overlap), oldest first. A follower drops duplicates."""
         with self._session() as session:
             only = resolve.workflow_id(session, workflow)
-            return session.documents(Decision, "decisions_since", since=since - OVERLAP, workflow=only)
+            key = resolve.partition_key(session, partition, None, workflow)
+            where = {"workflow": only, "partition": key}
+            return session.documents(Decision, "decisions_since", since=since - OVERLAP, **where)
 
     def names(self, prefix: str = "", limit: int = MAX_LIMIT) -> list[Name]:
         """List assets and workflows that are not retired, by name."""
         with self._session() as session:
             return session.documents(Name, "names", prefix=prefix, limit=limit)
 
-    def why(self, name: str, limit: int = 10) -> list[Decision]:
+    def why(self, name: str, limit: int = 10, *, partition: str | None = None) -> list[Decision]:
         """List the last decisions about an asset, or about a workflow by its slug."""
         found = self.find(name)
         if "slug" in found:
-            return self.decisions(limit, workflow=found["slug"])
-        return self.decisions(limit, asset=found["assetId"])
+            return self.decisions(limit, workflow=found["slug"], partition=partition)
+        return self.decisions(limit, asset=found["assetId"], partition=partition)
 
     def status(self, name: str | None = None, *, everything: bool = False) -> Status:
         """Return the assets, workflows and pools: all, or those of one asset or workflow.
@@ -210,7 +226,15 @@ class Reader:
         Retired assets are left out, unless one is named or `everything` is asked for.
         """
         with self._session() as session:
-            return read_status(session, name, everything=everything)
+            return read_status(session, self._partitions.at(session), name, everything=everything)
+
+    def partitions(self, asset: str, wanted: WantedPartitions | None = None, limit: int = 100) -> AssetPartitions:
+        """Return a page of the states of an asset's partitions, newest first; equal states in a row are one entry."""
+        with self._session() as session:
+            current = self._partitions.at(session)
+            if resolve.asset(session, asset)["partitioning"] is not None:
+                return current.page(asset, wanted or WantedPartitions(), limit)
+            return whole_asset(declarations.assets(session, current, assets=[asset])[0], json_value(current.now))
 
     def notes(self) -> list[str]:
         """Return the notes of `status`: work that no running process can do."""
@@ -245,19 +269,21 @@ class Reader:
         """List assets by id, with state and declaration. `after` is an asset id, `workflow` a slug."""
         with self._session() as session:
             only = resolve.workflow_id(session, workflow)
-            return declarations.assets(session, limit=limit, after=after, workflow=only)
+            partitions = self._partitions.at(session)
+            return declarations.assets(session, partitions, limit=limit, after=after, workflow=only)
 
     def asset(self, asset_id: str) -> Asset:
         """Return an asset with state and declaration."""
         with self._session() as session:
             resolve.asset(session, asset_id)
-            return declarations.assets(session, assets=[asset_id])[0]
+            return declarations.assets(session, self._partitions.at(session), assets=[asset_id])[0]
 
     def workflows(self, limit: int = 20, after: str | None = None) -> list[WorkflowStatus]:
         """List workflows by slug, as in `status`. `after` is a slug."""
         with self._session() as session:
             slugs = [row["slug"] for row in session.rows("workflow_page", limit=limit, after=after)]
-            return [workflow_status(row) for row in session.rows("status_workflows", slugs=slugs)]
+            newest = newest_of(self._partitions.at(session).newest())
+            return [workflow_status(row) for row in session.rows("status_workflows", slugs=slugs, **newest)]
 
     def workflow(self, slug: str) -> Definition:
         """Return the current definition of a workflow, as declarations."""
@@ -268,7 +294,8 @@ class Reader:
     def policy(self, slug: str) -> PolicyStatus:
         """Return the policy status of a workflow: its last automatic run, the next one and its reason, and its hold."""
         with self._session() as session:
-            return declarations.policy(session, slug, resolve.workflow_id(session, slug))
+            workflow_id = resolve.workflow_id(session, slug)
+            return declarations.policy(session, self._partitions.at(session), slug, workflow_id)
 
     def snapshots(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Snapshot]:
         """List the snapshots of an asset. `before`: only versions lower than this one."""
@@ -303,42 +330,13 @@ class Reader:
             raise NotFoundError(f"asset {asset!r} was never produced", hint=f"`freshline why {asset}` says why")
         raise NotFoundError(f"asset {asset!r} has no version {version}; the newest is {newest[0]['version']}")
 
-    def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]:
-        """List registered processes. `live` is false without a recent heartbeat."""
-        with self._session() as session:
-            return session.documents(Process, "workers", all=stopped, limit=limit, grace=SILENT_MS)
+    def partition_key(self, asset: str, given: PartitionKey) -> str:
+        """Return the canonical key of a partition of an asset; the empty key for an asset without partitions.
 
-    def tokens(self) -> list[Token]:
-        """List the API tokens, newest first."""
-        with self._session() as session:
-            return session.documents(Token, "tokens")
-
-    def token(self, digest: bytes) -> ValidToken | None:
-        """Return `{id, name, scope, digest, stale}` of the valid token with this SHA-256; None if there is none.
-
-        `stale`: its last recorded use is more than a minute ago.
+        The key of several dimensions may be given as an object.
         """
         with self._session() as session:
-            return next(iter(session.documents(ValidToken, "token", digest=digest)), None)
-
-    def audit(self, limit: int = 20, after: str | None = None, subject: str | None = None) -> list[AuditEntry]:
-        """List audited changes, optionally of one `subject`."""
-        with self._session() as session:
-            cursor = resolve.parse_uuid(after, "the id of a change") if after else None
-            return session.documents(AuditEntry, "audit", limit=limit, after=cursor, subject=subject)
-
-    def webhooks(self, name: str | None = None) -> list[Webhook]:
-        """List webhooks by name with their delivery state, without secrets."""
-        with self._session() as session:
-            if (found := session.documents(Webhook, "webhooks", name=name)) or name is None:
-                return found
-            raise resolve.unknown_name("webhook", name, (row["name"] for row in session.rows("webhook_names")))
-
-    def webhook_deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[WebhookDelivery]:
-        """List undelivered events of a webhook by position: those waiting for a retry, and dead letters."""
-        self.webhooks(webhook)
-        with self._session() as session:
-            return session.documents(WebhookDelivery, "webhook_deliveries", webhook=webhook, limit=limit, after=after)
+            return resolve.partition_key(session, given, asset, None) or ""
 
     def find(self, name: str) -> FoundAsset | FoundWorkflow:
         """Return the asset `{assetId, workflowSlug, ...}` with this name, else the workflow `{slug}`."""
@@ -358,13 +356,14 @@ class Reader:
             resolve.asset(session, asset)
             return preview.below(session.connection, asset)
 
-    def plan(self, asset: str, settings: Settings) -> Plan:
+    def plan(self, asset: str, settings: Settings, *, partition: str | None = None) -> Plan:
         """Simulate a change of the asset: the runs in their order, the holds, and where it stops."""
         from freshline.simulation import plan as planning  # noqa: PLC0415 - other reads do not need the simulation
         from freshline.simulation.from_store import restore  # noqa: PLC0415
 
+        key = self.partition_key(asset, partition or "")
         facts = self.below(asset)
-        made = planning.plan(restore(facts, settings), asset) if facts.known else planning.Plan()
+        made = planning.plan(restore(facts, settings), asset, key) if facts.known else planning.Plan()
         return {"assetId": asset, **made.as_json()}
 
     def history(self, since: datetime) -> dict[str, list[Json]]:
@@ -374,15 +373,21 @@ class Reader:
         with self._session() as session:
             return preview.history(session.connection, since)
 
-    @contextmanager
-    def _session(self) -> Iterator[ReadSession]:
-        with self._database.reading(unhurried=True) as connection:
-            yield ReadSession(connection, self._statements)
-
 
 def _snapshots(session: ReadSession, asset: str, **filters: Any) -> list[Snapshot]:
     unfiltered = {"version": None, "head": False, "before": None, "limit": 1}
     return session.documents(Snapshot, "snapshots", asset=asset, **{**unfiltered, **filters})
+
+
+def _about(session: ReadSession, subject: str | None, asset: str | None, partition: str | None) -> Json:
+    """Return which events to read: about which names, and about which partition of them."""
+    if partition is not None and asset is None and subject is not None:
+        found = resolve.asset_or_workflow(session, subject)
+        asset_id, slug = (None, found["slug"]) if "slug" in found else (found["assetId"], None)
+        key = resolve.partition_key(session, partition, asset_id, slug)
+    else:
+        key = resolve.partition_key(session, partition, asset, None)
+    return {"subjects": resolve.subjects(session, subject, asset), "partition": key}
 
 
 def _period(period: Period) -> Json:

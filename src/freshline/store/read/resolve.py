@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
 from freshline.model.documents.asset import FoundAsset, FoundWorkflow, ResolvedAsset
 from freshline.model.documents.watch import Watch
 from freshline.model.json import Json
+from freshline.partitions import document
+from freshline.partitions.keys import shown
 from freshline.store.read.session import ReadSession
 from freshline.suggest import did_you_mean, hint
 from freshline.unmatched import is_pattern, matching
 
 SHORTEST_SUFFIX = 6
+PartitionKey = str | Mapping[str, str]
 _RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_SUFFIX},32}}")
 
 
@@ -23,6 +26,37 @@ def asset(session: ReadSession, asset_id: str) -> ResolvedAsset:
     if rows := session.documents(ResolvedAsset, "asset", asset=asset_id):
         return rows[0]
     raise unknown_name("asset", asset_id, (row["assetId"] for row in session.rows("asset_names")))
+
+
+def partition_key(
+    session: ReadSession, given: PartitionKey | None, asset_id: str | None, slug: str | None
+) -> str | None:
+    """Return the canonical key of a partition of an asset or a workflow that a user named; None for None.
+
+    Raise UsageError if nothing has such a partition. The partition need not exist yet.
+    """
+    if given is None:
+        return None
+    if asset_id is not None:
+        found = asset(session, asset_id)
+        return parse_partition(f"asset '{asset_id}'", found["partitioning"], given)
+    if slug is None:
+        raise UsageError("a partition key belongs to an asset or a workflow; name one of them too")
+    workflow_id(session, slug)
+    rows = session.rows("workflow_partitioning", slug=slug)
+    return parse_partition(f"workflow '{slug}'", rows[0]["partitioning"] if rows else None, given)
+
+
+def parse_partition(what: str, partitioning: Json | None, given: PartitionKey) -> str:
+    """Return the canonical key of a partition. `what` names its asset or workflow in errors."""
+    if partitioning is None:
+        if given:
+            raise UsageError(f"{what} has no partitions, so it has no partition {shown(str(given))}")
+        return ""
+    known = document.from_json(partitioning)
+    if not given:
+        raise UsageError(f"{what} has partitions: name one, such as {known.example}")
+    return known.parse(given)
 
 
 def watch(session: ReadSession, asset_id: str) -> Watch:

@@ -9,9 +9,10 @@ from typing import Any, cast
 from freshline.model.documents.lineage import RunLineage
 from freshline.model.documents.run import Run, RunDetail, RunInput, RunOutput, Step
 from freshline.model.json import Json
+from freshline.model.state import split_reference
 from freshline.store.read.session import ReadSession
 
-NO_FILTER = dict.fromkeys(("status", "workflow", "trigger", "since", "until", "after"))
+NO_FILTER = dict.fromkeys(("status", "workflow", "partition", "trigger", "since", "until", "after"))
 
 
 def list_runs(session: ReadSession, *, ids: Sequence[Any] | None = None, **filters: Any) -> list[Run]:
@@ -39,10 +40,17 @@ def lineage(session: ReadSession, run_id: str) -> RunLineage | None:
     return cast("RunLineage", {**found[0], "inputs": inputs, "outputs": outputs})
 
 
+def _input(name: str, pin: Json) -> RunInput:
+    asset_id, partition_key = split_reference(name)
+    return {
+        "assetId": asset_id,
+        "partitionKey": partition_key,
+        "dataVersion": pin["dataVersion"],
+        "version": pin["sequence"],
+    }
+
+
 def _run(row: Json, steps: list[Step]) -> Run:
     pins = row.pop("pins")
-    inputs: list[RunInput] = [
-        {"assetId": asset_id, "dataVersion": pin["dataVersion"], "version": pin["sequence"]}
-        for asset_id, pin in sorted(pins.items())
-    ]
+    inputs = [_input(name, pin) for name, pin in sorted(pins.items())]
     return cast("Run", {**row, "inputs": inputs, "steps": steps})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from freshline.model.documents.partition import PartitionSummary
 from freshline.model.documents.status import (
     AssetStatus,
     Hold,
@@ -15,10 +17,11 @@ from freshline.model.documents.status import (
     Status,
     WorkflowStatus,
 )
-from freshline.model.enums import AssetState
+from freshline.model.enums import AssetState, PartitionState
 from freshline.store import source_warnings
 from freshline.store.db.database import Row
 from freshline.store.read import resolve
+from freshline.store.read.partitions import CurrentPartitions
 from freshline.store.read.session import ReadSession, json_value
 from freshline.unmatched import is_pattern
 
@@ -27,17 +30,19 @@ MOST_CAUSES = 20
 SILENT_MS = 30_000
 
 
-def read_status(session: ReadSession, name: str | None, *, everything: bool) -> Status:
+def read_status(session: ReadSession, partitions: CurrentPartitions, name: str | None, *, everything: bool) -> Status:
     """Return the status of the installation, or of one asset or workflow."""
     names, slugs = resolve.scope(session, name)
     one = name is not None and not is_pattern(name)
-    assets = session.rows("status_assets", assets=names)
-    workflows = session.rows("status_workflows", slugs=slugs)
+    newest = partitions.newest(names)
+    assets = session.rows("status_assets", assets=names, **newest_of(newest))
+    workflows = session.rows("status_workflows", slugs=slugs, **newest_of(partitions.newest() if slugs else newest))
+    summaries = partitions.summaries(newest)
     queue = session.rows("queue", grace=SILENT_MS)[0]
     shown = [row for row in assets if everything or one or not row["retired"]]
     return {
         "at": session.json_rows("clock")[0]["now"],
-        "assets": [asset_status(row) for row in shown],
+        "assets": [asset_status(row, summaries.get(row["assetId"])) for row in shown],
         "workflows": [workflow_status(row) for row in workflows],
         "pools": session.documents(Pool, "pools"),
         "notes": notes(queue),
@@ -48,14 +53,19 @@ def read_status(session: ReadSession, name: str | None, *, everything: bool) -> 
     }
 
 
-def asset_status(row: Row) -> AssetStatus:
-    """Return an entry of `status.assets`."""
+def newest_of(newest: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the newest partition of each asset as parameters of a statement."""
+    return {"newest_assets": list(newest), "newest_keys": list(newest.values())}
+
+
+def asset_status(row: Row, partitions: PartitionSummary | None = None) -> AssetStatus:
+    """Return an entry of `status.assets`. Of an asset with partitions it describes the newest, and counts all."""
     planned = next_refresh(row)
     return {
         "assetId": row["assetId"],
         "partitionKey": row["partitionKey"],
         "workflowSlug": row["workflowSlug"],
-        "state": asset_state(row).value,
+        "state": (asset_state(row) if partitions is None else _partitions_state(row, partitions)).value,
         "upstreamFailing": row["upstreamFailing"],
         "producedAt": json_value(row["producedAt"]),
         "expiresAt": json_value(row["expiresAt"]),
@@ -71,7 +81,28 @@ def asset_status(row: Row) -> AssetStatus:
         "lastAutoRun": _last_run(row),
         "nextRefreshAt": json_value(planned[0] if planned else None),
         "hold": _hold(row),
+        "partitions": partitions,
     }
+
+
+def _partitions_state(row: Row, partitions: PartitionSummary) -> AssetState:
+    """Return the state of an asset with partitions: the first that one of them is in.
+
+    A missing partition counts only if no partition has data: its inputs may never have existed.
+    """
+    counts = partitions["counts"]
+    for state, matches in (
+        (AssetState.RETIRED, row["retired"]),
+        (AssetState.SOURCE, row["workflowSlug"] is None),
+        (AssetState.RUNNING, counts[PartitionState.RUNNING]),
+        (AssetState.FAILING, counts[PartitionState.FAILED]),
+        (AssetState.MISSING, counts[PartitionState.MISSING] == partitions["total"]),
+        (AssetState.WAITING, row["queued"] or row["hold"] is not None),
+        (AssetState.STALE, counts[PartitionState.STALE]),
+    ):
+        if matches:
+            return state
+    return AssetState.FRESH
 
 
 def asset_state(row: Row) -> AssetState:

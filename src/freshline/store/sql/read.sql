@@ -9,6 +9,7 @@ FROM runs r JOIN workflows w ON w.id = r.workflow_id
 WHERE (%(ids)s::uuid[] IS NULL OR r.id = ANY(%(ids)s))
   AND (%(status)s::text IS NULL OR r.status = %(status)s)
   AND (%(workflow)s::bigint IS NULL OR r.workflow_id = %(workflow)s)
+  AND (%(partition)s::text IS NULL OR r.partition_key = %(partition)s)
   AND (%(trigger)s::text IS NULL OR r.trigger_type = %(trigger)s)
   AND (%(since)s::timestamptz IS NULL OR r.queued_at >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR r.queued_at < %(until)s)
@@ -21,6 +22,7 @@ LIMIT %(limit)s
 SELECT id FROM runs
 WHERE (status IN ('queued', 'running') OR id = ANY(%(tracked)s) OR queued_at >= %(since)s)
   AND (%(workflow)s::bigint IS NULL OR workflow_id = %(workflow)s)
+  AND (%(partition)s::text IS NULL OR partition_key = %(partition)s)
 
 -- name: steps
 -- purpose: read the tries of the steps of these runs
@@ -32,10 +34,11 @@ ORDER BY run_id, started_at, attempt, try
 
 -- name: run_outputs
 -- purpose: read what a run published
-SELECT asset_id AS "assetId", sequence AS version, data_version AS "dataVersion", changed, rows, bytes, checks
+SELECT asset_id AS "assetId", partition_key AS "partitionKey", sequence AS version, data_version AS "dataVersion", changed,
+       rows, bytes, checks
 FROM snapshots
 WHERE run_id = %(id)s
-ORDER BY asset_id
+ORDER BY asset_id, partition_key
 
 -- name: lineage_run
 -- purpose: read when a run was requested
@@ -43,7 +46,8 @@ SELECT queued_at, workflow_id FROM runs WHERE id = %(id)s
 
 -- name: lineage_inputs
 -- purpose: read the pinned inputs of a run
-SELECT freshline_asset(p.key) AS asset_id, p.value ->> 'dataVersion' AS data_version, s.schema
+SELECT freshline_asset(p.key) AS asset_id, freshline_key(p.key) AS partition_key, p.value ->> 'dataVersion' AS data_version,
+       s.schema
 FROM runs r CROSS JOIN jsonb_each(r.pins) p
 LEFT JOIN snapshots s ON s.asset_id = freshline_asset(p.key) AND s.partition_key = freshline_key(p.key)
                      AND s.sequence = (p.value ->> 'sequence')::bigint
@@ -51,10 +55,11 @@ WHERE r.id = %(id)s ORDER BY p.key
 
 -- name: lineage_outputs
 -- purpose: read the outputs of a run's workflow, with what this run published
-SELECT coalesce(s.asset_id, a.id) AS asset_id, s.data_version, s.schema, s.rows, s.bytes, s.checks
+SELECT coalesce(s.asset_id, a.id) AS asset_id, coalesce(s.partition_key, '') AS partition_key, s.data_version, s.schema,
+       s.rows, s.bytes, s.checks
 FROM (SELECT id FROM assets WHERE producer_id = %(workflow)s) a
 FULL JOIN (SELECT * FROM snapshots WHERE run_id = %(id)s) s ON s.asset_id = a.id
-ORDER BY 1
+ORDER BY 1, 2
 
 -- name: run_ids_by_suffix
 -- purpose: find runs whose id ends with these hex digits; three are enough to tell that it is ambiguous
@@ -67,6 +72,7 @@ SELECT id, position, type, time, subject, data,
 FROM events
 WHERE (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
   AND (%(subjects)s::text[] IS NULL OR subject = ANY(%(subjects)s))
+  AND (%(partition)s::text IS NULL OR data ->> 'partitionKey' = %(partition)s)
   AND (%(since)s::timestamptz IS NULL OR time >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR time < %(until)s)
   AND (%(after_time)s::timestamptz IS NULL OR (time, id) < (%(after_time)s, %(after_id)s))
@@ -102,6 +108,7 @@ FROM events
 WHERE position > %(position)s
   AND (%(type)s::text IS NULL OR type = %(type)s OR starts_with(type, %(prefix)s))
   AND (%(subjects)s::text[] IS NULL OR subject = ANY(%(subjects)s))
+  AND (%(partition)s::text IS NULL OR data ->> 'partitionKey' = %(partition)s)
 ORDER BY position
 LIMIT 1000
 
@@ -115,6 +122,7 @@ SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.vers
        d.reason, freshline_evidence(d) AS "evidence", d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
 WHERE (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
+  AND (%(partition)s::text IS NULL OR d.partition_key = %(partition)s)
   AND (%(outcome)s::text IS NULL OR d.outcome = %(outcome)s)
   AND (%(since)s::timestamptz IS NULL OR d.at >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR d.at < %(until)s)
@@ -128,20 +136,27 @@ SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.vers
        d.reason, freshline_evidence(d) AS "evidence", d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
 WHERE d.at >= %(since)s AND (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
+  AND (%(partition)s::text IS NULL OR d.partition_key = %(partition)s)
 ORDER BY d.at, d.id
 
 -- name: decision_by_id
 -- purpose: find a decision, to continue a listing after it
 SELECT id, at FROM decisions WHERE id = %(id)s
 
+-- name: epoch
+-- purpose: read the definitions epoch, which says whether a cached graph is current
+SELECT epoch FROM installation
+
 -- name: clock
 -- purpose: read the database clock
 SELECT freshline_now() AS now
 
 -- name: status_assets
--- purpose: read every asset with its head and the facts that determine its state
+-- purpose: read every asset with its head and the facts that determine its state; of partitions, those of the newest
 WITH RECURSIVE shown AS (
-    SELECT a.id, a.producer_id, a.source_project, a.unused_since FROM assets a
+    SELECT a.id, a.producer_id, a.source_project, a.unused_since, coalesce(n.partition_key, '') AS partition_key
+    FROM assets a
+    LEFT JOIN unnest(%(newest_assets)s::text[], %(newest_keys)s::text[]) n (asset_id, partition_key) ON n.asset_id = a.id
     WHERE %(assets)s::text[] IS NULL OR a.id = ANY(%(assets)s)
 ), below_failing AS (
     SELECT e.workflow_id AS id FROM workflow_partitions p
@@ -158,10 +173,18 @@ WITH RECURSIVE shown AS (
 ), behind AS (
     SELECT DISTINCT e.workflow_id
     FROM makers m
-    JOIN edges e ON e.workflow_id = m.id AND e.triggers
-    JOIN heads h ON h.asset_id = e.asset_id
-    LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = h.partition_key
+    JOIN edges e ON e.workflow_id = m.id AND e.triggers AND NOT e.mapped
+    JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
+    LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = ''
     WHERE p.consumed_versions -> e.asset_id ->> 'dataVersion' IS DISTINCT FROM h.data_version
+    UNION
+    SELECT e.workflow_id
+    FROM makers m
+    JOIN edges e ON e.workflow_id = m.id AND e.triggers AND e.mapped
+    JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = ''
+    CROSS JOIN LATERAL jsonb_each(p.consumed_versions) v
+    JOIN heads h ON (h.asset_id, h.partition_key) = (freshline_asset(v.key), freshline_key(v.key)) AND h.asset_id = e.asset_id
+    WHERE h.data_version IS DISTINCT FROM v.value ->> 'dataVersion'
 ), unread AS (
     SELECT e.workflow_id FROM inbox i JOIN edges e ON e.asset_id = i.asset_id AND e.triggers WHERE i.kind = 'changed'
     UNION
@@ -180,7 +203,7 @@ WITH RECURSIVE shown AS (
         ORDER BY r.queued_at DESC LIMIT 1
     ) r
 )
-SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slug AS "workflowSlug",
+SELECT s.id AS "assetId", s.partition_key AS "partitionKey", w.slug AS "workflowSlug",
        h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
        h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId", coalesce(n.mixed, false) AS mixed,
        coalesce(n.mixed_from <> '{}' AND freshline_mixed(n.mixed_from), false) AS "mixedUpstream",
@@ -204,12 +227,12 @@ SELECT s.id AS "assetId", coalesce(h.partition_key, '') AS "partitionKey", w.slu
        l.run_id AS last_run, l.status AS last_status, l.finished_at AS last_finished, l.reason AS last_reason
 FROM shown s
 LEFT JOIN workflows w ON w.id = s.producer_id
-LEFT JOIN heads h ON h.asset_id = s.id
+LEFT JOIN heads h ON h.asset_id = s.id AND h.partition_key = s.partition_key
 LEFT JOIN snapshots n ON n.asset_id = h.asset_id AND n.partition_key = h.partition_key AND n.sequence = h.sequence
-LEFT JOIN timers t ON t.asset_id = s.id AND t.partition_key = coalesce(h.partition_key, '') AND t.kind = 'expiry'
+LEFT JOIN timers t ON t.asset_id = s.id AND t.partition_key = s.partition_key AND t.kind = 'expiry'
 LEFT JOIN active c ON c.workflow_id = s.producer_id
-LEFT JOIN workflow_partitions p ON p.workflow_id = s.producer_id AND p.partition_key = coalesce(h.partition_key, '')
-LEFT JOIN considerations k ON k.workflow_id = s.producer_id AND k.partition_key = coalesce(h.partition_key, '')
+LEFT JOIN workflow_partitions p ON p.workflow_id = s.producer_id AND p.partition_key = s.partition_key
+LEFT JOIN considerations k ON k.workflow_id = s.producer_id AND k.partition_key = s.partition_key
 LEFT JOIN LATERAL (
     SELECT x.reason, x.evidence FROM decisions x
     WHERE k.hold IS NOT NULL AND x.workflow_id = k.workflow_id AND x.partition_key = k.partition_key
@@ -220,11 +243,16 @@ LEFT JOIN behind x ON x.workflow_id = s.producer_id
 LEFT JOIN unread u ON u.workflow_id = s.producer_id
 LEFT JOIN last_auto l ON l.workflow_id = s.producer_id
 LEFT JOIN last_ended z ON z.workflow_id = s.producer_id
-ORDER BY s.id, h.partition_key
+ORDER BY s.id
 
 -- name: status_workflows
 -- purpose: read every workflow that is not retired, with its failures, its active run and its hold
-WITH active AS (
+-- Of partitions: the failures of the one that failed most, the last success, and the hold of the newest.
+WITH newest AS (
+    SELECT a.producer_id AS workflow_id, max(n.partition_key) AS partition_key
+    FROM unnest(%(newest_assets)s::text[], %(newest_keys)s::text[]) n (asset_id, partition_key)
+    JOIN assets a ON a.id = n.asset_id WHERE a.producer_id IS NOT NULL GROUP BY a.producer_id
+), active AS (
     SELECT DISTINCT ON (workflow_id) workflow_id, id, status FROM runs WHERE status IN ('queued', 'running')
     ORDER BY workflow_id, status DESC, priority, queued_at
 )
@@ -236,8 +264,13 @@ SELECT w.slug, w.version, w.project, w.automatic, w.paused_at, w.paused_until, r
        b.slug AS blocker
 FROM workflows w
 LEFT JOIN active r ON r.workflow_id = w.id
-LEFT JOIN workflow_partitions p ON p.workflow_id = w.id AND p.partition_key = ''
-LEFT JOIN considerations k ON k.workflow_id = w.id AND k.partition_key = ''
+LEFT JOIN newest n ON n.workflow_id = w.id
+LEFT JOIN LATERAL (
+    SELECT max(p.failures) AS failures, min(p.eligible_at) AS eligible_at, min(p.breaker_at) AS breaker_at,
+           max(p.succeeded_at) AS succeeded_at, sum(p.runs_avoided)::bigint AS runs_avoided
+    FROM workflow_partitions p WHERE p.workflow_id = w.id
+) p ON true
+LEFT JOIN considerations k ON k.workflow_id = w.id AND k.partition_key = coalesce(n.partition_key, '')
 LEFT JOIN LATERAL (
     SELECT x.reason, x.evidence FROM decisions x
     WHERE k.hold IS NOT NULL AND x.workflow_id = k.workflow_id AND x.partition_key = k.partition_key
@@ -271,6 +304,74 @@ SELECT (SELECT count(*) FROM queued) AS queued,
        (SELECT array_agg(DISTINCT info ->> 'warehouse') FROM live WHERE info ->> 'warehouse' <> 'ok') AS warehouse,
        (SELECT count(DISTINCT asset_id) FROM table_commits WHERE tries > 1) AS unlogged
 
+-- name: partitioned_assets
+-- purpose: find the assets with partitions among these, or all
+SELECT id FROM assets WHERE partitioning IS NOT NULL AND (%(assets)s::text[] IS NULL OR id = ANY(%(assets)s)) ORDER BY id
+
+-- name: unread_changes
+-- purpose: read the changes in the inbox that the producers of these assets read, by a mapping of partitions
+SELECT i.asset_id, i.partition_key, e.workflow_id FROM inbox i
+JOIN edges e ON e.asset_id = i.asset_id AND e.mapped AND e.triggers
+WHERE i.kind = 'changed' AND e.workflow_id IN (SELECT a.producer_id FROM assets a WHERE a.id = ANY(%(assets)s))
+ORDER BY i.at LIMIT %(limit)s
+
+-- name: partition_states
+-- purpose: read the states of the partitions of assets, one by one (`each`) or counted; a partition without a row is missing
+-- A stale partition of an automatic workflow has a consideration, an active run or an unread change (docs/semantics.md#R4.1).
+-- Of other workflows, the versions that were read are compared. `firsts` and `lasts` are bounds of keys, or null.
+WITH asked AS (
+    SELECT a.asset_id, a.first, a.last, s.producer_id, w.automatic, w.job_fingerprint,
+           EXISTS (SELECT FROM considerations k WHERE k.workflow_id = s.producer_id AND k.partition_key = '') AS noted
+    FROM unnest(%(assets)s::text[], %(firsts)s::text[], %(lasts)s::text[]) a (asset_id, first, last)
+    JOIN assets s ON s.id = a.asset_id
+    LEFT JOIN workflows w ON w.id = s.producer_id
+), facts AS (
+    SELECT a.asset_id, h.partition_key, true AS head, false AS running, false AS failed, false AS frozen, a.noted AS behind
+    FROM asked a JOIN heads h ON h.asset_id = a.asset_id
+    UNION ALL
+    SELECT a.asset_id, r.partition_key, false, r.status = 'running', false, false, true
+    FROM asked a JOIN runs r ON r.workflow_id = a.producer_id AND r.status IN ('queued', 'running')
+    UNION ALL
+    SELECT a.asset_id, p.partition_key, false, false, p.failures > 0, false,
+           p.job_fingerprint IS DISTINCT FROM a.job_fingerprint AND p.job_fingerprint IS NOT NULL
+    FROM asked a JOIN workflow_partitions p ON p.workflow_id = a.producer_id
+    WHERE p.failures > 0 OR p.job_fingerprint <> a.job_fingerprint
+    UNION ALL
+    SELECT a.asset_id, r.partition_key, false, false, true, false, false
+    FROM asked a JOIN runs r ON r.workflow_id = a.producer_id AND r.status = 'failed'
+    WHERE NOT EXISTS (SELECT FROM heads h WHERE (h.asset_id, h.partition_key) = (a.asset_id, r.partition_key))
+    UNION ALL
+    SELECT a.asset_id, k.partition_key, false, false, false, k.hold = 'frozen', true
+    FROM asked a JOIN considerations k ON k.workflow_id = a.producer_id AND k.partition_key <> ''
+    WHERE k.hold IS NOT NULL OR k.not_before <= freshline_now()
+    UNION ALL
+    SELECT a.asset_id, u.partition_key, false, false, false, false, true
+    FROM asked a JOIN unnest(%(changed)s::bigint[], %(changed_keys)s::text[]) u (workflow_id, partition_key)
+      ON u.workflow_id = a.producer_id
+    UNION ALL
+    SELECT a.asset_id, t.partition_key, false, false, false, false, true
+    FROM asked a JOIN timers t ON t.asset_id = a.asset_id AND t.kind = 'expiry' AND t.expired_at IS NOT NULL
+    UNION ALL
+    SELECT a.asset_id, p.partition_key, false, false, false, false, true
+    FROM asked a JOIN workflow_partitions p ON p.workflow_id = a.producer_id
+    CROSS JOIN LATERAL jsonb_each(p.consumed_versions) v
+    JOIN heads h ON (h.asset_id, h.partition_key) = (freshline_asset(v.key), freshline_key(v.key))
+    WHERE NOT a.automatic AND h.data_version IS DISTINCT FROM v.value ->> 'dataVersion'
+), states AS (
+    SELECT f.asset_id, f.partition_key,
+           CASE WHEN bool_or(f.running) THEN 'running' WHEN bool_or(f.failed) THEN 'failed'
+                WHEN NOT bool_or(f.head) THEN 'missing' WHEN bool_or(f.frozen) THEN 'frozen'
+                WHEN bool_or(f.behind) THEN 'stale' ELSE 'fresh' END AS state
+    FROM facts f JOIN asked a ON a.asset_id = f.asset_id
+    WHERE f.partition_key <> ''
+      AND (a.first IS NULL OR f.partition_key COLLATE "C" >= a.first)
+      AND (a.last IS NULL OR f.partition_key COLLATE "C" <= a.last)
+      AND (%(keys)s::text[] IS NULL OR f.partition_key = ANY(%(keys)s))
+    GROUP BY f.asset_id, f.partition_key
+)
+SELECT asset_id, CASE WHEN %(each)s THEN partition_key END AS partition_key, state, count(*) FROM states
+GROUP BY 1, 2, 3
+
 -- name: root_causes
 -- purpose: read what keeps a workflow, or an ancestor of it, from running: sources without data, failures, people
 WITH RECURSIVE above AS (
@@ -290,14 +391,21 @@ SELECT CASE WHEN f.id IS NOT NULL THEN 'failing' WHEN k.hold = 'paused' THEN 'pa
        o.id, w.slug, f.id, coalesce(f.error ->> 'message', ''), false
 FROM above u
 JOIN workflows w ON w.id = u.id AND w.retired_at IS NULL
-LEFT JOIN workflow_partitions p ON p.workflow_id = w.id AND p.partition_key = ''
-LEFT JOIN considerations k ON k.workflow_id = w.id AND k.partition_key = ''
 LEFT JOIN LATERAL (
-    SELECT min(a.id) AS id, bool_or(h.asset_id IS NULL) AS missing FROM assets a LEFT JOIN heads h ON h.asset_id = a.id
+    SELECT p.partition_key, p.failures FROM workflow_partitions p WHERE p.workflow_id = w.id AND p.failures > 0
+    ORDER BY p.partition_key DESC LIMIT 1
+) p ON true
+LEFT JOIN LATERAL (
+    SELECT k.hold FROM considerations k WHERE k.workflow_id = w.id AND k.hold = 'paused' LIMIT 1
+) k ON true
+LEFT JOIN LATERAL (
+    SELECT min(a.id) AS id, bool_or(NOT EXISTS (SELECT FROM heads h WHERE h.asset_id = a.id)) AS missing FROM assets a
     WHERE a.producer_id = w.id
 ) o ON true
 LEFT JOIN LATERAL (
-    SELECT r.id, r.error, r.status FROM runs r WHERE r.workflow_id = w.id AND r.status IN ('succeeded', 'failed')
+    SELECT r.id, r.error, r.status FROM runs r
+    WHERE r.workflow_id = w.id AND r.partition_key = coalesce(p.partition_key, r.partition_key)
+      AND r.status IN ('succeeded', 'failed')
     ORDER BY r.queued_at DESC LIMIT 1
 ) f ON f.status = 'failed' AND (p.failures > 0 OR o.missing)
 WHERE f.id IS NOT NULL OR k.hold = 'paused' OR (NOT w.automatic AND o.missing)
@@ -353,8 +461,9 @@ GROUP BY kind ORDER BY kind
 -- purpose: read the ages of the assets that are nearest to their limit or furthest beyond it, in seconds
 SELECT a.id AS "assetId", extract(epoch FROM freshline_now() - h.produced_at)::float8 AS age,
        (a.declaration #>> '{freshness,maxAgeMs}')::float8 / 1000 AS max_age
-FROM assets a JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
-WHERE a.declaration #>> '{freshness,maxAgeMs}' IS NOT NULL
+FROM assets a
+CROSS JOIN LATERAL (SELECT max(x.produced_at) AS produced_at FROM heads x WHERE x.asset_id = a.id) h
+WHERE a.declaration #>> '{freshness,maxAgeMs}' IS NOT NULL AND h.produced_at IS NOT NULL
 ORDER BY extract(epoch FROM freshline_now() - h.produced_at)::float8
          / (a.declaration #>> '{freshness,maxAgeMs}')::float8 DESC,
          a.id
@@ -401,7 +510,8 @@ FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id ORDER BY a.id
 
 -- name: asset
 -- purpose: find an asset with its producer
-SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId", a.producer_id AS "workflowId", a.declaration
+SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId", a.producer_id AS "workflowId", a.declaration,
+       a.partitioning
 FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id WHERE a.id = %(asset)s
 
 -- name: workflow_names
@@ -411,6 +521,11 @@ SELECT slug FROM workflows ORDER BY slug
 -- name: workflow
 -- purpose: find a workflow by its slug
 SELECT id, slug, retired_at AS "retiredAt" FROM workflows WHERE slug = %(slug)s
+
+-- name: workflow_partitioning
+-- purpose: read how the outputs of a workflow are partitioned, which is the same for all of them
+SELECT a.id AS "assetId", a.partitioning FROM assets a JOIN workflows w ON w.id = a.producer_id
+WHERE w.slug = %(slug)s ORDER BY a.id LIMIT 1
 
 -- name: graph_assets
 -- purpose: read every asset of the graph with its declared freshness
@@ -631,7 +746,8 @@ SELECT p.project, p.name, p.slots,
 -- name: event_change
 -- purpose: find the snapshot of an event, and the data version that was current after it
 SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.delivery, s.changed, s.produced_at AS at, c.data_version AS current,
-       EXISTS (SELECT FROM inbox WHERE event_id = %(event)s) AS unabsorbed
+       EXISTS (SELECT FROM inbox WHERE event_id = %(event)s) AS unabsorbed,
+       EXISTS (SELECT FROM edges e WHERE e.asset_id = s.asset_id AND e.mapped) AS mapped
   FROM snapshots s
   LEFT JOIN LATERAL (
       SELECT x.data_version FROM snapshots x
@@ -642,48 +758,53 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.delivery, s.ch
 
 -- name: event_consumers
 -- purpose: read what each consumer of a changed asset read of it, with its state; the first consumers by slug, and their number
-SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::boolean AS declared,
+-- Of a consumer with partitions, or of an asset with partitions, `workflows` and `keys` are those that read the change.
+SELECT w.slug, w.partition_key, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::boolean AS declared,
        -- Whether an unchanged output matters to it: it completes a round, or renews an age.
        ((w.policy ->> 'when') = 'all' AND w.triggers)
        OR jsonb_path_exists(w.policy, '$.inputs[*] ? (@.asset_id == $asset && @.max_age_ms != null)',
                             jsonb_build_object('asset', %(asset)s::text)) AS counts_unchanged,
-       p.consumed_versions -> %(asset)s AS consumed,
+       p.consumed_versions -> %(reference)s AS consumed,
        r.id AS run_id, r.status, r.trigger, r.trigger_type, r.queued_at, r.decision_id, r.pin,
        o.evidence AS origin, c.sequence AS newest, c.event_id AS newest_event,
        f.id AS tried, f.status AS tried_status,
        k.not_before <= (SELECT freshline_now()) AS due,
        d.id AS decision, d.outcome, d.reason, d.evidence, d.last_at
-  FROM (SELECT e.triggers, count(*) OVER () AS consumers, w.id, w.slug, w.automatic, w.policy
+  FROM (SELECT e.triggers, count(*) OVER () AS consumers, w.id, w.slug, w.automatic, w.policy, u.number,
+               coalesce(u.partition_key, '') AS partition_key
           FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
-         WHERE e.asset_id = %(asset)s ORDER BY w.slug LIMIT %(limit)s) w
-  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, %(partition)s)
-  LEFT JOIN considerations k ON (k.workflow_id, k.partition_key) = (w.id, %(partition)s)
+          LEFT JOIN unnest(%(workflows)s::bigint[], %(keys)s::text[]) WITH ORDINALITY u (workflow_id, partition_key, number)
+            ON e.mapped AND u.workflow_id = e.workflow_id
+         WHERE e.asset_id = %(asset)s AND (NOT e.mapped OR u.workflow_id IS NOT NULL)
+         ORDER BY w.slug, u.number LIMIT %(limit)s) w
+  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, w.partition_key)
+  LEFT JOIN considerations k ON (k.workflow_id, k.partition_key) = (w.id, w.partition_key)
   -- Runs that were queued before the change read it only if their pins were renewed; the run active at that time may be.
   LEFT JOIN LATERAL (
       SELECT x.queued_at FROM runs x
-       WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s) AND x.queued_at < %(at)s
+       WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key) AND x.queued_at < %(at)s
          AND x.trigger_type = 'auto-materialize'
        ORDER BY x.queued_at DESC LIMIT 1
   ) q ON true
   LEFT JOIN LATERAL (
       SELECT * FROM (
-          (SELECT 1 AS rank, x.*, (x.pins -> %(asset)s ->> 'sequence')::bigint AS pin FROM runs x
-            WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s)
+          (SELECT 1 AS rank, x.*, (x.pins -> %(reference)s ->> 'sequence')::bigint AS pin FROM runs x
+            WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key)
               AND x.queued_at >= coalesce(q.queued_at, %(at)s) AND x.status = 'succeeded'
-              AND (x.pins -> %(asset)s ->> 'sequence')::bigint >= %(sequence)s
+              AND (x.pins -> %(reference)s ->> 'sequence')::bigint >= %(sequence)s
             ORDER BY x.queued_at, x.finished_at, x.id LIMIT 1)
           UNION ALL
-          (SELECT 2, x.*, (x.pins -> %(asset)s ->> 'sequence')::bigint FROM runs x
-            WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s) AND x.status IN ('queued', 'running')
-              AND (x.pins -> %(asset)s ->> 'sequence')::bigint >= %(sequence)s
+          (SELECT 2, x.*, (x.pins -> %(reference)s ->> 'sequence')::bigint FROM runs x
+            WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key) AND x.status IN ('queued', 'running')
+              AND (x.pins -> %(reference)s ->> 'sequence')::bigint >= %(sequence)s
             ORDER BY x.queued_at LIMIT 1)) x
        ORDER BY x.rank LIMIT 1
   ) r ON true
   LEFT JOIN LATERAL (
       SELECT x.id, x.status FROM runs x
-       WHERE r.id IS NULL AND (x.workflow_id, x.partition_key) = (w.id, %(partition)s)
+       WHERE r.id IS NULL AND (x.workflow_id, x.partition_key) = (w.id, w.partition_key)
          AND x.queued_at >= coalesce(q.queued_at, %(at)s) AND x.status IN ('failed', 'canceled')
-         AND (x.pins -> %(asset)s ->> 'sequence')::bigint >= %(sequence)s
+         AND (x.pins -> %(reference)s ->> 'sequence')::bigint >= %(sequence)s
        ORDER BY x.queued_at DESC LIMIT 1
   ) f ON true
   -- The newest change that the run reads, or the newest of all if there is no such run.
@@ -698,10 +819,10 @@ SELECT w.slug, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::
   ) o ON true
   LEFT JOIN LATERAL (
       SELECT x.id, x.outcome, x.reason, x.evidence, x.last_at FROM decisions x
-       WHERE (x.workflow_id, x.partition_key) = (w.id, %(partition)s)
+       WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key)
        ORDER BY x.at DESC, x.id DESC LIMIT 1
   ) d ON true
- ORDER BY w.slug
+ ORDER BY w.slug, w.number
 
 -- name: event_producer
 -- purpose: read how the producer of an expired asset reacted: the run of the next snapshot, or the active run
@@ -713,7 +834,7 @@ WITH ran_out AS MATERIALIZED (
           ORDER BY s.sequence DESC LIMIT 1),
         0) AS sequence
 )
-SELECT w.slug, 1 AS consumers, w.automatic, (w.policy ->> 'declared')::boolean AS declared,
+SELECT w.slug, %(partition)s::text AS partition_key, 1 AS consumers, w.automatic, (w.policy ->> 'declared')::boolean AS declared,
        jsonb_path_exists(w.policy, '$.outputs[*] ? (@.asset_id == $asset && @.enabled == true)',
                          jsonb_build_object('asset', %(asset)s::text)) AS triggers,
        EXISTS (SELECT FROM inbox WHERE event_id = %(event)s) AS unabsorbed,
