@@ -62,7 +62,7 @@ class TestRuns:
         assert {"startedAt", "finishedAt", "error", "inputs", "steps", "mixed", "parameters"} <= run.keys()
         assert {"priority", "workerId", "leaseUntil", "cancelReason", "decisionId"} <= run.keys()
         assert (run["id"], run["workflowSlug"], run["status"]) == (run_id, "w", "succeeded")
-        assert run["inputs"] == [{"assetId": "raw", "dataVersion": "v4", "version": 4}]
+        assert run["inputs"] == [{"assetId": "raw", "partitionKey": "", "dataVersion": "v4", "version": 4}]
         assert run["queuedAt"].endswith("Z")
         assert [step["stepId"] for step in run["steps"]] == ["one"]
 
