@@ -61,7 +61,7 @@ def test_an_automatic_run_is_shown_with_its_decision_and_its_events(api: Api) ->
     """Its trigger is `auto-materialize`; its decision names it, and so do its events."""
     (run,) = api.get("/runs", workflow="b")["items"]
     assert run["trigger"]["type"] == "auto-materialize"
-    assert run["inputs"] == [{"assetId": "a", "dataVersion": "1", "version": 1}]
+    assert run["inputs"] == [{"assetId": "a", "partitionKey": "", "dataVersion": "1", "version": 1}]
     decisions = api.get("/decisions", workflow="b", outcome="run")["items"]
     assert [one["id"] for one in decisions if one["runId"] == run["id"]] == [run["decisionId"]]
     told = api.get("/events", type="workflow.run", subject="b")["items"]

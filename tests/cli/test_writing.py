@@ -424,7 +424,7 @@ def test_a_report_is_explained_from_cause_to_run(applied: Freshline, store: Stor
     settle(store)
     (run,) = applied.json("runs")
     assert (run["workflowSlug"], run["trigger"]["reason"]) == ("make-clean", "missing")
-    assert run["inputs"] == [{"assetId": "shop.raw", "dataVersion": "v1", "version": 1}]
+    assert run["inputs"] == [{"assetId": "shop.raw", "partitionKey": "", "dataVersion": "v1", "version": 1}]
     assert "'shop.clean' was never produced" in applied("why", "shop.clean").stdout
     assert "'shop.clean' does not exist yet" in applied("why", "shop.daily").stdout
     states = {one["assetId"]: one["state"] for one in applied.json("status")["assets"]}
