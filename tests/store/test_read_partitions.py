@@ -10,6 +10,7 @@ import pytest
 from freshline.errors import NotFoundError, PartitionKeyError, UsageError
 from freshline.model.documents.partition import WantedPartitions
 from freshline.model.enums import PartitionState
+from freshline.store.evaluation import partitions
 from tests.scenarios.test_partitions import HOURS, MONTHS, divided, sales
 from tests.store_harness import Lab, laboratory
 
@@ -156,7 +157,7 @@ def test_keys_that_are_not_times_have_states_too(other: Lab) -> None:
     assert found["counts"] == {"running": 0, "failed": 0, "missing": 0, "frozen": 0, "stale": 1, "fresh": 2}
     seen = other.store.reader.partitions("raw")
     assert [(one["state"], one["from"], one["to"], one["count"]) for one in seen["items"]] == [
-        ("fresh", "eu", "asia", 3)
+        ("fresh", "asia", "us", 3)
     ]
     fewer = {"keys": ["eu", "us"]}
     other.apply(
@@ -227,3 +228,19 @@ def test_a_held_partition_holds_its_own_event(other: Lab) -> None:
     second = other.report("raw", "v2", partition_key="2025-12-31T06")
     assert outcomes(other, first["eventId"]) == [("monthly", "2025-12", "held")]
     assert outcomes(other, second["eventId"]) == [("monthly", "2025-12", "pending")]
+
+
+def test_an_event_has_an_outcome_where_very_many_partitions_are_read_as_one(
+    other: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pin of the run is the number of a change: it holds the versions that were current then."""
+    monkeypatch.setattr(partitions, "MOST_LISTED", 1)
+    other.apply(divided("total", {"raw": None}), sources=(HOURS,))
+    first = other.report("raw", "v1", partition_key="2025-12-31T05")
+    other.report("raw", "v1", partition_key="2025-12-31T06")
+    other.work()
+    second = other.report("raw", "v2", partition_key="2025-12-31T06")
+    assert outcomes(other, second["eventId"]) == [("total", "", "pending")]
+    other.work()
+    assert outcomes(other, second["eventId"]) == [("total", "", "triggered")]
+    assert outcomes(other, first["eventId"]) == [("total", "", "included")]

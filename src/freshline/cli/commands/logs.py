@@ -33,7 +33,7 @@ POLL_S = 0.5
         "freshline logs 5f0c11aa",
         "freshline logs 5f0c11aa --follow",
         "freshline logs 5f0c11aa --tail 20",
-        "freshline logs sales.daily --partition 2024-01-31    the last run of a partition",
+        "freshline logs sales.daily --partition 2024-01-31    its last run",
         "freshline logs 5f0c11aa --json",
     ],
 )

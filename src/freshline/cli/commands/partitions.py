@@ -27,8 +27,8 @@ RANGES: Columns = ["STATE", "FROM", "TO", "PARTITIONS"]
     "partitions",
     examples=[
         "freshline partitions sales.daily",
-        "freshline partitions sales.daily --state stale --from 2024-01-01 --to 2024-03-31",
-        "freshline partitions sales.daily --json | jq '.items[] | select(.state == \"failed\")'",
+        "freshline partitions sales.daily --state stale --from 2024-01-01",
+        "freshline partitions sales.daily --json | jq .counts",
     ],
 )
 @click.argument("asset")

@@ -184,7 +184,12 @@ def read_consumers(
 
     `units`: the partitions that read it, of consumers for which a mapping says so.
     """
-    where = {"asset": change.asset_id, "partition": change.partition_key, "reference": change.reference, "limit": limit}
+    where: dict[str, object] = {
+        "asset": change.asset_id,
+        "partition": change.partition_key,
+        "reference": change.reference,
+    }
+    where |= {"whole": f"{change.asset_id}@", "limit": limit}
     mapped = {"workflows": [unit[0] for unit in units], "keys": [unit[1] for unit in units]}
     since = {"sequence": change.sequence, "at": change.at}
     rows = connection.execute(SQL["event_consumers"], {**where, **mapped, **since}).fetchall()

@@ -123,7 +123,10 @@ def _read_result(change: Change, consumer: Consumer, run: Run) -> _Result:
     if run.trigger_type == TriggerType.AUTO and _was_repinned(change, consumer, run):
         return _in_run(EventOutcome.INCLUDED, run, EventReason.RENEWED)
     upstream = [reference(one["assetId"], one["partitionKey"]) for one in run.trigger.get("upstream") or ()]
-    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and change.reference in upstream
+    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and not {
+        change.reference,
+        change.asset_id,
+    }.isdisjoint(upstream)
     return _in_run(EventOutcome.TRIGGERED if started else EventOutcome.INCLUDED, run)
 
 
@@ -172,6 +175,8 @@ def _hold_knows_change(hold: Decision, change: Change, consumer: Consumer) -> bo
     if hold.last_at < change.at:
         return False
     seen = _evidence_of(hold.evidence, change)
+    if seen is None and _reads_whole(hold.evidence, change):
+        return not change.in_inbox and not consumer.due
     if seen and change.delivery is not None:
         return (position_of(seen["to"] or "") or 0) >= change.delivery
     return seen["to"] == change.data_version if seen else _is_settled(hold, change, consumer)
@@ -184,6 +189,12 @@ def _hold_knows_expiry(hold: Decision, expiry: Expiry, producer: Producer) -> bo
 def _is_settled(hold: Decision, event: Change | Expiry, workflow: Workflow) -> bool:
     """Return whether a hold without inputs in its evidence came after the event: no evaluation is outstanding."""
     return "inputs" not in hold.evidence and not event.in_inbox and not workflow.due
+
+
+def _reads_whole(evidence: Evidence, change: Change) -> bool:
+    """Return whether a consumer reads all partitions of the changed asset as one: its evidence has no keys."""
+    inputs = evidence.get("inputs", [])
+    return any(one["assetId"] == change.asset_id and "partitionKey" not in one for one in inputs)
 
 
 def _evidence_of(evidence: Evidence | None, change: Change) -> InputEvidence | None:

@@ -758,13 +758,18 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.delivery, s.ch
 
 -- name: event_consumers
 -- purpose: read what each consumer of a changed asset read of it, with its state; the first consumers by slug, and their number
--- Of a consumer with partitions, or of an asset with partitions, `workflows` and `keys` are those that read the change.
+-- Of a consumer with partitions, or of an asset with partitions, `workflows` and `keys` are those that read the change. A
+-- consumer of very many partitions has read the snapshot that was current at the change of its number (docs/semantics.md#R13.4).
 SELECT w.slug, w.partition_key, w.consumers, w.triggers, w.automatic, (w.policy ->> 'declared')::boolean AS declared,
        -- Whether an unchanged output matters to it: it completes a round, or renews an age.
        ((w.policy ->> 'when') = 'all' AND w.triggers)
        OR jsonb_path_exists(w.policy, '$.inputs[*] ? (@.asset_id == $asset && @.max_age_ms != null)',
                             jsonb_build_object('asset', %(asset)s::text)) AS counts_unchanged,
-       p.consumed_versions -> %(reference)s AS consumed,
+       coalesce(p.consumed_versions -> %(reference)s, (
+           SELECT jsonb_build_object('sequence', x.sequence, 'dataVersion', x.data_version) FROM snapshots x
+            WHERE (x.asset_id, x.partition_key) = (%(asset)s, %(partition)s)
+              AND x.change <= (p.consumed_versions -> %(whole)s ->> 'sequence')::bigint
+            ORDER BY x.change DESC LIMIT 1)) AS consumed,
        r.id AS run_id, r.status, r.trigger, r.trigger_type, r.queued_at, r.decision_id, r.pin,
        o.evidence AS origin, c.sequence AS newest, c.event_id AS newest_event,
        f.id AS tried, f.status AS tried_status,
@@ -788,23 +793,38 @@ SELECT w.slug, w.partition_key, w.consumers, w.triggers, w.automatic, (w.policy 
   ) q ON true
   LEFT JOIN LATERAL (
       SELECT * FROM (
-          (SELECT 1 AS rank, x.*, (x.pins -> %(reference)s ->> 'sequence')::bigint AS pin FROM runs x
+          (SELECT 1 AS rank, x.*, p.pin FROM runs x CROSS JOIN LATERAL (
+              SELECT coalesce((x.pins -> %(reference)s ->> 'sequence')::bigint, (
+                  SELECT y.sequence FROM snapshots y
+                   WHERE (y.asset_id, y.partition_key) = (%(asset)s, %(partition)s)
+                     AND y.change <= (x.pins -> %(whole)s ->> 'sequence')::bigint
+                   ORDER BY y.change DESC LIMIT 1)) AS pin) p
             WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key)
               AND x.queued_at >= coalesce(q.queued_at, %(at)s) AND x.status = 'succeeded'
-              AND (x.pins -> %(reference)s ->> 'sequence')::bigint >= %(sequence)s
+              AND p.pin >= %(sequence)s
             ORDER BY x.queued_at, x.finished_at, x.id LIMIT 1)
           UNION ALL
-          (SELECT 2, x.*, (x.pins -> %(reference)s ->> 'sequence')::bigint FROM runs x
+          (SELECT 2, x.*, p.pin FROM runs x CROSS JOIN LATERAL (
+              SELECT coalesce((x.pins -> %(reference)s ->> 'sequence')::bigint, (
+                  SELECT y.sequence FROM snapshots y
+                   WHERE (y.asset_id, y.partition_key) = (%(asset)s, %(partition)s)
+                     AND y.change <= (x.pins -> %(whole)s ->> 'sequence')::bigint
+                   ORDER BY y.change DESC LIMIT 1)) AS pin) p
             WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key) AND x.status IN ('queued', 'running')
-              AND (x.pins -> %(reference)s ->> 'sequence')::bigint >= %(sequence)s
+              AND p.pin >= %(sequence)s
             ORDER BY x.queued_at LIMIT 1)) x
        ORDER BY x.rank LIMIT 1
   ) r ON true
   LEFT JOIN LATERAL (
-      SELECT x.id, x.status FROM runs x
+      SELECT x.id, x.status FROM runs x CROSS JOIN LATERAL (
+        SELECT coalesce((x.pins -> %(reference)s ->> 'sequence')::bigint, (
+            SELECT y.sequence FROM snapshots y
+             WHERE (y.asset_id, y.partition_key) = (%(asset)s, %(partition)s)
+               AND y.change <= (x.pins -> %(whole)s ->> 'sequence')::bigint
+             ORDER BY y.change DESC LIMIT 1)) AS pin) p
        WHERE r.id IS NULL AND (x.workflow_id, x.partition_key) = (w.id, w.partition_key)
          AND x.queued_at >= coalesce(q.queued_at, %(at)s) AND x.status IN ('failed', 'canceled')
-         AND (x.pins -> %(reference)s ->> 'sequence')::bigint >= %(sequence)s
+         AND p.pin >= %(sequence)s
        ORDER BY x.queued_at DESC LIMIT 1
   ) f ON true
   -- The newest change that the run reads, or the newest of all if there is no such run.
