@@ -184,15 +184,11 @@ def read_consumers(
 
     `units`: the partitions that read it, of consumers for which a mapping says so.
     """
-    where: dict[str, object] = {
-        "asset": change.asset_id,
-        "partition": change.partition_key,
-        "reference": change.reference,
-    }
-    where |= {"whole": f"{change.asset_id}@", "limit": limit}
+    where = {"asset": change.asset_id, "partition": change.partition_key, "limit": limit}
+    names = {"reference": change.reference, "whole": f"{change.asset_id}@"}
     mapped = {"workflows": [unit[0] for unit in units], "keys": [unit[1] for unit in units]}
     since = {"sequence": change.sequence, "at": change.at}
-    rows = connection.execute(SQL["event_consumers"], {**where, **mapped, **since}).fetchall()
+    rows = connection.execute(SQL["event_consumers"], {**where, **names, **mapped, **since}).fetchall()
     return (rows[0]["consumers"] if rows else 0), [_consumer(row) for row in rows]
 
 

@@ -123,10 +123,8 @@ def _read_result(change: Change, consumer: Consumer, run: Run) -> _Result:
     if run.trigger_type == TriggerType.AUTO and _was_repinned(change, consumer, run):
         return _in_run(EventOutcome.INCLUDED, run, EventReason.RENEWED)
     upstream = [reference(one["assetId"], one["partitionKey"]) for one in run.trigger.get("upstream") or ()]
-    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and not {
-        change.reference,
-        change.asset_id,
-    }.isdisjoint(upstream)
+    named = change.reference in upstream or change.asset_id in upstream  # all partitions may be read as one
+    started = run.cause in {Reason.UPSTREAM_UPDATE, Reason.RETRY} and named
     return _in_run(EventOutcome.TRIGGERED if started else EventOutcome.INCLUDED, run)
 
 
