@@ -148,6 +148,10 @@ class Graph:
         """Return the partitioning of the outputs of a workflow: they have the same."""
         return self._by_workflow.get(workflow_id, UNPARTITIONED)
 
+    def has_unit(self, workflow_id: int, partition_key: str) -> bool:
+        """Return whether a workflow has a partition by definition. An empty key is the workflow, or all of it."""
+        return not partition_key or self.partitioning_of(workflow_id).defines(partition_key)
+
     @cached_property
     def _by_workflow(self) -> dict[int, Partitioning]:
         found = ((self._producers.get(asset_id), one) for asset_id, one in self._partitionings.items())

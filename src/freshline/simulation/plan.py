@@ -93,7 +93,7 @@ class Plan:
     `active`: runs that are queued or running already. `runs`: new runs, in order. `held`: workflows that would run
     later. `cut`: workflows that would not run. `reached`: the moment of these holds, which is the end of the last
     debounce. `expiries`: of an apply, when the data of assets whose freshness changes would expire, as text; None:
-    never.
+    never. `partitions`: of an apply, how many partitions of each workflow would run, a sentence each.
     """
 
     active: tuple[str, ...] = ()
@@ -102,6 +102,7 @@ class Plan:
     cut: tuple[Planned, ...] = ()
     reached: datetime | None = None
     expiries: Mapping[str, str | None] = field(default_factory=dict)
+    partitions: Sequence[str] = ()
 
     def as_json(self) -> Wave:
         """Return the form of `freshline plan --json` and `freshline apply --json`."""

@@ -122,7 +122,15 @@ def apply(
         applied = not dry_run and _agreed(plan, yes=yes) and _apply(store, project, baseline=baseline is not None)
     if as_json:
         expiries = [{"assetId": asset_id, "expiresAt": at} for asset_id, at in wave.expiries.items()]
-        output.print_json({**plan.as_json(), "expiries": expiries, "flood": wave.as_json(), "applied": applied})
+        output.print_json(
+            {
+                **plan.as_json(),
+                "expiries": expiries,
+                "flood": wave.as_json(),
+                "partitionRuns": list(wave.partitions),
+                "applied": applied,
+            }
+        )
     elif not plan.empty:
         output.message("applied" if applied else "nothing was changed")
 
@@ -138,10 +146,12 @@ def show_flood(plan: ApplyPlan, wave: Plan) -> None:
     """Print which data would expire when, what would run because of the plan, and what would not and why."""
     for asset_id, at in wave.expiries.items():
         output.show(f"{asset_id} would expire at {moment(at)}" if at else f"{asset_id} would no longer expire")
+    for sentence in wave.partitions:
+        output.show(sentence)
     if wave.runs or wave.held or wave.cut:
         output.show("", Text(("because of it:", "bold")))
         show_wave(wave.as_json())
-    elif not plan.empty:
+    elif not plan.empty and not wave.partitions:
         output.show("nothing would run because of it")
 
 
@@ -183,6 +193,8 @@ def show_plan(plan: ApplyPlan) -> None:
     for verb, assets in (("new", plan.assets_added), ("no longer produced", plan.assets_removed)):
         if assets:
             output.show(f"{verb}: {', '.join(assets)}")
+    for asset_id, change in plan.partitions.items():
+        output.show(f"partitions of {asset_id}: {change}")
     if plan.reported:
         output.show(f"reported once, because the data is there: {', '.join(plan.reported)}")
 

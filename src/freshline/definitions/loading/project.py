@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class LoadedWorkflow:
-    """A valid workflow with its place, compiled policy and fingerprints."""
+    """A valid workflow with its place, compiled policy and fingerprints. `reads`: where it consumes each asset."""
 
     definition: Workflow
     place: Place
@@ -65,6 +65,7 @@ class LoadedWorkflow:
     fingerprint: str
     job_fingerprint: str
     code_hash: str | None
+    reads: Mapping[str, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -314,4 +315,9 @@ def _loaded(draft: Draft[Workflow], code: str) -> LoadedWorkflow:
         fingerprint=definition_fingerprint(workflow),
         job_fingerprint=job_fingerprint(workflow, code),
         code_hash=code if needs_code(workflow) else None,
+        reads={
+            item.asset_id: draft.origin.place(("steps", s, "consumes", c))
+            for s, step in enumerate(workflow.steps)
+            for c, item in enumerate(step.consumes)
+        },
     )

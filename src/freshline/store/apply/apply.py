@@ -11,8 +11,8 @@ from freshline.definitions.loading.existing_data import sources_with_data
 from freshline.definitions.loading.project import Project
 from freshline.model.moment import iso
 from freshline.settings import Settings
-from freshline.store.apply import write
-from freshline.store.apply.diff import ApplyPlan, make_plan, proposed_graph
+from freshline.store.apply import partition_changes, write
+from freshline.store.apply.diff import ApplyPlan, Stored, make_plan, proposed_graph
 from freshline.store.apply.rename import Renamed, rename
 from freshline.store.apply.stored import read_durations, read_stored
 from freshline.store.apply.timers import DueTimer
@@ -43,7 +43,7 @@ class Apply:
         with_data = sources_with_data(project)
         with self._database.reading(unhurried=True) as connection:
             stored = read_stored(connection, project.name)
-            plan = make_plan(project, stored, with_data)
+            plan = _plan(connection, project, stored, with_data)
             waits = WaitWarnings(project, proposed_graph(project, stored))
             plan.warnings.extend(waits.warnings(read_durations(connection, waits)))
         return plan
@@ -90,9 +90,19 @@ class Apply:
             touched = {*plan.added, *plan.changed}
             moved = [*plan.assets_removed, *plan.reported]
             found = preview.around(connection, touched, moved)
+            parts = preview.partitions(connection, touched)
         planned = preview.triggered(found, self._settings, touched, moved)
         due = {one["asset_id"]: one["due_at"] for one in edited}
+        planned = replace(planned, partitions=parts)
         return replace(planned, expiries={one: at and iso(datetime.fromisoformat(at)) for one, at in due.items()})
+
+
+def _plan(connection: Connection, project: Project, stored: Stored, with_data: AbstractSet[str]) -> ApplyPlan:
+    """Compare. Raise an error about mappings to partitions of other projects that cannot be."""
+    plan = make_plan(project, stored, with_data)
+    partition_changes.refuse_edges(connection, project, stored)
+    plan.partitions.update(partition_changes.changes(connection, project, stored))
+    return plan
 
 
 def _apply(
@@ -103,5 +113,5 @@ def _apply(
     connection.execute(LONG_IDLE_TIMEOUT)
     connection.execute(DB["lock"], {"key": locks.APPLY})
     stored = read_stored(connection, project.name)
-    plan = make_plan(project, stored, with_data)
+    plan = _plan(connection, project, stored, with_data)
     return plan, write.write(connection, project, plan, stored, baseline=baseline)

@@ -46,6 +46,7 @@ class StoredAsset(TypedDict):
     producer: str | None
     project: str | None
     source_project: str | None
+    partitioning: Json | None
     produced: bool
 
 
@@ -77,11 +78,12 @@ class ApplyPlan:
     reported: list[str] = field(default_factory=list)  # new sources whose data exists
     warnings: list[str] = field(default_factory=list)
     alerts: RuleChanges = field(default_factory=RuleChanges)
+    partitions: dict[str, str] = field(default_factory=dict)  # what happens to the partitions of assets, in words
 
     @property
     def empty(self) -> bool:
         """Return whether nothing would change."""
-        parts = (self.added, self.changed, self.retired, self.pools, self.reported, self.alerts)
+        parts = (self.added, self.changed, self.retired, self.pools, self.reported, self.alerts, self.partitions)
         return not any(parts)
 
     def as_json(self) -> Json:
@@ -97,6 +99,7 @@ class ApplyPlan:
             "changes": self.changes,
             "pools": [{"name": name, "before": old, "after": new} for name, (old, new) in self.pools.items()],
             "reported": self.reported,
+            "partitions": self.partitions,
             "alerts": {name: list(getattr(self.alerts, name)) for name in ("added", "changed", "removed")},
             "warnings": self.warnings,
         }

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
+from freshline.decide import decide
 from freshline.graph import Graph
 from freshline.model.enums import ExpiryReason
 from freshline.model.json import Json
+from freshline.partitions.selection import EVERYTHING
+from freshline.reading import existing
 from freshline.settings import Settings
 from freshline.simulation import plan
 from freshline.simulation.from_store import Facts, restore
+from freshline.store.apply.partition_changes import counts, sentences
 from freshline.store.apply.stored import read_graph
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state
+from freshline.store.evaluation.partitions import known_keys
 
 SQL = load("apply")
+DB = load("db")
+MOST = 10_000  # partitions of a workflow, from the newest on
+CHUNK = 500
 Rows = Sequence[Row]
 
 
@@ -55,13 +64,33 @@ def around(connection: Connection, slugs: Collection[str], assets: Iterable[str]
     return _fetch(connection, graph, own.union(graph.descendants(*made, *assets)))
 
 
+def partitions(connection: Connection, slugs: Collection[str]) -> list[str]:
+    """Return how many partitions of these workflows would run now, and why the others would not."""
+    graph = read_graph(connection)
+    own = sorted(one for one, slug in graph.slugs.items() if slug in slugs and graph.is_mapped(one))
+    if not own:
+        return []
+    row = connection.execute(DB["now"]).fetchone()
+    assert row is not None  # noqa: S101 - it is one value
+    known = known_keys(connection, graph)
+    units = [(one, key) for one in own for key in islice(existing(graph, one, EVERYTHING, row["now"], known), MOST)]
+    decided: list[tuple[str, str]] = []
+    for first in range(0, len(units), CHUNK):
+        read = load_state.read(connection, graph, dict.fromkeys(units[first : first + CHUNK], 0), above=())
+        for one in read.loaded:
+            decision = decide(one.policy, one.state, read.now)
+            decided.append((one.state.slug, "run" if decision.run else str(decision.reason)))
+    return list(sentences(counts(decided)))
+
+
 def triggered(found: Fetched, settings: Settings, touched: Collection[str], moved: Iterable[str]) -> plan.Plan:
     """Return what an apply that changes these workflows, and releases or reports these assets, would run."""
     return plan.plan_apply(restore(found.facts(), settings), touched, moved)
 
 
 def _fetch(connection: Connection, graph: Graph, workflows: Iterable[int]) -> Fetched:
-    found = sorted(_closed(graph, workflows))
+    # Partitions are counted, not played: there may be tens of thousands.
+    found = sorted(one for one in _closed(graph, workflows) if not graph.is_mapped(one))
     keys = {(one, ""): 0 for one in found}
     return Fetched(
         keys=keys,

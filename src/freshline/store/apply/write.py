@@ -16,7 +16,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store import partition_timers, seen_keys
 from freshline.store.alerts import rules
-from freshline.store.apply import watches
+from freshline.store.apply import partition_changes, watches
 from freshline.store.apply.diff import ApplyPlan, Stored, job_changes, reshaped
 from freshline.store.apply.stored import read_graph
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
@@ -69,6 +69,7 @@ def write(
     connection.execute(SQL["consider"], {"workflows": ids})
     connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
     _append_events(connection, plan, healed)
+    _touch_readers(connection, plan)
     connection.execute(SQL["bump_epoch"])
     return edited
 
@@ -201,6 +202,26 @@ def _take_baseline(
         ids = [row["id"] for row in rows]
     connection.execute(SQL["take_baseline"], {"workflows": ids, "force": force})
     connection.execute(SQL["accept_heads"], {"workflows": ids})
+    partition_changes.take_baseline(connection, ids, force=force)
+
+
+def _touch_readers(connection: Connection, plan: ApplyPlan) -> None:
+    """Evaluate what reads assets whose partitions changed: it reads others now, although it did not change itself."""
+    rows = connection.execute(SQL["readers"], {"assets": list(plan.partitions)}).fetchall() if plan.partitions else ()
+    touched: list[EventRow] = [
+        {
+            "id": new_id(),
+            "type": None,
+            "subject": row["slug"],
+            "data": {},
+            "kind": "touched",
+            "workflow_id": row["id"],
+            "partition_key": "",
+        }
+        for row in rows
+    ]
+    if touched:
+        append_events(connection, touched)
 
 
 def _append_events(connection: Connection, plan: ApplyPlan, healed: Sequence[Row]) -> None:

@@ -140,7 +140,7 @@ class Evaluation:
         graph = self._graph
         if graph is None:
             raise _OutdatedGraphError
-        keys = self._expand(connection, graph, keys) if graph.partitioned else keys
+        keys = self._expand(connection, graph, _defined(connection, graph, keys))
         # When little is in motion, read all of it: there may be a thousand times as many ancestors.
         above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ANCESTORS)
         not_automatic = graph.not_automatic_above(workflow_id for workflow_id, _ in keys)
@@ -227,6 +227,15 @@ class Evaluation:
             connection.execute(SQL["note_forgotten"], {"workflows": [row["workflow_id"] for row in found]})
         count("sweep_found", len(found))
         return len(found)
+
+
+def _defined(connection: Connection, graph: Graph, keys: Mapping[Key, int]) -> Mapping[Key, int]:
+    """Return the partitions that the definitions still have. The considerations of others end."""
+    gone = [key for key in keys if not graph.has_unit(*key)]
+    if gone:
+        both = {"workflows": [one for one, _ in gone], "partitions": [key for _, key in gone]}
+        connection.execute(SQL["drop_considerations"], both)
+    return {key: evaluations for key, evaluations in keys.items() if key not in gone} if gone else keys
 
 
 def failed_evaluation(error: str, evaluations: int, now: datetime) -> Decision:

@@ -174,7 +174,7 @@ def moving_parts(
     """Return what is in motion: partitions, and the selections that events concern that nobody has consumed yet."""
     parts: dict[int, list[MovingPart]] = {}
     for workflow_id, key, kind, until, cannot_run, origin in rows:
-        if workflow_id in graph.slugs:
+        if workflow_id in graph.slugs and graph.has_unit(workflow_id, key):
             moving = Moving(kind, _time(until), cannot_run, _time(origin))
             whole = not key and bool(graph.partitioning_of(workflow_id).columns)  # a note about all of its partitions
             selection = selection_of(graph, workflow_id, key)

@@ -29,7 +29,7 @@ SELECT w.id, w.slug, w.project, w.version, w.retired_at IS NOT NULL AS retired, 
 
 -- name: stored_assets
 -- purpose: read every asset with its producer
-SELECT a.id, w.slug AS producer, w.project, a.source_project, h.sequence IS NOT NULL AS produced
+SELECT a.id, w.slug AS producer, w.project, a.source_project, a.partitioning, h.sequence IS NOT NULL AS produced
   FROM assets a
   LEFT JOIN workflows w ON w.id = a.producer_id
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
@@ -37,6 +37,11 @@ SELECT a.id, w.slug AS producer, w.project, a.source_project, h.sequence IS NOT 
 -- name: stored_edges
 -- purpose: read who consumes what, by slug
 SELECT e.asset_id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id
+
+-- name: readers
+-- purpose: find the workflows that read these assets
+SELECT DISTINCT w.id, w.slug FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+ WHERE e.asset_id = ANY (%(assets)s) ORDER BY w.id
 
 -- name: durations
 -- purpose: read the p95 duration of the last successful runs of these workflows, if it is long

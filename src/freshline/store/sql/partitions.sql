@@ -83,3 +83,45 @@ SELECT asset_id, partition_key, 'expiry', due_at, reason
   FROM jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, due_at timestamptz, reason text)
  ORDER BY asset_id, partition_key
 ON CONFLICT DO NOTHING
+
+-- name: outside_consumers
+-- purpose: read the workflows of other projects that consume these assets
+SELECT DISTINCT w.slug, w.project, w.policy
+  FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+ WHERE e.asset_id = ANY (%(assets)s) AND w.project <> %(project)s
+ ORDER BY w.slug
+
+-- name: head_keys
+-- purpose: read the partitions of an asset that have data
+SELECT partition_key FROM heads WHERE asset_id = %(asset)s AND retired_at IS NULL ORDER BY partition_key
+
+-- name: take_baselines
+-- purpose: accept existing data as fresh for partitions: store the heads that they read as their consumed versions
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, mixed, job_fingerprint)
+SELECT u.workflow_id, u.partition_key,
+       coalesce(jsonb_object_agg(h.asset_id || CASE h.partition_key WHEN '' THEN '' ELSE '@' || h.partition_key END,
+                                 jsonb_build_object('sequence', h.sequence, 'dataVersion', h.data_version))
+                FILTER (WHERE h.asset_id IS NOT NULL), '{}'), true, w.job_fingerprint
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS u (workflow_id, partition_key)
+  JOIN workflows w ON w.id = u.workflow_id
+  LEFT JOIN unnest(%(reading)s::bigint[], %(reading_keys)s::text[], %(read_assets)s::text[], %(read_keys)s::text[])
+         AS r (workflow_id, partition_key, asset_id, input_key)
+         ON (r.workflow_id, r.partition_key) = (u.workflow_id, u.partition_key)
+  LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (r.asset_id, r.input_key)
+ GROUP BY u.workflow_id, u.partition_key, w.job_fingerprint
+ ORDER BY u.workflow_id, u.partition_key
+ON CONFLICT (workflow_id, partition_key) DO UPDATE
+   SET consumed_versions = CASE WHEN %(force)s OR p.consumed_versions IS NULL THEN excluded.consumed_versions ELSE p.consumed_versions END,
+       mixed = %(force)s OR p.consumed_versions IS NULL OR p.mixed,
+       job_fingerprint = CASE WHEN %(force)s OR p.job_fingerprint IS NULL THEN excluded.job_fingerprint
+                              ELSE p.job_fingerprint END
+
+-- name: accept_all_heads
+-- purpose: record the current heads of all partitions of these workflows as their own
+INSERT INTO workflow_partitions AS p (workflow_id, partition_key, accepted)
+SELECT a.producer_id, h.partition_key, jsonb_object_agg(h.asset_id, h.sequence)
+  FROM assets a JOIN heads h ON h.asset_id = a.id
+ WHERE a.producer_id = ANY (%(workflows)s)
+ GROUP BY a.producer_id, h.partition_key
+ ORDER BY a.producer_id, h.partition_key
+ON CONFLICT (workflow_id, partition_key) DO UPDATE SET accepted = excluded.accepted
