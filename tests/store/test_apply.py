@@ -53,6 +53,7 @@ def test_a_plan_says_what_apply_does(lab: Lab) -> None:
         },
         "pools": [],
         "reported": [],
+        "partitions": {},
         "alerts": {"added": [], "changed": [], "removed": []},
         "warnings": [],
     }
