@@ -55,7 +55,10 @@ WRONG = {
     "{files: ../x/*.csv}": (4, "'files' is '../x/*.csv' and contains '..'; write the path without it"),
     "{files: 'dt={partitionKey}/*.csv'}": (
         4,
-        "contains {partitionKey}; a watch does not say which partition changed; report the partitions",
+        (
+            "'files' is 'dt={partitionKey}/*.csv' and contains {partitionKey}; a watch does not say which partition "
+            "changed; report the partitions"
+        ),
     ),
     "{sql: SELECT 1}": (3, "field 'url' is missing"),
     "{sql: SELECT 1, url: 'postgresql://u:canary@h/d'}": (
