@@ -104,7 +104,7 @@ def new_rows(run: ClaimedRun, fetch: Callable[[int, int], Sequence[Delivery]]) -
     pinned, head = run.inputs[SOURCE], run.inputs.get(TABLE)
     assert pinned.deliveries is not None
     crowded = head is not None and len(head.parts) >= MOST_PARTS
-    reading = plan_reading(step, {SOURCE: pinned}, run.positions, forced=crowded)
+    reading = plan_reading(step, {SOURCE: pinned}, run.positions, forced="it has many parts" if crowded else None)
     new = Deliveries(pinned.deliveries, fetch).after(reading.since.get(SOURCE))
     rows = [row for one in new for row in pl.read_csv(str(one.path))["x"].to_list()]
     return Increment(rows, reading.full_refresh_reason is not None)

@@ -69,3 +69,33 @@ def collected(ctx: Any) -> Any:
     except Exception as error:
         raise RuntimeError(f"no rows: {error}") from error
     return table
+
+
+def day_of_hours(ctx: Any) -> Any:
+    """Return what the run knows of its partition, as one row."""
+    hours, window = ctx.inputs["raw"], ctx.partition_window
+    row = (
+        ctx.partition_key,
+        list(ctx.partition_keys),
+        window.start,
+        window.end,
+        list(hours.keys),
+        hours.df().count(),
+        ctx.full_refresh,
+    )
+    kinds = "key string, keys array<string>, start timestamp, end timestamp, hours array<string>, n long, full boolean"
+    return ctx.spark.createDataFrame([row], kinds)
+
+
+def changed_days(ctx: Any) -> Any:
+    """Log which partitions of the input have changed, and return them."""
+    changed = ctx.changed_partitions("daily")
+    ctx.log.info("changed: %s", " ".join(changed))
+    return ctx.spark.createDataFrame([(key,) for key in changed], "key string")
+
+
+def balance(ctx: Any) -> Any:
+    """Add the numbers of the day to the balance of the day before."""
+    before = ctx.inputs["balance"].df().first() if "balance" in ctx.inputs else None
+    today = ctx.inputs["raw"].df().first()
+    return ctx.spark.createDataFrame([((before.n if before else 0) + today.n,)], "n long")

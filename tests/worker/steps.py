@@ -20,7 +20,7 @@ from freshline.worker.runner_process import RunnerProcess
 _tries = itertools.count(1)
 
 
-def unknown(asset_id: str, version: int) -> PinnedInput:
+def unknown(asset_id: str, _: str, version: int) -> PinnedInput:
     """Answer a step that reads a version which does not exist."""
     raise NotFoundError(f"version {version} of {asset_id} is not there")
 
@@ -83,7 +83,7 @@ class Bench:
         job: Mapping[str, Any],
         *,
         stop: Callable[[], str | None] = lambda: None,
-        ask: Callable[[str, int], PinnedInput] = unknown,
+        ask: Callable[[str, str, int], PinnedInput] = unknown,
         deliveries: Callable[[str, int, int], Sequence[Delivery]] = no_deliveries,
         **given: Any,
     ) -> StepResult:

@@ -29,7 +29,7 @@ def main(project: Path) -> None:
     )
 
 
-def nothing(asset_id: str, version: int) -> PinnedInput:
+def nothing(asset_id: str, _: str, version: int) -> PinnedInput:
     """Fail: no job here reads another version."""
     raise AssertionError(asset_id, version)
 

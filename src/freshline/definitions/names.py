@@ -15,6 +15,8 @@ COLUMN_LIMIT = 200
 ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 SPARK_SETTING = re.compile(r"spark\.[A-Za-z0-9._-]{1,194}")
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+PARTITION_KEY = "partition_key"  # parameters of queries that Freshline sets in workflows with partitions
+PARTITION_TIMES = ("partition_start", "partition_end")
 POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

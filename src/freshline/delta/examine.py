@@ -121,6 +121,6 @@ def _fits(text: str | None, version: TableVersion) -> bool:
         sequences = [one["txn"]["version"] for one in actions if "txn" in one]
     except (ValueError, KeyError, TypeError):
         return False
-    if version.base < version.number:
+    if version.base < version.number or (version.key and version.files.items() <= added.items()):
         return version.files.items() <= added.items()
     return added.items() <= version.files.items() and (bool(added) or sequences == [version.sequence])

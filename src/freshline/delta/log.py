@@ -46,6 +46,7 @@ class TableVersion:
     """One version of a table. `files`: the files it added, as paths below the table's directory, with their sizes.
 
     `base`: the version where its list of files begins; smaller than `number` if rows were appended.
+    `key`: the partition that it replaced or added rows to; empty for a table without partitions.
     """
 
     number: int
@@ -55,6 +56,13 @@ class TableVersion:
     schema: Json
     partition_by: tuple[str, ...]
     files: Mapping[str, int]
+    key: str = ""
+
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """What all partitions of a table must have in common: the columns that divide it, with their types."""
+        types = {field["name"].lower(): field["type"] for field in self.schema.get("fields", ())}
+        return bool(self.key), tuple((name, types.get(name.lower())) for name in self.partition_by)
 
 
 def unsupported_reason(schema: Json) -> str | None:
@@ -87,8 +95,8 @@ def _unsupported(kind: Any, where: str) -> Iterator[str]:
 def commit(table: str, before: TableVersion | None, now: TableVersion, replaced: Mapping[str, int]) -> list[Action]:
     """Return the actions that lead from one version to the next.
 
-    `replaced`: the files of the version before, if this one does not append to it. Files of both versions are left out:
-    a commit must not add and remove the same file.
+    `replaced`: the files of the version before, or of the partition before, if this one does not append to it. Files of
+    both versions are left out: a commit must not add and remove the same file.
     """
     at = int(now.produced_at.timestamp() * 1000)
     mode = "Append" if now.base < now.number else "Overwrite"

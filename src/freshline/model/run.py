@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from freshline.model.deliveries import DeliveryRange
 
 Location = Mapping[str, Any]
-"""Where data is: `format`, and `paths` of a table (with `files`, `fingerprint`, `parquet`, `partitionBy`) or `path`."""
+"""Where data is: `format`, and `paths` of a table (with `files`, `fingerprint`, `parquet`, `partitionBy`) or `path`.
+
+`partition` of a table with partitions: the `columns` that hold the partition, each with its value as text, and the
+`directory` of the files below each of the `paths`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A column that holds the partition: its type in Spark, and its value as Spark and Delta write it in texts."""
+
+    name: str
+    type: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCut:
+    """Cuts the rows of an input to a window by a column. `start` and `end` are times in UTC, as ISO 8601.
+
+    `first_day` and `end_day` are the same as days of the consumer's time zone; None if a window begins within a day.
+    """
+
+    column: str
+    start: str
+    end: str
+    first_day: str | None = None
+    end_day: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +51,10 @@ class PinnedInput:
     `allowed`: what reports of this source may name (`AllowedPaths`). None: the location was not named by a report.
     `deliveries`: those of an append source, which are loaded when they are read; their numbers are its versions. None
     for other assets.
+    `partitions`: of an asset with partitions, those that the run reads; `data_version` is then a digest of theirs, and
+    `location` and `schema` are those of the newest, or of another one if it reads none. None for other assets.
+    `changed`: whether the data differs from what the last success of the step has read.
+    `cut`: rows outside of this time are left out.
     """
 
     asset_id: str
@@ -40,6 +71,10 @@ class PinnedInput:
     bytes: int | None = None
     allowed: Mapping[str, Any] | None = None
     deliveries: DeliveryRange | None = None
+    partition_key: str = ""
+    partitions: Sequence[PinnedInput] | None = None
+    changed: bool = True
+    cut: TimeCut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +82,13 @@ class OutputTarget:
     """Where a step stages one produced asset: `staging` is a directory relative to the warehouse.
 
     `head`: the current snapshot. `replace`: the output replaces it, whatever the mode of the table.
+    `partition`: the columns of the run's partition, whose values all rows must have.
     """
 
     staging: str
     head: PinnedInput | None = None
     replace: bool = True
+    partition: Sequence[PartitionColumn] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +137,10 @@ class FinishedStep:
 class ClaimedRun:
     """A run that this worker holds. `attempt` is the fencing token of every write.
 
-    `inputs`: the pinned snapshots, and the heads of the outputs of `definition`. `positions`: by output and input, the
-    position up to which the head of the output has read the input.
+    `inputs`: the pinned snapshots by reference (`sales.daily@2024-01-31`), and the heads of the outputs of `definition`
+    by asset. `positions`: by output and reference, the position up to which the head of the output has read the input.
+    `partitioned`: the consumed assets that have partitions; of those that the run reads nothing of, a snapshot of
+    another partition, whose columns are known.
     `sessions`: sessions on a Spark Connect server of tries that never reported their end. They may still compute
     (docs/semantics.md#R12.1).
     """
@@ -122,3 +161,4 @@ class ClaimedRun:
     code_hash: str | None
     lease_ms: int
     sessions: tuple[str, ...] = ()
+    partitioned: Mapping[str, PinnedInput | None] = field(default_factory=dict)

@@ -41,12 +41,12 @@ def examine(
     wrong, unread = [], []
     for number, one in enumerate(heads, 1):
         if time.monotonic() > deadline:
-            unread.append(f"asset '{one.asset_id}' was not read")
+            unread.append(f"asset '{one.name}' was not read")
             continue
         found = _difference(session, storage, one)
         if found and is_head(store.database, one):  # the files of an older version may have been removed meanwhile
-            wrong.append(f"asset '{one.asset_id}' version {one.sequence}: {found}")
-        progress(f"{number} of {len(heads)}: {one.asset_id}: {found or 'as published'}")
+            wrong.append(f"asset '{one.name}' version {one.sequence}: {found}")
+        progress(f"{number} of {len(heads)}: {one.name}: {found or 'as published'}")
     return finding(HEAD_ROWS, wrong, limit), finding(HEAD_UNREAD, unread, limit)
 
 

@@ -25,6 +25,7 @@ from freshline.spark.code_distribution import pack
 from freshline.spark.connect import Remote
 from freshline.spark.delivery_failures import delivery_error
 from freshline.spark.failures import classified, classify, explain, failed, no_client
+from freshline.spark.partition_reading import load_partitions
 from freshline.spark.progress import Meter, Reporter, metered
 from freshline.spark.read_failures import reason, unreadable
 from freshline.spark.reading import load, load_deliveries, with_paths
@@ -166,25 +167,29 @@ class Engine:
 
     def read(self, pinned: PinnedInput, *, new: bool = False) -> DataFrame:
         """Return the rows of a pinned snapshot. `new`: only those that the step has not read yet."""
-        if pinned.location is None:
-            raise JobError(
-                f"asset {pinned.asset_id!r} has no path; declare one in sources/ or report it with payload.path"
-            )
+        if pathless := _pathless(pinned):
+            raise JobError(f"{pathless} has no path; declare one in sources/ or report it with payload.path")
         try:
-            table = load(
-                self._session,
-                self._storage,
-                pinned,
-                since=pinned.since if new else None,
-                local=self.application.local,
-                deliveries=None if pinned.deliveries is None else self._deliveries(pinned),
-            )
+            table = self._load(pinned, new=new)
             _ = table.schema  # Connect analyses only now; here the asset of an error is known
         except Exception as error:  # noqa: BLE001 - data sources raise anything
             if unable := no_client(error, str(self._storage)):
                 raise unable from None
             raise (self._delivery_error(pinned, error, new=new) or _cannot_read(pinned, error)) from None
         return table
+
+    def _load(self, pinned: PinnedInput, *, new: bool) -> DataFrame:
+        local = self.application.local
+        if pinned.partitions is not None:
+            return load_partitions(self._session, self._storage, pinned, new=new, local=local)
+        return load(
+            self._session,
+            self._storage,
+            pinned,
+            since=pinned.since if new else None,
+            local=local,
+            deliveries=None if pinned.deliveries is None else self._deliveries(pinned),
+        )
 
     def _delivery_error(self, pinned: PinnedInput, error: Exception, *, new: bool) -> JobError | None:
         """Return the error of an append source with the delivery that cannot be read, if it is one."""
@@ -228,6 +233,7 @@ class Engine:
             produced=produced,
             head=output.head,
             replace=output.replace,
+            partition=output.partition,
             remote_writers=not self.application.local,
         )
         try:
@@ -254,6 +260,14 @@ class Engine:
     def unreadable(self, error: BaseException) -> str | None:
         """Return what replaces the text of an exception that may quote a file; None if it cannot."""
         return unreadable(error)
+
+
+def _pathless(pinned: PinnedInput) -> str | None:
+    """Return what of an input has no location, in words; None if all of it has one."""
+    if pinned.location is None:
+        return f"asset {pinned.asset_id!r}"
+    missing = next((one.partition_key for one in pinned.partitions or () if one.location is None), None)
+    return None if missing is None else f"partition {missing!r} of asset {pinned.asset_id!r}"
 
 
 def _no_deliveries(pinned: PinnedInput) -> Deliveries:

@@ -13,7 +13,9 @@ from freshline.model.deliveries import Deliveries, Delivery
 from freshline.model.run import Location, PinnedInput
 from freshline.spark.merging import aligned
 from freshline.spark.parquet import READ_OPTIONS
+from freshline.spark.windows import cut_to_window
 from freshline.storage.base import Storage
+from freshline.storage.layout import rows_at
 
 MATCHED = {"csv": {"enforceSchema": "false"}, "parquet": {"mergeSchema": "true"}, "orc": {"mergeSchema": "true"}}
 
@@ -37,7 +39,8 @@ def load(
         rows = _delivered(session, pinned, deliveries, since, local=local)
     known = struct(pinned.schema)
     # Spark puts partition columns last, wherever they were when the table was written.
-    return aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
+    found = aligned(rows, known) if known and (pinned.location or {}).get("partitionBy") else rows
+    return cut_to_window(found, pinned)
 
 
 def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: int | None, *, local: bool) -> DataFrame:
@@ -47,9 +50,9 @@ def _rows(session: SparkSession, storage: Storage, pinned: PinnedInput, since: i
         whole = reader.load(_source_path(pinned, str(location["path"]), local=local))
         return whole if since is None else whole.limit(0)
     parts = pinned.parts or [(0, path) for path in location["paths"]]
-    paths = [storage.at(path) for version, path in parts if since is None or version > since]
+    paths = [storage.at(rows_at(location, path)) for version, path in parts if since is None or version > since]
     if not paths:
-        return reader.load(storage.at(parts[-1][1])).limit(0)
+        return reader.load(storage.at(rows_at(location, parts[-1][1]))).limit(0)
     return _load(reader, paths, split=bool(location.get("partitionBy")))
 
 
@@ -75,11 +78,24 @@ def load_deliveries(
     session: SparkSession, pinned: PinnedInput, chosen: Sequence[Delivery], *, local: bool
 ) -> DataFrame:
     """Read some deliveries of a source. Columns are matched by name."""
+    return load_source_paths(session, pinned, [str(one.path) for one in chosen], local=local)
+
+
+def load_source_paths(session: SparkSession, pinned: PinnedInput, paths: Sequence[str], *, local: bool) -> DataFrame:
+    """Read several paths of a source. Columns are matched by name."""
     location = pinned.location or {}
     # A CSV file whose header differs is an error, because Spark matches columns by position.
     matched = MATCHED.get(str(location.get("format", "parquet")), {})
     reader = _reader(session, location, pinned.schema).options(**matched)
-    return reader.load([_source_path(pinned, str(one.path), local=local) for one in chosen])
+    return reader.load([_source_path(pinned, path, local=local) for path in paths])
+
+
+def load_table_paths(
+    session: SparkSession, storage: Storage, pinned: PinnedInput, directories: Iterable[tuple[PinnedInput, str]]
+) -> DataFrame:
+    """Read directories of a table's partitions that all have the columns and the format of `pinned`."""
+    paths = [storage.at(rows_at(one.location or {}, path)) for one, path in directories]
+    return _reader(session, pinned.location or {}, pinned.schema).load(paths)
 
 
 def _source_path(pinned: PinnedInput, path: str, *, local: bool) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import StructType
@@ -15,8 +15,8 @@ from freshline.definitions.schema.workflow import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.failpoints import hit
 from freshline.model.json import Json
-from freshline.model.run import PinnedInput, StagedOutput
-from freshline.spark import checks, merging, reading
+from freshline.model.run import Location, PartitionColumn, PinnedInput, StagedOutput
+from freshline.spark import checks, membership, merging, reading
 from freshline.spark.code_distribution import check_arrived
 from freshline.spark.fingerprint import MAX_TALLIED_ROWS, Fingerprint, aggregates, counted_fields, fingerprint
 from freshline.spark.parquet import READ_OPTIONS, encoding_version, write_options
@@ -30,6 +30,7 @@ MAX_PARTS = 10_000
 class Staging:
     """What to write where. `head`: the current table. `replace`: the output replaces it, whatever the mode.
 
+    `partition`: the columns of the run's partition. The head is then that of the partition.
     `remote_writers`: other machines may write the files, so the rows that this machine sees are counted.
     """
 
@@ -41,6 +42,13 @@ class Staging:
     head: PinnedInput | None = None
     replace: bool = True
     remote_writers: bool = False
+    partition: Sequence[PartitionColumn] = ()
+
+    @property
+    def files_at(self) -> str:
+        """The directory of the files: `directory`, or that of the partition in it."""
+        below = layout.partition_directory({one.name: one.value for one in self.partition})
+        return f"{self.directory}/{below}" if below else self.directory
 
     @property
     def rule(self) -> DataVersion:
@@ -72,6 +80,9 @@ class Staging:
 
 def write(table: DataFrame, staging: Staging) -> StagedOutput:
     """Write, seal and check one output. The data of a `CheckError` stays where it is."""
+    if staging.partition:
+        table, columns = membership.with_columns(staging.asset_id, table, staging.partition)
+        staging = replace(staging, partition=columns)
     _check_declaration(table, staging)
     head = staging.extended
     if head is not None and staging.table.mode == "append":
@@ -126,6 +137,9 @@ def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int)
         check_arrived(staging.storage, location, wrote)
     if staging.table.partition_by:
         location["partitionBy"] = list(staging.table.partition_by)
+    if staging.partition:
+        columns = {one.name: one.value for one in staging.partition}
+        location["partition"] = {"columns": columns, "directory": layout.partition_directory(columns)}
     return location
 
 
@@ -186,7 +200,7 @@ def _check_head(staging: Staging, head: PinnedInput) -> None:
             f"asset {staging.asset_id!r}: version {head.sequence} is not a table of Freshline; rows cannot be added",
             hint=merging.REWRITE_HINT,
         )
-    before, now = tuple(location.get("partitionBy", ())), staging.table.partition_by
+    before, now = _split_by(location), (*(one.name for one in staging.partition), *staging.table.partition_by)
     known = {name.lower() for name in _struct(head).fieldNames()}
     if lacking := [key for key in staging.table.keys if known and key.lower() not in known]:
         raise JobError(
@@ -196,8 +210,8 @@ def _check_head(staging: Staging, head: PinnedInput) -> None:
         )
     if staging.table.mode == "append" and before != now:
         raise JobError(
-            f"asset {staging.asset_id!r}: its files were split by {', '.join(before) or 'nothing'}, and partitionBy is "
-            f"now {', '.join(now) or 'empty'}",
+            f"asset {staging.asset_id!r}: its files were split by {', '.join(before) or 'nothing'}, and now they are "
+            f"split by {', '.join(now) or 'nothing'}",
             hint=merging.REWRITE_HINT,
         )
     if staging.table.mode == "append" and len(head.parts) >= MAX_PARTS:
@@ -205,6 +219,11 @@ def _check_head(staging: Staging, head: PinnedInput) -> None:
             f"asset {staging.asset_id!r} has {len(head.parts)} parts; allowed are {MAX_PARTS}, to stay quick to read",
             hint=merging.REWRITE_HINT,
         )
+
+
+def _split_by(location: Location) -> tuple[str, ...]:
+    """Return the columns of the partition, and those of `table.partitionBy`."""
+    return (*location.get("partition", {}).get("columns", {}), *location.get("partitionBy", ()))
 
 
 def _check_schema_change(schema: StructType, staging: Staging) -> None:
@@ -231,18 +250,20 @@ def _struct(head: PinnedInput) -> StructType:
 def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     fields = counted_fields(table.schema, staging.rule.exclude)
     observation = Observation()
-    observed = table.observe(observation, *aggregates(fields, staging.rule.digits, tally=staging.tallies_columns))
+    counts = aggregates(fields, staging.rule.digits, tally=staging.tallies_columns)
+    observed = table.observe(observation, *counts, *membership.aggregates(staging.partition))
     writer = observed.write.mode("error").options(**write_options(staging.table, table.schema))
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
-    writer.parquet(staging.storage.at(staging.directory))
+    writer.parquet(staging.storage.at(staging.files_at))
+    membership.check(staging.asset_id, staging.partition, observation.get, staging.directory)
     return fingerprint(observation.get, fields)
 
 
 def _written(table: DataFrame, staging: Staging) -> DataFrame:
     """Read the written rows, instead of computing them again."""
     reader = table.sparkSession.read.schema(table.schema).options(**READ_OPTIONS)
-    written = reader.parquet(staging.storage.at(staging.directory))
+    written = reader.parquet(staging.storage.at(staging.files_at))
     return merging.aligned(written, table.schema) if staging.table.partition_by else written
 
 

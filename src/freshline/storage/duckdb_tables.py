@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from freshline.storage.layout import rows_at
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -34,7 +36,8 @@ Field = Mapping[str, Any]  # of a schema of Spark: `name` and `type`
 class TableFiles(NamedTuple):
     """The files of a table. `names`: directories, relative to the warehouse; `rows`: None if the number is not known.
 
-    `split`: the lower-case names of the columns that are in the names of directories.
+    `split`: the lower-case names of the columns that are in the names of directories. `divided`: the names of
+    directories are partitions, whose columns are in the files too.
     """
 
     kind: str
@@ -42,12 +45,21 @@ class TableFiles(NamedTuple):
     split: frozenset[str]
     fields: Sequence[Field]
     rows: int | None
+    divided: bool = False
 
     @classmethod
     def of(cls, location: Mapping[str, Any], fields: Sequence[Field], rows: int | None) -> TableFiles:
         """Return the files at a location."""
         split = frozenset(name.lower() for name in location.get("partitionBy") or ())
-        return cls(location["format"], location.get("paths", ()), split, fields, rows)
+        names = [rows_at(location, path) for path in location.get("paths", ())]
+        table = cls(location["format"], names, split, fields, rows)
+        return table.with_columns(location.get("partition", {}).get("columns", {}))
+
+    def with_columns(self, columns: Iterable[str]) -> TableFiles:
+        """Return the files of partitions with these columns."""
+        named = frozenset(name.lower() for name in columns)
+        # DuckDB reads all names of directories as columns, or none.
+        return self._replace(split=self.split | named if self.split else self.split, divided=bool(named))
 
 
 def table_query(
@@ -55,7 +67,8 @@ def table_query(
 ) -> str:
     """Return the query of all rows. `paths`: the addresses of the directories or files."""
     if not table.split:
-        return f"FROM {_files(table.kind, paths)}"
+        # The value in a file has the right type; DuckDB would guess that of a directory's name.
+        return f"FROM {_files(table.kind, paths, *(['hive_partitioning = false'] if table.divided else []))}"
     # Freshline wrote it, so there is a schema.
     has_files = [any(name.endswith(f".{table.kind}") for name in storage.sizes(path)) for path in table.names]
     filled = _filled(connection, table, dict(zip(paths, has_files, strict=True)))

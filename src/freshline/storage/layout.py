@@ -2,6 +2,7 @@
 
     <warehouse>/freshline-warehouse.json                            the id, which must match the database's
     <warehouse>/<asset>/data/<run>-<attempt>-<try>/part-*.parquet   one directory per try, written once
+    <warehouse>/<asset>/data/<run>-<attempt>-<try>/day=2024-01-31/part-*.parquet   the same of a partition
 
 A directory is never written twice, so readers of an old snapshot are not disturbed and a late worker changes nothing.
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 from freshline.errors import WarehouseError
 from freshline.model.json import Json
+from freshline.partitions.keys import encode_for_path
 from freshline.storage.base import Storage, StorageError
 
 Location = Mapping[str, Any]  # the JSON document `location` of an output
@@ -98,6 +100,17 @@ def _exists(storage: Storage, directory: str) -> bool:
 def data_directory(asset_id: str) -> str:
     """Return the directory that holds all versions of a table."""
     return f"{asset_id}/data"
+
+
+def partition_directory(columns: Mapping[str, str]) -> str:
+    """Return the directory of a partition below that of a try: `day=2024-01-31/region=eu`. Values are encoded."""
+    return "/".join(f"{encode_for_path(name)}={encode_for_path(value)}" for name, value in columns.items())
+
+
+def rows_at(location: Location, directory: str) -> str:
+    """Return where the files are in a directory of a table: in it, or in that of its partition below."""
+    partition = location.get("partition")
+    return f"{directory}/{partition['directory']}" if partition else directory
 
 
 def seal(storage: Storage, directory: str) -> Json:

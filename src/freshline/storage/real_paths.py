@@ -21,6 +21,8 @@ from freshline.model.run import PinnedInput
 
 def confined(pinned: PinnedInput) -> PinnedInput:
     """Return the input with the path to read. Raise `JobError` if a report named a path that is not allowed now."""
+    if pinned.partitions:
+        return replace(pinned, partitions=[confined(one) for one in pinned.partitions])
     allowed = _allowed(pinned)
     if allowed is None or pinned.location is None:
         return pinned

@@ -955,6 +955,8 @@ CREATE UNIQUE INDEX snapshots_report_key ON public.snapshots USING btree (asset_
 
 CREATE INDEX snapshots_run ON public.snapshots USING btree (run_id) WHERE (run_id IS NOT NULL);
 
+CREATE INDEX snapshots_table ON public.snapshots USING btree (asset_id, table_version) WHERE (table_version IS NOT NULL);
+
 CREATE INDEX snapshots_versions ON public.snapshots USING btree (asset_id, partition_key, table_version) WHERE (table_version IS NOT NULL);
 
 CREATE INDEX table_commits_eligible ON public.table_commits USING btree (eligible_at);

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from freshline.errors import JobError
 from freshline.model.deliveries import Deliveries
@@ -36,6 +37,10 @@ class Input:
     source with `mode: append`, all deliveries in order, each with `number`, `path`, `version`, `payload` and
     `reported_at`. They are loaded when they are looked at.
 
+    Of an asset with partitions, the rows are those of the partitions that this run reads. `keys` are these partitions,
+    and `versions` their data versions. `data_version` is a digest if there are several, `version` is 0, and `payload`
+    has one entry for each key.
+
     `arrow`, `polars`, `duckdb`, `path` and `paths` need no Spark. With `new=True` they hold only the rows that were
     appended since the last run of this step succeeded.
     """
@@ -45,17 +50,35 @@ class Input:
     data_version: str
     payload: Any
     deliveries: Deliveries
-    _read: Callable[[int | None], Any] = field(repr=False)
+    _read: Callable[[PinnedInput, int | None], Any] = field(repr=False)
     _files: Callable[[], TableReader] = field(repr=False)
     _pinned: PinnedInput = field(repr=False)
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The partitions that this run reads, in order; none for an asset without partitions."""
+        return tuple(self.versions)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The data version of each partition that this run reads."""
+        return {one.partition_key: one.data_version for one in self._pinned.partitions or ()}
+
     def df(self) -> Any:
         """Return the rows as a Spark DataFrame."""
-        return self._read(None)
+        return self._read(self._pinned, None)
 
     def at(self, version: int) -> Any:
-        """Return the rows of another version that is still kept, as a Spark DataFrame."""
-        return self._read(version)
+        """Return the rows of another version that is still kept, as a Spark DataFrame.
+
+        Raise an error if this run reads several partitions: each has its own versions.
+        """
+        members = self._pinned.partitions
+        if members is not None and len(members) != 1:
+            raise JobError(
+                f"ctx.inputs[{self.asset_id!r}].at({version}) needs one partition; this run reads {len(members)}"
+            )
+        return self._read(members[0] if members else self._pinned, version)
 
     def arrow(self, *, new: bool = False) -> Any:
         """Return the rows as a `pyarrow.Table`, in memory."""
@@ -86,8 +109,19 @@ class Input:
         return found[0] if found else None
 
 
+class PartitionWindow(NamedTuple):
+    """The time of a partition in UTC: from `start`, before `end`."""
+
+    start: datetime
+    end: datetime
+
+
 class Context:
-    """The one argument of a job function."""
+    """The one argument of a job function.
+
+    `partition_key` is the partition that the run computes, and empty without partitions. `partition_keys` has one key
+    per partition of the run. `partition_window` is None if the partition has no time.
+    """
 
     def __init__(
         self,
@@ -95,18 +129,21 @@ class Context:
         run_id: str,
         attempt: int,
         partition_key: str,
+        window: PartitionWindow | None,
         parameters: Mapping[str, Any],
         inputs: Mapping[str, PinnedInput],
         full_refresh: bool,
         tables: Tables | None,
         warehouse: str,
         reporter: ProgressReporter,
-        find_version: Callable[[str, int], PinnedInput],
+        find_version: Callable[[str, str, int], PinnedInput],
         deliveries: Callable[[PinnedInput], Deliveries],
     ) -> None:
         self.run_id = run_id
         self.attempt = attempt
         self.partition_key = partition_key
+        self.partition_keys = (partition_key,) if partition_key else ()
+        self.partition_window = window
         self.parameters = dict(parameters)
         self.full_refresh = full_refresh
         self.log = job_logger(reporter)
@@ -120,9 +157,11 @@ class Context:
         self._find_version = find_version
 
     def _input(self, pinned: PinnedInput, deliveries: Deliveries) -> Input:
-        def read(version: int | None) -> Any:
-            tables = self._need_spark(f"ctx.inputs[{pinned.asset_id!r}].df()")
-            return tables.read(pinned if version is None else self._find_version(pinned.asset_id, version))
+        def read(one: PinnedInput, version: int | None) -> Any:
+            tables = self._need_spark(f"ctx.inputs[{one.asset_id!r}].df()")
+            if version is None:
+                return tables.read(one)
+            return tables.read(replace(self._find_version(one.asset_id, one.partition_key, version), cut=pinned.cut))
 
         return Input(
             pinned.asset_id,
@@ -160,6 +199,17 @@ class Context:
             why = "everything is read again" if self.full_refresh else "which of its rows are new is not known"
             self.log.info("ctx.new(%r) is the whole input: %s", asset_id, why)
         return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
+
+    def changed_partitions(self, asset_id: str) -> tuple[str, ...]:
+        """Return the partitions of an input that changed since the last run of this step succeeded, in order.
+
+        These are also those that were not read before. All are if `ctx.full_refresh` is true.
+        """
+        known = self.inputs[asset_id]
+        members = self._pinned[asset_id].partitions
+        if members is None:
+            raise JobError(f"ctx.changed_partitions({known.asset_id!r}): the asset has no partitions")
+        return tuple(one.partition_key for one in members if one.changed)
 
     def new_deliveries(self, asset_id: str) -> Deliveries:
         """Return the deliveries of an append source that came since the last run of this step succeeded."""

@@ -160,11 +160,12 @@ class Execution:
                 stop=self.stop,
             )
 
-    def _version(self, asset_id: str, version: int) -> PinnedInput:
-        return self._persist(lambda: self.store.runs.table_at(asset_id, self.run.partition_key, version))
+    def _version(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
+        return self._persist(lambda: self.store.runs.table_at(asset_id, partition_key, version))
 
     def _deliveries(self, asset_id: str, first: int, last: int) -> list[Delivery]:
-        return self._persist(lambda: self.store.runs.deliveries(asset_id, self.run.partition_key, first, last))
+        # A source with deliveries has no partitions, also if the run has one.
+        return self._persist(lambda: self.store.runs.deliveries(asset_id, "", first, last))
 
     def _request(self, definition: Workflow, step: Step, try_: int, session: str | None) -> StepRequest:
         builder = RequestBuilder(self.run, definition, self.storage, self.staged)

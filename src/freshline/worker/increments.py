@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from freshline.definitions.schema.workflow import Produces, Step
 from freshline.model.run import PinnedInput, Position
+from freshline.model.state import reference
 
 Positions = Mapping[str, Mapping[str, Position]]
 
@@ -15,11 +16,17 @@ Positions = Mapping[str, Mapping[str, Position]]
 class InputReading:
     """How a step reads its inputs. `since`: per input, the version of its table after which rows are new.
 
-    `full_refresh_reason`: why all rows count as new; None if they do not.
+    `full_refresh_reason`: why all rows count as new; None if they do not. `unchanged`: inputs whose data is what the
+    outputs have read. Inputs with partitions are named by the references of these.
     """
 
     full_refresh_reason: str | None = None
     since: Mapping[str, int] = field(default_factory=dict)
+    unchanged: frozenset[str] = frozenset()
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether an input has other data than the outputs have read."""
+        return self.full_refresh_reason is not None or name not in self.unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class _Increment:
 
     since: int = 0
     full_refresh_reason: str | None = None
+    unchanged: bool = False
 
 
 def plan_reading(
@@ -36,30 +44,44 @@ def plan_reading(
     positions: Positions,
     *,
     heads: Mapping[str, Position] | None = None,
-    forced: bool = False,
+    forced: str | None = None,
 ) -> InputReading:
     """Return how the step reads its inputs, given how far the heads of its outputs have read them.
 
     A step's own outputs are excluded from increment tracking. `inputs`: pins, and outputs of earlier steps of the run.
     `heads`: the snapshots that those outputs will replace; they are the positions of a step without outputs.
+    `forced`: why everything is read again, whatever was read before.
     """
     if forced:
-        return InputReading("it was asked for")
+        return InputReading(forced)
     outputs = _tracking_outputs(step)
     missing = [output.asset_id for output in outputs if output.asset_id not in positions]
     if missing:
         return InputReading(f"{missing[0]} was never produced")
     own = {output.asset_id for output in step.produces}
-    since = {}
-    for asset_id, pinned in inputs.items():
-        if asset_id in own:
+    since, unchanged = dict[str, int](), set[str]()
+    for name, pinned in _single(inputs):
+        if pinned.asset_id in own:
             continue
-        read = [positions[output.asset_id].get(asset_id) for output in outputs]
-        increment = _increment(pinned, read or [(heads or {}).get(asset_id)])
+        read = [positions[output.asset_id].get(name) for output in outputs]
+        if pinned.partition_key and not any(read):
+            continue  # a partition that is new to the step: all its rows are, and nothing else is read again
+        increment = _increment(pinned, read or [(heads or {}).get(name)])
         if increment.full_refresh_reason:
             return InputReading(increment.full_refresh_reason)
-        since[asset_id] = increment.since
-    return InputReading(None, since)
+        since[name] = increment.since
+        if increment.unchanged:
+            unchanged.add(name)
+    return InputReading(None, since, frozenset(unchanged))
+
+
+def _single(inputs: Mapping[str, PinnedInput]) -> Iterator[tuple[str, PinnedInput]]:
+    """Yield the inputs by asset id, and each partition of an input by its reference."""
+    for asset_id, pinned in inputs.items():
+        if pinned.partitions is None:
+            yield asset_id, pinned
+        for one in pinned.partitions or ():
+            yield reference(asset_id, one.partition_key), one
 
 
 def reads_increments(step: Step) -> bool:
@@ -88,7 +110,7 @@ def _increment(pinned: PinnedInput, read: Iterable[Position | None]) -> _Increme
         return _Increment(full_refresh_reason=f"{pinned.asset_id} was never read")
     then, now = position.table_version or 0, pinned.table_version or 0
     if position.data_version == pinned.data_version:
-        return _Increment(now)
+        return _Increment(now, unchanged=True)
     same_table = position.base_version is not None and position.base_version == pinned.base_version
     if same_table and then <= now:
         return _Increment(then)

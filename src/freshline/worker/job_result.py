@@ -51,13 +51,16 @@ def _shown(value: Any) -> str:
     return f"a value of type {type(value).__module__}.{type(value).__qualname__}"
 
 
-def reported_outputs(step: Step, returned: Any) -> list[StagedOutput]:
-    """Return the outputs that the job reports. None means all that are not optional, at an unknown version."""
+def reported_outputs(step: Step, returned: Any, partition_key: str = "") -> list[StagedOutput]:
+    """Return the outputs that the job reports. None means all that are not optional, at an unknown version.
+
+    `partition_key`: the partition that the run computes.
+    """
     if returned is None:
         returned = {"assets": [{"assetId": p.asset_id} for p in step.produces if not p.optional]}
     if not is_report(returned) or set(returned) != {"assets"}:
         raise JobError(f'the job returned {_shown(returned)}; allowed are None and {{"assets": [{{"assetId": ...}}]}}')
-    entries = [_checked_entry(entry) for entry in returned["assets"]]
+    entries = [_checked_entry(entry, partition_key) for entry in returned["assets"]]
     ids = [entry["assetId"] for entry in entries]
     if twice := sorted({asset for asset in ids if ids.count(asset) > 1}):
         raise JobError(f"the job reported {', '.join(twice)} more than once")
@@ -67,7 +70,7 @@ def reported_outputs(step: Step, returned: Any) -> list[StagedOutput]:
     return [_reported(entry, produced[entry["assetId"]], step.id) for entry in entries]
 
 
-def _checked_entry(entry: Any) -> Json:
+def _checked_entry(entry: Any, partition_key: str) -> Json:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("assetId"), str):
         raise JobError(f'an entry of "assets" is {str(entry)[:200]!r}; it needs a mapping with at least "assetId"')
     for name in entry:
@@ -76,10 +79,11 @@ def _checked_entry(entry: Any) -> Json:
                 f"the entry of asset {entry['assetId']!r} has the field {name!r}; allowed are {', '.join(ENTRY_FIELDS)}"
                 + suggestion(str(name), ENTRY_FIELDS)
             )
-    if entry.get("partitionKey"):
+    given = entry.get("partitionKey") or partition_key
+    if given != partition_key:
+        allowed = f"{partition_key!r}, the partition of this run" if partition_key else "none: it has no partitions"
         raise JobError(
-            f"asset {entry['assetId']!r} has partitionKey {str(entry['partitionKey'])[:80]!r}; "
-            "partitions are not built yet: leave it out or empty"
+            f"asset {entry['assetId']!r} has partitionKey {str(given)[:80]!r}; allowed is {allowed}; leave it out"
         )
     return dict(entry)
 

@@ -29,6 +29,7 @@ class ProtocolError(Exception):
 class StepRequest:
     """One try of one step. `inputs`: what it reads; `outputs`: where each produced asset is staged.
 
+    `window`: the time of the run's partition, from the first instant and before the second, in UTC as ISO 8601.
     `conf`: the workflow's Spark settings; `session`: the id of the step's session on a Connect server; `orphans`:
     sessions of lost tries, which the runner closes first.
     """
@@ -49,6 +50,7 @@ class StepRequest:
     conf: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None
     orphans: tuple[str, ...] | list[str] = ()
+    window: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,11 @@ class StepResult:
 class StoreQueries:
     """What a running step may ask its supervisor, which has the database.
 
-    `version`: another version of an input. `deliveries`: those of an append source from one number to another; of a
-    long range only the first.
+    `version`: another version of a partition of an input. `deliveries`: those of an append source from one number to
+    another; of a long range only the first.
     """
 
-    version: Callable[[str, int], PinnedInput]
+    version: Callable[[str, str, int], PinnedInput]
     deliveries: Callable[[str, int, int], Sequence[Delivery]]
 
 
@@ -195,6 +197,7 @@ class SnapshotQuery:
     number: int
     asset: str
     version: int
+    partition_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

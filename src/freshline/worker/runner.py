@@ -170,8 +170,8 @@ class Runner:
         finally:
             reporter.close()
 
-    def _find_version(self, asset_id: str, version: int) -> PinnedInput:
-        answer = self._ask(lambda number: SnapshotQuery(self._step or 0, number, asset_id, version))
+    def _find_version(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
+        answer = self._ask(lambda number: SnapshotQuery(self._step or 0, number, asset_id, version, partition_key))
         if isinstance(answer, SnapshotAnswer) and answer.pinned is not None:
             return answer.pinned
         raise _refused(answer, asset_id)

@@ -331,7 +331,7 @@ def _ignore(_: ProgressValues) -> None:
     """Drop the progress of a look, which takes seconds."""
 
 
-def _not_there(asset_id: str, *_: int) -> NoReturn:
+def _not_there(asset_id: str, *_: object) -> NoReturn:
     raise NotFoundError(f"a look cannot read asset {asset_id!r}")
 
 
@@ -341,7 +341,7 @@ NO_QUERIES = StoreQueries(_not_there, _not_there)
 def _answer(query: Query, queries: StoreQueries) -> Answer:
     try:
         if isinstance(query, SnapshotQuery):
-            return SnapshotAnswer(query.number, pinned=queries.version(query.asset, query.version))
+            return SnapshotAnswer(query.number, pinned=queries.version(query.asset, query.partition_key, query.version))
         found = queries.deliveries(query.asset, query.first, query.last)
         return DeliveriesAnswer(query.number, deliveries=list(found))
     except NotFoundError as error:

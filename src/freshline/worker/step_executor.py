@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from freshline.definitions.decorators import AssetFunction
+from freshline.definitions.names import PARTITION_KEY as KEY
+from freshline.definitions.names import PARTITION_TIMES as OF_TIME
 from freshline.definitions.retry import Failure
 from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
 from freshline.errors import FreshlineError, JobError
@@ -23,7 +26,7 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
 from freshline.storage.real_paths import confined, confined_delivery
 from freshline.suggest import suggestion
-from freshline.worker.context import Context
+from freshline.worker.context import Context, PartitionWindow
 from freshline.worker.failures import OURS, user_error
 from freshline.worker.job_result import check_complete, check_declared, is_report, reported_outputs, returned_tables
 from freshline.worker.progress_reporter import ProgressReporter
@@ -57,9 +60,23 @@ class StepTask:
         for consumed in self.step.consumes:
             yield consumed.asset_id, self.request.inputs.get(consumed.asset_id)
 
-    def find_version(self, asset_id: str, version: int) -> PinnedInput:
+    @property
+    def window(self) -> PartitionWindow | None:
+        """The time of the run's partition."""
+        found = self.request.window
+        return PartitionWindow(*map(datetime.fromisoformat, found)) if found else None
+
+    @property
+    def named_values(self) -> dict[str, Any]:
+        """The parameters of queries: those of the job, and those of the run's partition."""
+        if not self.request.partition_key:
+            return self.parameters
+        times = dict(zip(OF_TIME, self.window or (), strict=False))
+        return {**self.parameters, KEY: self.request.partition_key, **times}
+
+    def find_version(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
         """Return another version of an input. Raise if a report named a path that is not allowed."""
-        return confined(self.queries.version(asset_id, version))
+        return confined(self.queries.version(asset_id, partition_key, version))
 
     def deliveries(self, pinned: PinnedInput) -> Deliveries:
         """Return the deliveries of an input. Looking at one whose path is not allowed raises."""
@@ -139,8 +156,9 @@ def _confined(task: StepTask) -> StepTask:
 
 def _execute(task: StepTask) -> StepResult:
     job = task.step.job
+    key = task.request.partition_key
     if isinstance(job, Python):
-        return StepResult(tuple(reported_outputs(task.step, _call(task, job.entrypoint))))
+        return StepResult(tuple(reported_outputs(task.step, _call(task, job.entrypoint), key)))
     if task.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
     storage, outputs = storage_at(task.request.warehouse), task.request.outputs
@@ -162,7 +180,7 @@ def _session_options(task: StepTask) -> SessionOptions:
 def _python_on_spark(task: StepTask, engine: Engine, job: SparkPython) -> StepResult:
     returned = _call(task, job.entrypoint)
     if is_report(returned):
-        return StepResult(tuple(reported_outputs(task.step, returned)))
+        return StepResult(tuple(reported_outputs(task.step, returned, task.request.partition_key)))
     return _stage(task, engine, returned_tables(task.step, returned, engine.is_table))
 
 
@@ -170,7 +188,9 @@ def _queries(task: StepTask, engine: Engine, job: SparkSql) -> dict[str, Any]:
     engine.create_views(task.step, task.request.inputs)
     queries = job.queries(task.step)
     check_declared(task.step, queries)
-    return {asset: engine.query(asset, query, task.parameters, task.request.inputs) for asset, query in queries.items()}
+    return {
+        asset: engine.query(asset, query, task.named_values, task.request.inputs) for asset, query in queries.items()
+    }
 
 
 def _stage(task: StepTask, engine: Engine, written: Mapping[str, Any]) -> StepResult:
@@ -259,6 +279,7 @@ def _context(task: StepTask) -> Context:
         run_id=task.request.run_id,
         attempt=task.request.attempt,
         partition_key=task.request.partition_key,
+        window=task.window,
         parameters=task.parameters,
         inputs={asset: pinned for asset, pinned in task.inputs() if pinned},
         full_refresh=task.request.full_refresh,

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from freshline.definitions.schema.workflow import Produces, Step, Table, Workflow
+from freshline.definitions.schema.workflow import Consumes, Produces, Step, Table, Workflow
 from freshline.definitions.steps import internal_inputs
+from freshline.model.enums import Reason
 from freshline.model.run import ClaimedRun, OutputTarget, PinnedInput, Position, StagedOutput
+from freshline.model.state import reference
 from freshline.storage import layout
 from freshline.storage.base import Storage
 from freshline.worker.increments import InputReading, plan_reading
+from freshline.worker.partition_inputs import RunPartition, advanced, combined
 from freshline.worker.protocol import StepRequest
 
+# Causes of a run after which a partition holds nothing of what it was before.
+REPLACING = frozenset({str(Reason.DEFINITION_CHANGED), "backfill"})
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class RequestBuilder:
     """Builds the requests of one attempt. `staged`: outputs of the steps that have already finished."""
 
@@ -34,7 +42,23 @@ class RequestBuilder:
         pins = self.run.inputs
         heads = {asset_id: _position(pins[asset_id]) for asset_id in internal if asset_id in pins}
         inputs = self._inputs(step, internal)
-        return plan_reading(step, inputs, self.run.positions, heads=heads, forced=self.full_refresh_requested)
+        return plan_reading(step, inputs, self.run.positions, heads=heads, forced=self._forced)
+
+    @property
+    def _forced(self) -> str | None:
+        """Why everything is computed again, whatever was read before; None if it need not be.
+
+        A partition that is computed again because its code changed, or by a backfill, is replaced: others are still of
+        the code before, and each has to be the result of one.
+        """
+        if self.full_refresh_requested:
+            return "it was asked for"
+        causes = {str(self.run.trigger.get(name)) for name in ("reason", "type")} & REPLACING
+        return f"the cause of the run is {min(causes)}" if causes and self.run.partition_key else None
+
+    @cached_property
+    def _partition(self) -> RunPartition:
+        return RunPartition(self.definition, self.run.partition_key)
 
     def build(
         self, step: Step, try_: int, reading: InputReading, *, session: str | None, orphans: Collection[str]
@@ -50,7 +74,7 @@ class RequestBuilder:
             partition_key=run.partition_key,
             step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
             parameters={**definition.parameters, **run.parameters},
-            inputs={asset_id: replace(one, since=reading.since.get(asset_id)) for asset_id, one in inputs.items()},
+            inputs={asset_id: _new_since(one, reading) for asset_id, one in inputs.items()},
             outputs={output.asset_id: self._target(output, try_, reading) for output in step.produces},
             warehouse=str(self.storage),
             timeout_ms=step.timeout_ms,
@@ -59,6 +83,7 @@ class RequestBuilder:
             conf=definition.spark.conf if definition.spark else {},
             session=session,
             orphans=tuple(orphans) if session else (),
+            window=_window(self._partition),
         )
 
     def _target(self, output: Produces, try_: int, reading: InputReading) -> OutputTarget:
@@ -66,7 +91,8 @@ class RequestBuilder:
         return OutputTarget(
             staging=layout.unused_staging_directory(self.storage, output.asset_id, run.id, run.attempt, try_),
             head=run.inputs.get(output.asset_id),
-            replace=self.full_refresh_requested or _replaces(output, reading),
+            replace=self._forced is not None or _replaces(output, reading),
+            partition=self._partition.columns(output),
         )
 
     def _inputs(self, step: Step, internal: Collection[str]) -> dict[str, PinnedInput]:
@@ -77,10 +103,27 @@ class RequestBuilder:
         own = {output.asset_id for output in step.produces}
         inputs = {}
         for item in step.consumes:
-            pinned = self._internal(item.asset_id) if item.asset_id in internal else self.run.inputs.get(item.asset_id)
-            if pinned is not None and not (item.asset_id in own and self.full_refresh_requested):
-                inputs[item.asset_id] = pinned
+            pinned = self._internal(item.asset_id) if item.asset_id in internal else self._pinned(item)
+            replaced = item.asset_id in own and pinned is not None and pinned.partitions is None
+            if pinned is not None and not (replaced and self._forced):
+                inputs[item.asset_id] = replace(pinned, cut=self._partition.cut(item))
         return inputs
+
+    def _pinned(self, item: Consumes) -> PinnedInput | None:
+        """Return what the run reads of an input: a snapshot, or all partitions that are mapped to the run's."""
+        run = self.run
+        if item.asset_id not in run.partitioned or (item.asset_id in run.inputs and item.partitions is None):
+            return run.inputs.get(item.asset_id)
+        return combined(item.asset_id, self._members[item.asset_id], run.partitioned[item.asset_id])
+
+    @cached_property
+    def _members(self) -> Mapping[str, list[PinnedInput]]:
+        """The pinned partitions, by asset."""
+        found: dict[str, list[PinnedInput]] = defaultdict(list)
+        for name, one in self.run.inputs.items():
+            if "@" in name:
+                found[one.asset_id].append(one)
+        return found
 
     def _internal(self, asset_id: str) -> PinnedInput | None:
         """Return the output that an earlier step of this run staged, under the table version that it will get.
@@ -109,6 +152,20 @@ class RequestBuilder:
 def full_refresh_requested(run: ClaimedRun) -> bool:
     """Return whether a user requested that the run computes everything again."""
     return bool(run.trigger.get("fullRefresh"))
+
+
+def _new_since(one: PinnedInput, reading: InputReading) -> PinnedInput:
+    """Return an input with the version after which its rows are new to the step."""
+    if one.partitions is None:
+        return replace(one, since=reading.since.get(one.asset_id), changed=reading.is_changed(one.asset_id))
+    names = {member.partition_key: reference(one.asset_id, member.partition_key) for member in one.partitions}
+    since = {key: reading.since[name] for key, name in names.items() if name in reading.since}
+    return advanced(one, since, {key: reading.is_changed(name) for key, name in names.items()})
+
+
+def _window(partition: RunPartition) -> tuple[str, str] | None:
+    window = partition.window
+    return (window.begins.isoformat(), window.ends.isoformat()) if window else None
 
 
 def _position(head: PinnedInput) -> Position:

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,9 @@ from freshline.storage.duckdb_tables import (
     store_error,
     table_query,
 )
+from freshline.storage.layout import rows_at
 from freshline.storage.source_files import SourceFiles, files_at, remote_storage, source_query
+from freshline.worker.partition_groups import cut_to_window, groups
 
 if TYPE_CHECKING:
     from freshline.storage.duckdb_filesystem import DuckDBFilesystem
@@ -53,8 +56,8 @@ class TableReader:
         All rows of an input are also the view that a query of Spark would have: `flights.clean` is `flights_clean`.
         """
         try:
-            query = self._query(pinned, new=new)
-            relation = self._aligned(self._connection.sql(query), _fields(pinned))
+            query = self._query(pinned, new=new) if pinned.partitions is None else self._divided(pinned, new=new)
+            relation = cut_to_window(self._aligned(self._connection.sql(query), _fields(pinned)), pinned)
             if not new:
                 relation.create_view(view_of(pinned.asset_id), replace=True)
         except (duckdb.Error, WarehouseError, OSError) as error:
@@ -78,11 +81,13 @@ class TableReader:
     def paths(self, pinned: PinnedInput) -> tuple[str, ...]:
         """Return where the data is: the directories of a table, the path of a source, the paths of deliveries."""
         location = pinned.location or {}
+        if pinned.partitions is not None:
+            return tuple(path for one in pinned.partitions for path in self.paths(one))
         if pinned.deliveries is not None:
             return tuple(one.path for one in self._deliveries(pinned) if one.path is not None)
         if "paths" in location:
             storage = storage_at(self._warehouse)
-            return tuple(storage.at(path) for path in _parts(pinned, since=None))
+            return tuple(storage.at(rows_at(location, path)) for path in _parts(pinned, since=None))
         return (str(location["path"]),) if "path" in location else ()
 
     def close(self) -> None:
@@ -123,6 +128,35 @@ class TableReader:
             return whole if since is None else f"FROM ({whole}) LIMIT 0"
         return self._table(pinned, location, since)
 
+    def _divided(self, pinned: PinnedInput, *, new: bool) -> str:
+        """Return the query of all partitions of an input; without any, one without rows."""
+        queries = []
+        for group in groups(pinned):
+            location = group[0].location or {}
+            if "paths" in location:
+                names = [name for one in group for name in _parts(one, one.since if new else None)]
+                queries.append(self._directories(group, names, location))
+                continue
+            read = [one for one in group if not new or one.since is None]
+            whole = self._source(group[0], location, [str((one.location or {})["path"]) for one in read or group])
+            queries.append(whole if read else f"FROM ({whole}) LIMIT 0")
+        if queries:
+            return " UNION ALL BY NAME ".join(f"({query})" for query in queries)
+        return f"FROM ({self._query(replace(pinned, partitions=None), new=False)}) LIMIT 0"
+
+    def _directories(self, group: Sequence[PinnedInput], names: Sequence[str], location: Location) -> str:
+        """Return the query of directories of several partitions."""
+        storage = storage_at(self._warehouse)
+        self._attach(storage)
+        known = {path: one for one in group for path in _parts(one, None)}
+        files = [rows_at(known[name].location or {}, name) for name in names or list(known)[-1:]]
+        # The names of directories are right already.
+        plain = {key: value for key, value in location.items() if key != "partition"}
+        columns = (location.get("partition") or {}).get("columns", {})
+        table = TableFiles.of({**plain, "paths": files}, _fields(group[0]), None).with_columns(columns)
+        query = table_query(self._connection, storage, table, [storage.at(name) for name in files])
+        return query if names else f"FROM ({query}) LIMIT 0"
+
     def _table(self, pinned: PinnedInput, location: Location, since: int | None) -> str:
         storage, names = storage_at(self._warehouse), _parts(pinned, since)
         self._attach(storage)
@@ -135,7 +169,7 @@ class TableReader:
         self, storage: Storage, pinned: PinnedInput, location: Location, names: Sequence[str], rows: int | None
     ) -> str:
         table = TableFiles.of({**location, "paths": names}, _fields(pinned), rows)
-        return table_query(self._connection, storage, table, [storage.at(name) for name in names])
+        return table_query(self._connection, storage, table, [storage.at(name) for name in table.names])
 
     def _delivered(self, pinned: PinnedInput, location: Location, since: int | None) -> str:
         deliveries = self._deliveries(pinned)

@@ -29,6 +29,7 @@ from freshline.model.documents.run import Check
 from freshline.model.json import Json
 from freshline.plural import counted
 from freshline.storage.duckdb_tables import READERS, TableFiles, is_file, store_error, table_query, text_list
+from freshline.storage.layout import rows_at
 
 if TYPE_CHECKING:
     import duckdb
@@ -149,7 +150,7 @@ def _connect(storage: Storage, snapshot: Snapshot, location: Location, view: str
 def _paths(storage: Storage, location: Location) -> list[str]:
     """Table paths are relative to the warehouse, those of sources are not."""
     if "paths" in location:
-        return [storage.at(path) for path in location["paths"]]
+        return [storage.at(rows_at(location, path)) for path in location["paths"]]
     if "://" in location["path"]:
         raise UsageError(f"{location['path']} is not on this machine; `show` reads remote data only from the warehouse")
     return [str(Path(location["path"]).resolve())]

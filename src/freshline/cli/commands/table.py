@@ -179,12 +179,11 @@ def repair(app: App, *, asset: str | None, everything: bool, as_json: bool) -> N
         if asset is None:
             _repair_all(store, as_json=as_json)
             return
-        _rewrite_log(store, own_warehouse(store), asset)
-        head = store.reader.snapshot(asset)
+        newest = _rewrite_log(store, own_warehouse(store), asset)
     if as_json:
-        output.print_json({"assetId": asset, "tableVersion": head["tableVersion"]})
+        output.print_json({"assetId": asset, "tableVersion": newest})
     else:
-        output.message(f"the Delta log of {asset} is right, up to table version {head['tableVersion']}")
+        output.message(f"the Delta log of {asset} is right, up to table version {newest}")
 
 
 def _repair_all(store: Store, *, as_json: bool) -> None:
@@ -215,10 +214,11 @@ def _repair_all(store: Store, *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _rewrite_log(store: Store, storage: Storage, asset: str) -> None:
+def _rewrite_log(store: Store, storage: Storage, asset: str) -> int:
+    """Rewrite the log of a table, and return its newest version."""
     from freshline.delta.sync import DeltaSync  # noqa: PLC0415 - `--help` must not pay for it
 
-    store.tables.rewrite_log(asset, DeltaSync(storage).rebuild)
+    return store.tables.rewrite_log(asset, DeltaSync(storage).rebuild)
 
 
 def own_warehouse(store: Store) -> Storage:

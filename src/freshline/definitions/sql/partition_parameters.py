@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from freshline.definitions.names import PARTITION_KEY as KEY
+from freshline.definitions.names import PARTITION_TIMES as OF_TIME
 from freshline.definitions.partition_edges import has_time
 from freshline.definitions.schema.workflow import Workflow
 from freshline.definitions.sql.lint import Text, parsed, queries
@@ -18,8 +20,6 @@ from freshline.partitions.mapping import axes_of
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-KEY = "partition_key"
-OF_TIME = ("partition_start", "partition_end")
 NAMES = (KEY, *OF_TIME)
 _MENTION = re.compile(r":partition_(?:key|start|end)\b")
 

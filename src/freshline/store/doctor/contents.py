@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from freshline.model.json import Json
 from freshline.model.run import PinnedInput
+from freshline.model.state import reference
 from freshline.store.db.database import Database, Row
 from freshline.store.db.queries import load
 from freshline.store.doctor.checks import Check, Severity
@@ -33,11 +34,17 @@ class PublishedHead:
     """A table as it was published. `groups`: its directories by the columns that they were written with."""
 
     asset_id: str
+    partition_key: str
     sequence: int
     fingerprint: Json
     exclude: tuple[str, ...]
     digits: int | None
     groups: Sequence[PinnedInput]
+
+    @property
+    def name(self) -> str:
+        """The asset, with its partition."""
+        return reference(self.asset_id, self.partition_key)
 
 
 def published_heads(database: Database, assets: Sequence[str]) -> list[PublishedHead]:
@@ -45,15 +52,18 @@ def published_heads(database: Database, assets: Sequence[str]) -> list[Published
     with database.reading(unhurried=True) as connection:
         rows = connection.execute(SQL["fingerprinted_heads"], {"assets": list(assets) or None}).fetchall()
         schemas = {
-            row["asset"]: connection.execute(SQL["part_schemas"], {"asset": row["asset"]}).fetchall() for row in rows
+            asset_id: {
+                part["path"]: part["schema"] for part in connection.execute(SQL["part_schemas"], {"asset": asset_id})
+            }
+            for asset_id in sorted({row["asset"] for row in rows})
         }
-    return [_published(row, {part["path"]: part["schema"] for part in schemas[row["asset"]]}) for row in rows]
+    return [_published(row, schemas[row["asset"]]) for row in rows]
 
 
 def is_head(database: Database, one: PublishedHead) -> bool:
     """Return whether the table is still current."""
     with database.reading() as connection:
-        row = connection.execute(SQL["head_sequence"], {"asset": one.asset_id}).fetchone()
+        row = connection.execute(SQL["head_sequence"], {"asset": one.asset_id, "key": one.partition_key}).fetchone()
     return bool(row and row["sequence"] == one.sequence)
 
 
@@ -68,6 +78,7 @@ def _published(row: Row, schemas: dict[str, Json]) -> PublishedHead:
         groups[-1][1].append(path)
     return PublishedHead(
         asset_id=row["asset"],
+        partition_key=row["key"],
         sequence=row["sequence"],
         fingerprint=row["location"]["fingerprint"],
         exclude=tuple(rule.get("exclude", ())),

@@ -13,6 +13,7 @@ from itertools import islice
 
 from freshline.errors import WarehouseError
 from freshline.model.json import Json
+from freshline.model.state import reference
 from freshline.storage import layout
 from freshline.storage.base import StorageError, storage_at
 from freshline.store.db.database import Row
@@ -141,7 +142,7 @@ class Warehouse:
                 differs = self._difference(row["location"])
                 if differs and self._is_head(row):
                     where = self._storage.at(row["location"]["paths"][-1])
-                    which = f"asset '{row['asset']}' version {row['sequence']}"
+                    which = f"asset '{reference(row['asset'], row['key'])}' version {row['sequence']}"
                     yield f"{which}: {where} differs from what was written: {differs}"
             asset, version = rows[-1]["asset"], rows[-1]["version"]
 
@@ -157,7 +158,7 @@ class Warehouse:
 
     def _is_head(self, row: Row) -> bool:
         with self._database.reading() as connection:
-            found = connection.execute(SQL["head_sequence"], {"asset": row["asset"]}).fetchone()
+            found = connection.execute(SQL["head_sequence"], {"asset": row["asset"], "key": row["key"]}).fetchone()
         return bool(found and found["sequence"] == row["sequence"])
 
     # --- directories ------------------------------------------------------------------------------------------------

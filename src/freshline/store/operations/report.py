@@ -15,7 +15,9 @@ from freshline.errors import ConflictError, KeyReusedError, UsageError
 from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.documents.asset import StoredDelivery
 from freshline.model.enums import EventType
+from freshline.model.file_patterns import PARTITION
 from freshline.model.json import Json
+from freshline.partitions.keys import encode_for_path
 from freshline.store import source_warnings
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
@@ -260,7 +262,7 @@ def _location(asset: Row, report: Report) -> Json | None:
     declared = declaration.get("location") or {}
     path = _path(report)
     if path is None or path == "":
-        return dict(declared) or None
+        return _of_partition(declared, report.partition_key) or None
     if asset["source_project"] is None:
         raise UsageError(
             f"asset '{asset['id']}' is not a declared source, so its report cannot name a payload.path",
@@ -268,6 +270,13 @@ def _location(asset: Row, report: Report) -> Json | None:
         )
     named = AllowedPaths.of(declaration, root=report.root).resolve(path)
     return {"format": "parquet", **declared, "path": str(named)}
+
+
+def _of_partition(declared: Json, key: str) -> Json:
+    """Return the declared location of a partition: `{partitionKey}` in its path is the key, percent-encoded."""
+    if not key or "path" not in declared:
+        return dict(declared)
+    return {**declared, "path": declared["path"].replace(PARTITION, encode_for_path(key))}
 
 
 def _path(report: Report) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -65,6 +66,7 @@ def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
 class _Inputs(TypedDict):
     inputs: dict[str, PinnedInput]
     positions: dict[str, dict[str, Position]]
+    partitioned: dict[str, PinnedInput | None]
 
 
 def _inputs(connection: Connection, row: Row) -> _Inputs:
@@ -83,7 +85,19 @@ def _inputs(connection: Connection, row: Row) -> _Inputs:
             one["asset_id"]: {asset_id: _position(at) for asset_id, at in (one["positions"] or {}).items()}
             for one in own
         },
+        "partitioned": _partitioned(connection, row, inputs),
     }
+
+
+def _partitioned(connection: Connection, row: Row, inputs: Mapping[str, PinnedInput]) -> dict[str, PinnedInput | None]:
+    """Return the consumed assets with partitions. Of those that the run does not read, the newest has the columns."""
+    consumed = {one["assetId"] for step in row["definition"]["steps"] for one in step.get("consumes", ())}
+    asked = consumed - {name for name, one in inputs.items() if not one.partition_key}
+    if not asked:
+        return {}
+    read = {one.asset_id for one in inputs.values() if one.partition_key}
+    found = connection.execute(SQL["partitioned_inputs"], {"assets": list(asked), "read": list(read)}).fetchall()
+    return {one["id"]: pinned_input(one) if one["asset_id"] else None for one in found}
 
 
 def pinned_input(row: Row) -> PinnedInput:
@@ -102,6 +116,7 @@ def pinned_input(row: Row) -> PinnedInput:
         rows=row["rows"],
         bytes=row["bytes"],
         allowed=_allowed(row["path_declaration"]),
+        partition_key=row["partition_key"],
     )
     if row["delivery"] is None:
         return pinned

@@ -28,6 +28,7 @@ from freshline.store.db.queries import load
 from freshline.store.runs.events import EventRow, append_events, asset_event, produced_data
 from freshline.store.runs.timers import TimerRow, set_timers, timers
 from freshline.store.tables.difference import difference
+from freshline.store.tables.schemas import table_schema
 
 SQL = load("runs")
 MOST_SOURCES = 200
@@ -140,7 +141,7 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "data_version": data_version,
         "changed": changed,
         **_table_versions(output, before, moved=same is None),
-        "location": same["location"] if same else output.location,
+        "location": same["location"] if same else _with_table_schema(who, output, before),
         "schema": same["schema"] if same else output.schema,
         "rows": output.rows,
         "bytes": same["bytes"] if same else output.bytes,
@@ -220,6 +221,18 @@ def _table_versions(output: StagedOutput, before: Row, *, moved: bool) -> dict[s
         return {"table_version": before["table_version"], "base_version": before["base_version"]}
     number = 0 if before["last_version"] is None else before["last_version"] + 1
     return {"table_version": number, "base_version": before["base_version"] if output.appended else number}
+
+
+def _with_table_schema(who: Publisher, output: StagedOutput, before: Row) -> Json | None:
+    """Return the location of a partition, with the columns of the whole table if it does not have all of them.
+
+    Other partitions may have columns that this one lacks: then they are null here.
+    """
+    location = None if output.location is None else dict(output.location)
+    if not who.partition_key or location is None or before["last_schema"] is None or not output.schema:
+        return location
+    whole = table_schema(before["last_schema"], output.schema)
+    return location if whole == output.schema else {**location, "tableSchema": whole}
 
 
 def _freshness(output: StagedOutput, declared: Mapping[str, Freshness]) -> Freshness:

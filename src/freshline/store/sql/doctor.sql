@@ -255,7 +255,7 @@ SELECT k.host, k.pid, k.info ->> 'graph' AS graph, (k.info ->> 'epoch')::bigint 
 
 -- name: tables
 -- purpose: read a page of the directories that Freshline wrote and that heads consist of, by asset and table version
-SELECT h.asset_id AS asset, h.sequence, p.table_version AS version, p.location
+SELECT h.asset_id AS asset, h.partition_key AS key, h.sequence, p.table_version AS version, p.location
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
  CROSS JOIN LATERAL (
@@ -264,7 +264,7 @@ SELECT h.asset_id AS asset, h.sequence, p.table_version AS version, p.location
         AND x.table_version BETWEEN s.base_version AND s.table_version
       ORDER BY x.table_version, x.sequence) p
  WHERE h.asset_id >= %(asset)s AND (h.asset_id, p.table_version) > (%(asset)s, %(version)s)
-   AND h.partition_key = '' AND p.location ? 'files'
+   AND p.location ? 'files'
  ORDER BY h.asset_id, p.table_version LIMIT %(batch)s
 
 -- name: commit_late
@@ -305,7 +305,7 @@ SELECT r.name AS rule, coalesce(r.shown[m.target + 1], 'a former address') AS "t
 
 -- name: head_sequence
 -- purpose: read whether a head is still the one that was checked
-SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = ''
+SELECT sequence FROM heads WHERE asset_id = %(asset)s AND partition_key = %(key)s
 
 -- name: kept_directories
 -- purpose: find directories that must stay: of unfinished runs and recently failed checks by run, of needed versions by path
@@ -343,19 +343,19 @@ SELECT name, id::text = ANY (%(revoked)s) AS revived
 
 -- name: fingerprinted_heads
 -- purpose: read the heads that are tables with a fingerprint, smallest first, with the rule of their data versions
-SELECT h.asset_id AS asset, h.sequence, s.location, s.schema, s.rows, freshline_parts(s) AS parts,
+SELECT h.asset_id AS asset, h.partition_key AS key, h.sequence, s.location, s.schema, s.rows, freshline_parts(s) AS parts,
        a.declaration -> 'dataVersion' AS rule
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
   JOIN assets a ON a.id = h.asset_id
- WHERE h.partition_key = '' AND s.location ? 'fingerprint' AND (%(assets)s::text[] IS NULL OR h.asset_id = ANY (%(assets)s))
+ WHERE s.location ? 'fingerprint' AND (%(assets)s::text[] IS NULL OR h.asset_id = ANY (%(assets)s))
  ORDER BY s.bytes, h.asset_id
 
 -- name: part_schemas
 -- purpose: read the columns that each directory of a table was written with; a later version may have more
 SELECT DISTINCT ON (p.path) p.path, s.schema
   FROM snapshots s CROSS JOIN jsonb_array_elements_text(s.location -> 'paths') AS p (path)
- WHERE s.asset_id = %(asset)s AND s.partition_key = '' AND s.table_version IS NOT NULL
+ WHERE s.asset_id = %(asset)s AND s.table_version IS NOT NULL
  ORDER BY p.path, s.table_version, s.sequence
 
 -- name: retired_rests

@@ -91,6 +91,19 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.pa
   JOIN assets a ON a.id = s.asset_id
  ORDER BY s.asset_id, s.partition_key
 
+-- name: partitioned_inputs
+-- purpose: find the consumed assets with partitions; of those that the run reads nothing of, the newest snapshot with data
+SELECT a.id, s.*
+  FROM assets a
+  LEFT JOIN LATERAL (
+      SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema,
+             s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery,
+             NULL::jsonb AS path_declaration
+        FROM heads h JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+       WHERE h.asset_id = a.id AND NOT a.id = ANY (%(read)s) AND s.location IS NOT NULL
+       ORDER BY h.produced_at DESC LIMIT 1) s ON true
+ WHERE a.id = ANY (%(assets)s) AND a.partitioning IS NOT NULL
+
 -- name: deliveries_between
 -- purpose: read the deliveries of an append source from one number to another, in order, as many as fit into one message
 -- A row has at most 1,000 deliveries. Without this upper bound every later row of the source would be read.
@@ -119,15 +132,16 @@ WITH own AS MATERIALIZED (
       LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s AND a.producer_id = %(workflow)s
      WHERE a.id = ANY (%(outputs)s)
 )
-SELECT s.asset_id, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.base_version, s.rows,
-       s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery, NULL::jsonb AS path_declaration,
+SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema,
+       s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery, NULL::jsonb AS path_declaration,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
                                                           'table_version', p.table_version,
                                                           'base_version', p.base_version))
           FROM jsonb_each(s.inputs) i
           LEFT JOIN LATERAL (
               SELECT x.table_version, x.base_version FROM snapshots x
-               WHERE x.asset_id = i.key AND x.partition_key = s.partition_key AND x.table_version IS NOT NULL
+               WHERE x.asset_id = freshline_asset(i.key) AND x.partition_key = freshline_key(i.key)
+                 AND x.table_version IS NOT NULL
                  AND x.sequence <= (i.value ->> 'sequence')::bigint
                ORDER BY x.table_version DESC, x.sequence DESC LIMIT 1) p ON true) AS positions
   FROM own
@@ -192,21 +206,25 @@ SELECT %(run)s, n.last - n.there + l.ordinal, %(attempt)s, l.step_id, freshline_
 
 -- name: lock_outputs
 -- purpose: lock the assets that the workflow still owns, so that apply cannot move them, and their heads
+-- The lock of an asset also gives out the versions of its table, which are numbered over all partitions.
 SELECT h.asset_id FROM heads h
- WHERE h.asset_id = ANY (ARRAY(SELECT a.id FROM assets a WHERE a.producer_id = %(workflow)s ORDER BY a.id FOR SHARE))
+ WHERE h.asset_id = ANY (ARRAY(SELECT a.id FROM assets a WHERE a.producer_id = %(workflow)s ORDER BY a.id FOR NO KEY UPDATE))
    AND h.partition_key = %(partition)s
  ORDER BY h.asset_id FOR UPDATE
 
 -- name: owned_outputs
 -- purpose: read the assets that the workflow owns; a separate statement, which sees the changes that the locks waited for
 SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version, v.last_version,
-       s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, t.expired_at AS overdue_at
+       v.last_schema, s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, t.expired_at AS overdue_at
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
   LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = %(partition)s AND t.kind = 'overdue'
- CROSS JOIN LATERAL (SELECT max(x.table_version) AS last_version FROM snapshots x
-                      WHERE x.asset_id = a.id AND x.partition_key = %(partition)s AND x.table_version IS NOT NULL) v
+  LEFT JOIN LATERAL (SELECT x.table_version AS last_version,
+                            CASE WHEN %(partition)s <> '' AND x.partition_key <> ''
+                                 THEN coalesce(x.location -> 'tableSchema', x.schema) END AS last_schema
+                       FROM snapshots x WHERE x.asset_id = a.id AND x.table_version IS NOT NULL
+                      ORDER BY x.table_version DESC LIMIT 1) v ON true
  WHERE a.producer_id = %(workflow)s
  ORDER BY a.id
 

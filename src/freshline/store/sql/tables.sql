@@ -1,71 +1,82 @@
 -- name: next_commit
 -- purpose: claim the lowest version of a table that is not in its Delta log; the row lock keeps other writers off that log
+-- Versions are numbered over all partitions of a table, and are written in this order.
 SELECT c.asset_id, c.partition_key, c.table_version, c.tries, (SELECT freshline_now()) AS now
   FROM table_commits c
  WHERE c.eligible_at <= (SELECT freshline_now())
    AND NOT EXISTS (SELECT FROM table_commits e
-                    WHERE (e.asset_id, e.partition_key) = (c.asset_id, c.partition_key)
-                      AND e.table_version < c.table_version)
+                    WHERE e.asset_id = c.asset_id AND e.table_version < c.table_version)
  ORDER BY c.eligible_at, c.asset_id LIMIT 1
    FOR UPDATE OF c SKIP LOCKED
 
 -- name: committed
 -- purpose: delete the table versions that are now in the log
-DELETE FROM table_commits
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version <= %(version)s
+DELETE FROM table_commits WHERE asset_id = %(asset)s AND table_version <= %(version)s
 
 -- name: commit_failed
 -- purpose: schedule the next try, doubling up to five minutes, and store the error
 UPDATE table_commits
    SET tries = tries + 1, trouble = %(trouble)s,
        eligible_at = freshline_now() + least(300, 2.0 ^ least(tries, 10)) * interval '1 s'
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
+ WHERE asset_id = %(asset)s AND table_version = %(version)s
 
 -- name: lock_log
 -- purpose: lock the Delta log of a table until the end of the transaction; an advisory lock, because there may be no row
-SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, %(partition)s::text), 0))
+SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, ''), 0))
 
 -- name: try_lock_log
 -- purpose: lock the Delta log of a table, or report that another session holds it
 SELECT pg_try_advisory_xact_lock(
-           hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, %(partition)s::text), 0)) AS locked
+           hashtextextended(concat_ws('/', 'freshline log', %(asset)s::text, ''), 0)) AS locked
 
 -- name: commit_waits
 -- purpose: postpone a commit while the table's log is being rewritten
 UPDATE table_commits SET eligible_at = freshline_now() + interval '1 s'
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version = %(version)s
+ WHERE asset_id = %(asset)s AND table_version = %(version)s
 
 -- name: versions
 -- purpose: read a range of versions of a table, with what each added
-SELECT DISTINCT ON (table_version) table_version, base_version, sequence, produced_at, schema, location, gone_at
+SELECT DISTINCT ON (table_version) table_version, base_version, partition_key, sequence, produced_at, schema, location, gone_at
   FROM snapshots
- WHERE asset_id = %(asset)s AND partition_key = %(partition)s AND table_version BETWEEN %(first)s AND %(last)s
+ WHERE asset_id = %(asset)s AND table_version BETWEEN %(first)s AND %(last)s
  ORDER BY table_version, sequence
+
+-- name: table_at
+-- purpose: read what a version of a table consists of: of each partition, or of one, its newest version up to then
+WITH part AS MATERIALIZED (
+    SELECT DISTINCT ON (partition_key) partition_key, base_version, table_version FROM snapshots
+     WHERE asset_id = %(asset)s AND table_version <= %(version)s AND (%(key)s::text IS NULL OR partition_key = %(key)s)
+     ORDER BY partition_key, table_version DESC, sequence
+)
+SELECT DISTINCT ON (s.table_version) s.table_version, s.base_version, s.partition_key, s.sequence, s.produced_at, s.schema,
+       s.location, s.gone_at
+  FROM part p JOIN snapshots s ON s.asset_id = %(asset)s AND s.partition_key = p.partition_key
+                              AND s.table_version BETWEEN p.base_version AND p.table_version
+ ORDER BY s.table_version, s.sequence
 
 -- name: logged_tables
 -- purpose: read a page of tables with their newest versions and the lowest ones that are not in their Delta logs yet
 SELECT a.id AS asset, n.number AS newest,
-       (SELECT min(c.table_version) FROM table_commits c WHERE c.asset_id = a.id AND c.partition_key = '') AS pending
+       (SELECT min(c.table_version) FROM table_commits c WHERE c.asset_id = a.id) AS pending
   FROM assets a
  CROSS JOIN LATERAL (SELECT max(s.table_version) AS number FROM snapshots s
-                      WHERE s.asset_id = a.id AND s.partition_key = '' AND s.table_version IS NOT NULL) n
+                      WHERE s.asset_id = a.id AND s.table_version IS NOT NULL) n
  WHERE a.id > %(after)s AND n.number IS NOT NULL
  ORDER BY a.id LIMIT %(batch)s
 
 -- name: table_head
--- purpose: lock an asset that has a table, with the number of its newest version
-SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, t.table_version
+-- purpose: lock an asset that has a table, with the number of its newest version and the columns of the whole table
+SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, t.table_version, t.schema
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
- CROSS JOIN LATERAL (SELECT max(s.table_version) AS table_version FROM snapshots s
-                      WHERE s.asset_id = a.id AND s.partition_key = %(partition)s AND s.table_version IS NOT NULL) t
+  LEFT JOIN LATERAL (SELECT s.table_version, coalesce(s.location -> 'tableSchema', s.schema) AS schema FROM snapshots s
+                      WHERE s.asset_id = a.id AND s.table_version IS NOT NULL ORDER BY s.table_version DESC LIMIT 1) t ON true
  WHERE a.id = %(asset)s
-   FOR SHARE OF a
+   FOR NO KEY UPDATE OF a
 
 -- name: newest_version
 -- purpose: read the number of the newest version of a table, without a lock
-SELECT (SELECT max(s.table_version) FROM snapshots s
-         WHERE s.asset_id = a.id AND s.partition_key = %(partition)s AND s.table_version IS NOT NULL) AS number
+SELECT (SELECT max(s.table_version) FROM snapshots s WHERE s.asset_id = a.id AND s.table_version IS NOT NULL) AS number
   FROM assets a
  WHERE a.id = %(asset)s
 
@@ -78,6 +89,21 @@ SELECT s.*, freshline_parts(s) AS parts,
            AND x.table_version BETWEEN s.base_version AND s.table_version) AS all_files
   FROM snapshots s
  WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s AND s.sequence = %(version)s
+
+-- name: restored_partition
+-- purpose: read the version of a partition that a version of the whole table had, with all its directories and files
+SELECT s.*, freshline_parts(s) AS parts,
+       (SELECT jsonb_object_agg(f.key, f.value)
+          FROM snapshots x, jsonb_each(x.location -> 'files') f
+         WHERE x.asset_id = s.asset_id AND x.partition_key = s.partition_key
+           AND x.table_version BETWEEN s.base_version AND s.table_version) AS all_files
+  FROM snapshots s
+ WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s AND s.table_version <= %(version)s
+ ORDER BY s.table_version DESC, s.sequence LIMIT 1
+
+-- name: partitioning
+-- purpose: read how an asset is divided into partitions
+SELECT id, partitioning FROM assets WHERE id = %(asset)s
 
 -- name: mark_versions
 -- purpose: mark the versions of a page of tables that are no longer needed (docs/semantics.md#R9.8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from psycopg.types.json import Jsonb
 
@@ -15,15 +15,18 @@ from freshline.errors import ConflictError, FreshlineError, NotFoundError
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
+from freshline.model.state import reference
 from freshline.settings import Settings
 from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
+from freshline.store.operations.targets import TargetAsset, partition_of
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
 from freshline.store.runs.timers import set_timers, timers
+from freshline.store.tables.schemas import table_schema
 
 SQL = load("tables")
 RUNS = load("runs")
@@ -37,11 +40,16 @@ EVERY_TABLE = "*"
 
 @dataclass(frozen=True, slots=True)
 class Unlogged:
-    """A table version that is not in the Delta log yet. `versions(first, last)` reads the rows of versions."""
+    """A table version that is not in the Delta log yet.
+
+    `versions(first, last)` reads the rows of versions. `table_at(version, key)` reads those that the table consisted of
+    at a version: of one partition, or of all if the key is None.
+    """
 
     asset_id: str
     number: int
     versions: Callable[[int, int], list[Json]]
+    table_at: Callable[[int, str | None], list[Json]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +88,26 @@ class Tables:
     def rollback(self, asset_id: str, version: int, *, partition_key: str = "") -> RolledBack:
         """Make an earlier version current again, as a new snapshot with the same rows. Consumers run as for any change.
 
+        Of a partition, `version` is one of the whole table: the partition gets the rows that it had there.
         The snapshot has the inputs of the earlier version, so increments are consumed again from there. If the rows are
         current already, nothing happens, so a repetition is safe.
         """
-        where = {"asset": asset_id, "partition": partition_key}
         with self._database.transaction("rollback_table") as connection:
+            key = _partition_of(connection, asset_id, partition_key)
+            where = {"asset": asset_id, "partition": key}
             asset = _head(connection, where)
-            connection.execute(RUNS["lock_heads"], {"assets": [asset_id], "partition": partition_key})
+            connection.execute(RUNS["lock_heads"], {"assets": [asset_id], "partition": key})
             head = _head(connection, where)  # read after the lock: a run may have published meanwhile
-            restored = connection.execute(SQL["restored"], {**where, "version": version}).fetchone()
-            _refuse(asset_id, version, restored)
+            found = SQL["restored_partition" if key else "restored"]
+            restored = connection.execute(found, {**where, "version": version}).fetchone()
+            _refuse(reference(asset_id, key), version, restored)
             assert restored is not None  # noqa: S101 - refused otherwise
             if restored["data_version"] == head["data_version"]:
                 return _rolled_back(head, changed=False)
             row = _restored_row(connection, head, restored, version)
-            with audit.changing(connection, "rollback_table", asset_id, "head_state", asset_id) as noted:
+            with audit.changing(
+                connection, "rollback_table", reference(asset_id, key), "head_state", asset_id
+            ) as noted:
                 append(connection, [_published(connection, asset, row, version)])
                 noted["rolledBackTo"] = version
         self._database.notify("events", "timers")
@@ -109,7 +122,7 @@ class Tables:
             row = connection.execute(SQL["next_commit"]).fetchone()
             if row is None:
                 return False
-            where = {"asset": row["asset_id"], "partition": row["partition_key"]}
+            where = {"asset": row["asset_id"]}
             connection.execute(LONG)
             if _locked(connection, where):
                 _log(connection, where, row["table_version"], write)
@@ -117,22 +130,23 @@ class Tables:
                 connection.execute(SQL["commit_waits"], {**where, "version": row["table_version"]})
         return True
 
-    def rewrite_log(self, asset_id: str, write: Callable[[Unlogged], None], *, partition_key: str = "") -> None:
-        """Let `write` rewrite the whole log of a table, under the log's lock."""
-        where = {"asset": asset_id, "partition": partition_key}
+    def rewrite_log(self, asset_id: str, write: Callable[[Unlogged], None]) -> int:
+        """Let `write` rewrite the whole log of a table, under the log's lock. Return its newest version."""
+        where = {"asset": asset_id}
         with self._database.transaction("relog_table", unhurried=True) as connection:
             _lock_log(connection, where)
             number = _newest(connection, where)  # read after the lock: later publications wait
             with audit.changing(connection, "relog_table", asset_id, "log_state", asset_id):
                 write(_unlogged(connection, where, number))
                 connection.execute(SQL["committed"], {**where, "version": number})
+        return number
 
     def clear_log(self, asset_id: str, clear: Callable[[], None]) -> bool:
         """Let `clear` remove the log of a table of which the database has no version, under the log's lock.
 
         Return False, and remove nothing, if the database has one.
         """
-        where = {"asset": asset_id, "partition": ""}
+        where = {"asset": asset_id}
         with self._database.transaction("relog_table", unhurried=True) as connection:
             _lock_log(connection, where)
             row = connection.execute(SQL["newest_version"], where).fetchone()
@@ -150,7 +164,7 @@ class Tables:
 
     def versions(self, asset_id: str, first: int, last: int) -> list[Json]:
         """Return the rows of a range of versions of a table."""
-        where = {"asset": asset_id, "partition": "", "first": first, "last": last}
+        where = {"asset": asset_id, "first": first, "last": last}
         with self._database.reading() as connection:
             return connection.execute(SQL["versions"], where).fetchall()
 
@@ -210,7 +224,10 @@ def _unlogged(connection: Connection, where: Row, number: int) -> Unlogged:
     def versions(first: int, last: int) -> list[Json]:
         return connection.execute(SQL["versions"], {**where, "first": first, "last": last}).fetchall()
 
-    return Unlogged(where["asset"], number, versions)
+    def table_at(version: int, key: str | None) -> list[Json]:
+        return connection.execute(SQL["table_at"], {**where, "version": version, "key": key}).fetchall()
+
+    return Unlogged(where["asset"], number, versions, table_at)
 
 
 def _rolled_back(row: Row, *, changed: bool) -> RolledBack:
@@ -235,6 +252,13 @@ def _newest(connection: Connection, where: Row) -> int:
     return number
 
 
+def _partition_of(connection: Connection, asset_id: str, partition_key: str) -> str:
+    """Return the canonical key of a partition of the asset; the empty one of an asset without partitions."""
+    row = _known({"asset": asset_id}, connection.execute(SQL["partitioning"], {"asset": asset_id}).fetchone())
+    asset: TargetAsset = cast("TargetAsset", row)
+    return partition_of(asset, partition_key)
+
+
 def _known(where: Row, row: Row | None) -> Row:
     if row is None:
         raise NotFoundError(f"asset '{where['asset']}' does not exist; `freshline status` lists them")
@@ -243,7 +267,7 @@ def _known(where: Row, row: Row | None) -> Row:
 
 def _refuse(asset_id: str, version: int, restored: Row | None) -> None:
     if restored is None:
-        raise NotFoundError(f"asset '{asset_id}' has no version {version}; `freshline show {asset_id}` shows one")
+        raise NotFoundError(f"asset '{asset_id}' has no version {version}; `freshline table versions` of it lists them")
     if restored["gone_at"] is not None:
         raise ConflictError(
             f"version {version} of '{asset_id}' is not kept any more; its files are gone or will be soon"
@@ -267,10 +291,19 @@ def _restored_row(connection: Connection, head: Row, restored: Row, version: int
         "difference": {"rolledBack": [str(version)]},
         "table_version": number,
         "base_version": number,
-        "location": {**restored["location"], "paths": paths, "files": restored["all_files"]},
+        "location": {**_whole(head, restored), "paths": paths, "files": restored["all_files"]},
         "produced_at": _now(connection).isoformat(),
         "event_id": new_id(),
     }
+
+
+def _whole(head: Row, restored: Row) -> Json:
+    """Return the restored location, of a partition with the columns that the whole table has now."""
+    location = {name: value for name, value in restored["location"].items() if name != "tableSchema"}
+    if not restored["partition_key"] or not head["schema"]:
+        return location
+    whole = table_schema(head["schema"], restored["schema"])
+    return location if whole == restored["schema"] else {**location, "tableSchema": whole}
 
 
 def _published(connection: Connection, asset: Row, row: Json, version: int) -> Published:
