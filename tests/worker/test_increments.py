@@ -27,11 +27,11 @@ def step(*outputs: str, consumes: str = "in") -> Step:
 @pytest.mark.parametrize(
     ("pinned", "read", "expected"),
     [
-        (SOURCE, Position("v1", None, None), InputReading(None, {"in": 0})),
+        (SOURCE, Position("v1", None, None), InputReading(None, {"in": 0}, frozenset({"in"}))),
         (SOURCE, Position("v0", None, None), InputReading("in was changed other than by append")),
         (SOURCE, None, InputReading("in was never read")),
-        (TABLE, Position("v1", 5, 2), InputReading(None, {"in": 5})),
-        (TABLE, Position("v1", 1, 1), InputReading(None, {"in": 5})),
+        (TABLE, Position("v1", 5, 2), InputReading(None, {"in": 5}, frozenset({"in"}))),
+        (TABLE, Position("v1", 1, 1), InputReading(None, {"in": 5}, frozenset({"in"}))),
         (TABLE, Position("v0", 3, 2), InputReading(None, {"in": 3})),
         (TABLE, Position("v0", 1, 1), InputReading("in was changed other than by append")),
         (TABLE, Position("v2", 6, 2), InputReading("in was changed other than by append")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from freshline.definitions.schema.workflow import Workflow
@@ -117,4 +118,20 @@ def test_a_new_partition_is_no_full_refresh() -> None:
     assert found.is_changed("daily@2024-01-02")
     replaced = {"out": {"daily@2024-01-01": Position("v0", 1, 1)}}
     found = plan_reading(step, {"daily": both}, replaced)
+    assert found.full_refresh_reason == "daily was changed other than by append"
+
+
+def test_partitions_that_were_read_as_one_are_new_after_that_change() -> None:
+    """Very many partitions are pinned by the number of a change: later ones have changed, and first ones are new."""
+    step = divided({"table": {"mode": "append"}}, [{"assetId": "daily"}]).steps[0]
+    old = replace(pinned("2024-01-01", number=3), change=7)
+    new = replace(pinned("2024-01-02", number=4), change=8)
+    both = combined("daily", [old, new], None)
+    assert both is not None
+    found = plan_reading(step, {"daily": both}, {"out": {"daily@": Position("digest", None, None, change=7)}})
+    assert (found.full_refresh_reason, found.since) == (None, {"daily@2024-01-01": 3})
+    assert [found.is_changed(f"daily@2024-01-0{day}") for day in (1, 2)] == [False, True]
+    again = combined("daily", [old, replace(new, sequence=2)], None)
+    assert again is not None
+    found = plan_reading(step, {"daily": again}, {"out": {"daily@": Position("digest", None, None, change=7)}})
     assert found.full_refresh_reason == "daily was changed other than by append"

@@ -53,7 +53,8 @@ class PinnedInput:
     for other assets.
     `partitions`: of an asset with partitions, those that the run reads; `data_version` is then a digest of theirs, and
     `location` and `schema` are those of the newest, or of another one if it reads none. None for other assets.
-    `changed`: whether the data differs from what the last success of the step has read.
+    `changed`: whether the data differs from what the last success of the step has read. `change`: the number of the
+    change that made a partition what it is.
     `cut`: rows outside of this time are left out.
     """
 
@@ -75,6 +76,7 @@ class PinnedInput:
     partitions: Sequence[PinnedInput] | None = None
     changed: bool = True
     cut: TimeCut | None = None
+    change: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,15 @@ class OutputTarget:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The snapshot of an input up to which a run has read, and its version in the input's table."""
+    """The snapshot of an input up to which a run has read, and its version in the input's table.
+
+    `change`: of all partitions of an input, read as one, the number of the last change that it had read.
+    """
 
     data_version: str
     table_version: int | None
     base_version: int | None
+    change: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

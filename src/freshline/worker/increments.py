@@ -63,7 +63,7 @@ def plan_reading(
     for name, pinned in _single(inputs):
         if pinned.asset_id in own:
             continue
-        read = [positions[output.asset_id].get(name) for output in outputs]
+        read = [_position(positions[output.asset_id], name, pinned) for output in outputs]
         if pinned.partition_key and not any(read):
             continue  # a partition that is new to the step: all its rows are, and nothing else is read again
         increment = _increment(pinned, read or [(heads or {}).get(name)])
@@ -82,6 +82,16 @@ def _single(inputs: Mapping[str, PinnedInput]) -> Iterator[tuple[str, PinnedInpu
             yield asset_id, pinned
         for one in pinned.partitions or ():
             yield reference(asset_id, one.partition_key), one
+
+
+def _position(positions: Mapping[str, Position], name: str, pinned: PinnedInput) -> Position | None:
+    """Return how far an output has read an input. All partitions may have been read as one, up to a change."""
+    whole = positions.get(f"{pinned.asset_id}@") if pinned.partition_key else None
+    if whole is None or whole.change is None or pinned.change is None:
+        return positions.get(name)
+    if pinned.change <= whole.change:
+        return Position(pinned.data_version, pinned.table_version, pinned.base_version)
+    return None if pinned.sequence == 1 else Position("", None, None)
 
 
 def reads_increments(step: Step) -> bool:

@@ -117,6 +117,7 @@ def pinned_input(row: Row) -> PinnedInput:
         bytes=row["bytes"],
         allowed=_allowed(row["path_declaration"]),
         partition_key=row["partition_key"],
+        change=row["change"],
     )
     if row["delivery"] is None:
         return pinned

@@ -75,7 +75,7 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
 -- name: pinned_inputs
 -- purpose: read the snapshots that a run is pinned to, with their locations
 SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema, s.sources,
-       s.mixed, s.mixed_from, s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts,
+       s.mixed, s.mixed_from, s.base_version, s.rows, s.bytes, s.change, freshline_parts(s) AS parts,
        s.delivery, freshline_skipped(s.asset_id, s.partition_key, s.delivery) AS skipped, s.gone_at,
        a.producer_id IS NULL AS is_source,
        CASE WHEN s.run_id IS NULL AND (s.payload ? 'path' OR s.delivery IS NOT NULL) AND s.location ? 'path'
@@ -97,7 +97,7 @@ SELECT a.id, s.*
   FROM assets a
   LEFT JOIN LATERAL (
       SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema,
-             s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery,
+             s.base_version, s.rows, s.bytes, s.change, freshline_parts(s) AS parts, NULL::bigint AS delivery,
              NULL::jsonb AS path_declaration
         FROM heads h JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
        WHERE h.asset_id = a.id AND NOT a.id = ANY (%(read)s) AND s.location IS NOT NULL
@@ -133,10 +133,13 @@ WITH own AS MATERIALIZED (
      WHERE a.id = ANY (%(outputs)s)
 )
 SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema,
-       s.base_version, s.rows, s.bytes, freshline_parts(s) AS parts, NULL::bigint AS delivery, NULL::jsonb AS path_declaration,
+       s.base_version, s.rows, s.bytes, s.change, freshline_parts(s) AS parts, NULL::bigint AS delivery,
+       NULL::jsonb AS path_declaration,
        (SELECT jsonb_object_agg(i.key, jsonb_build_object('data_version', i.value -> 'dataVersion',
                                                           'table_version', p.table_version,
-                                                          'base_version', p.base_version))
+                                                          'base_version', p.base_version,
+                                                          -- A pin of all partitions is the number of a change.
+                                                          'change', CASE WHEN i.key LIKE '%%@' THEN i.value -> 'sequence' END))
           FROM jsonb_each(s.inputs) i
           LEFT JOIN LATERAL (
               SELECT x.table_version, x.base_version FROM snapshots x
