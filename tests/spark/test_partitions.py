@@ -226,12 +226,13 @@ def test_partitions_with_new_columns_are_one_table(world: World) -> None:
     world.apply(days("daily", "SELECT n FROM raw"), flow("total", "SELECT * FROM daily", "daily", auto=None))
     world.report("2025-12-31T05", (1,))
     world.work()
-    world.lab.store.operations.pause("daily")
     world.apply(
         days("daily", "SELECT n, 'x' AS c FROM raw"), flow("total", "SELECT n, c, day FROM daily", "daily", auto=None)
     )
     world.report("2026-01-01T05", (2,))
-    world.lab.store.operations.request_run("daily", partition_key="2026-01-01", confirm=True)
-    world.harness.execute(world.lab.start_of("daily"))
+    world.lab.settle()
+    newest = world.lab.start_of("daily")
+    assert newest.partition_key == "2026-01-01", "the newest comes first"
+    world.harness.execute(newest)
     world.harness.run("total")
     assert [row[:2] for row in world.harness.rows("total")] == [(1, None), (2, "x")]

@@ -203,7 +203,7 @@ class Context:
     def changed_partitions(self, asset_id: str) -> tuple[str, ...]:
         """Return the partitions of an input that changed since the last run of this step succeeded, in order.
 
-        These are also those that were not read before. All are if `ctx.full_refresh` is true.
+        Those that were not read before count too. All do if it never succeeded, or if the run replaces everything.
         """
         known = self.inputs[asset_id]
         members = self._pinned[asset_id].partitions

@@ -26,7 +26,7 @@ class InputReading:
 
     def is_changed(self, name: str) -> bool:
         """Return whether an input has other data than the outputs have read."""
-        return self.full_refresh_reason is not None or name not in self.unchanged
+        return name not in self.unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def plan_reading(
     if missing:
         return InputReading(f"{missing[0]} was never produced")
     own = {output.asset_id for output in step.produces}
-    since, unchanged = dict[str, int](), set[str]()
+    since, unchanged, reasons = dict[str, int](), set[str](), list[str]()
     for name, pinned in _single(inputs):
         if pinned.asset_id in own:
             continue
@@ -67,12 +67,12 @@ def plan_reading(
         if pinned.partition_key and not any(read):
             continue  # a partition that is new to the step: all its rows are, and nothing else is read again
         increment = _increment(pinned, read or [(heads or {}).get(name)])
-        if increment.full_refresh_reason:
-            return InputReading(increment.full_refresh_reason)
         since[name] = increment.since
+        if increment.full_refresh_reason:
+            reasons.append(increment.full_refresh_reason)
         if increment.unchanged:
             unchanged.add(name)
-    return InputReading(None, since, frozenset(unchanged))
+    return InputReading(reasons[0] if reasons else None, {} if reasons else since, frozenset(unchanged))
 
 
 def _single(inputs: Mapping[str, PinnedInput]) -> Iterator[tuple[str, PinnedInput]]:
