@@ -216,7 +216,7 @@ def test_a_rollback_that_cannot_be_changes_nothing(parts: Parts) -> None:
     """It needs a partition, and a version in which that had data."""
     parts.publish(ONE, 1)
     parts.publish(TWO, 2)
-    with pytest.raises(UsageError, match="has partitions: name one"):
+    with pytest.raises(UsageError, match="has partitions, and none is named"):
         parts.lab.store.tables.rollback("b", 1)
     with pytest.raises(NotFoundError, match=f"'b@{TWO}' has no version 0"):
         parts.lab.store.tables.rollback("b", 0, partition_key=TWO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
@@ -16,13 +16,14 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.model.state import reference
+from freshline.partitions import document
 from freshline.settings import Settings
 from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.operations import audit
-from freshline.store.operations.targets import TargetAsset, partition_of
+from freshline.store.operations.targets import existing_partition
 from freshline.store.runs.events import asset_event, produced_data
 from freshline.store.runs.publish import Published, append
 from freshline.store.runs.timers import set_timers, timers
@@ -255,8 +256,8 @@ def _newest(connection: Connection, where: Row) -> int:
 def _partition_of(connection: Connection, asset_id: str, partition_key: str) -> str:
     """Return the canonical key of a partition of the asset; the empty one of an asset without partitions."""
     row = _known({"asset": asset_id}, connection.execute(SQL["partitioning"], {"asset": asset_id}).fetchone())
-    asset: TargetAsset = cast("TargetAsset", row)
-    return partition_of(asset, partition_key)
+    partitioning = document.from_json(row["partitioning"])
+    return existing_partition(connection, f"asset '{asset_id}'", asset_id, partitioning, partition_key)
 
 
 def _known(where: Row, row: Row | None) -> Row:
