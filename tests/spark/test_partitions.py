@@ -218,21 +218,3 @@ def test_a_chain_reads_the_day_before(world: World) -> None:
     assert world.work() == [("balance", day) for day in ("2025-12-30", "2025-12-31", "2026-01-01")]
     world.log()
     assert [row[0] for row in world.table("balance")] == [5, 15, 115]
-
-
-@pytest.mark.full
-def test_partitions_with_new_columns_are_one_table(world: World) -> None:
-    """A column that a partition lacks is null there; other types of one column are refused with both partitions."""
-    world.apply(days("daily", "SELECT n FROM raw"), flow("total", "SELECT * FROM daily", "daily", auto=None))
-    world.report("2025-12-31T05", (1,))
-    world.work()
-    world.apply(
-        days("daily", "SELECT n, 'x' AS c FROM raw"), flow("total", "SELECT n, c, day FROM daily", "daily", auto=None)
-    )
-    world.report("2026-01-01T05", (2,))
-    world.lab.settle()
-    newest = world.lab.start_of("daily")
-    assert newest.partition_key == "2026-01-01", "the newest comes first"
-    world.harness.execute(newest)
-    world.harness.run("total")
-    assert [row[:2] for row in world.harness.rows("total")] == [(1, None), (2, "x")]
