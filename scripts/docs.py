@@ -67,6 +67,17 @@ def events() -> str:
 
 
 VALUES: dict[str, Any] = {
+    "backfillId": "019b8d8e-0f20-7000-8000-00002f6a1b55",
+    "progress": {
+        "total": 365,
+        "done": 180,
+        "failed": 1,
+        "refused": 0,
+        "running": 2,
+        "queued": 2,
+        "waiting": 0,
+        "rest": 180,
+    },
     "assetId": "shop.total",
     "partitionKey": "",
     "workflowSlug": "shop-total",

@@ -143,7 +143,8 @@ class Lab:
         for _ in range(10_000):
             fired = self.store.evaluation.fire_timers(100)
             absorbed = self.store.evaluation.consume_inbox(100)
-            if not self.reconciler.run_once() and not fired and not absorbed:
+            turned = self.store.backfills.advance()
+            if not self.reconciler.run_once() and not fired and not absorbed and not turned:
                 return
         raise AssertionError("it does not settle")
 

@@ -16,7 +16,7 @@ from freshline.model.enums import ACTIVE, BLOCKING_HOLDS, TRANSITIONS, Outcome, 
 from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy, QuietHours
 
 # The reason codes that are documented for users.
-RUN = {"missing", "retry", "definition-changed", "upstream-update", "expired"}
+RUN = {"missing", "retry", "definition-changed", "upstream-update", "expired", "backfill"}
 HOLD = {
     "in-flight",
     "paused",

@@ -12,6 +12,7 @@ from freshline import settings
 from freshline.cli.render.decisions import sentence
 from freshline.definitions.schema.base import Model
 from freshline.definitions.schema.workflow import AutoMaterialize, Backoff, Freshness, Workflow
+from freshline.model.backfill import BackfillRequest
 from freshline.model.enums import EventType, ExpiryReason, Outcome, Reason
 from freshline.model.run import StagedOutput
 from tests.docs.pages import ASSETS, code, codes
@@ -21,7 +22,14 @@ from tests.store_harness import Lab, laboratory, workflow
 NONE = {"None", "()", "{}"}
 EVENTS = {code(row[0]): row for row in ASSETS.table("Events")}
 SKIPS = {Reason.UP_TO_DATE, Reason.POLICY_OFF, Reason.NOT_AUTO}
-RUNS = {Reason.MISSING, Reason.RETRY, Reason.DEFINITION_CHANGED, Reason.UPSTREAM_UPDATE, Reason.EXPIRED}
+RUNS = {
+    Reason.MISSING,
+    Reason.RETRY,
+    Reason.DEFINITION_CHANGED,
+    Reason.UPSTREAM_UPDATE,
+    Reason.EXPIRED,
+    Reason.BACKFILL,
+}
 
 
 def defaults(block: type[Model]) -> dict[str, str]:
@@ -123,6 +131,11 @@ def everything_happens(lab: Lab) -> None:
     lab.store.operations.reset("b")
     lab.settle()
     lab.store.operations.cancel(str(lab.runs("b")[-1]["id"]))
+    lab.apply(workflow("b", "a"), workflow("d", "b"))
+    lab.work()
+    lab.store.backfills.cancel(lab.store.backfills.create(BackfillRequest("b")))
+    lab.store.backfills.create(BackfillRequest("b", downstream=True))
+    lab.work()
 
 
 def documented(name: str) -> set[str]:

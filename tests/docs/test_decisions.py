@@ -13,6 +13,7 @@ from freshline.cli.main import COMMANDS
 from freshline.cli.render.decisions import sentence, vectors
 from freshline.decide import Decision
 from freshline.decide.motion import MOST_BLOCKERS
+from freshline.model.backfill import Demand
 from freshline.model.documents import decision as documents
 from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason
 from freshline.model.state import Head, Input, Pending, Version
@@ -54,6 +55,7 @@ SCENARIOS |= {
     "definition-changed": [fresh().redefined()],
     "upstream-update": [stale()],
     "expired": [expired()],
+    "backfill": [fresh().facts(demands=(Demand("backfill", clock("08:00"), 1),))],
 }
 for _reason in CAUSES:
     SCENARIOS[_reason] += [one.blocked(cannot_run=True) for one in SCENARIOS[_reason]]
@@ -130,7 +132,9 @@ def test_the_order_of_causes() -> None:
     made = given().redefined().failed().input("a", head="2", read="1").output("b", expired="08:45")
     mended = made.facts(failures=stale().state.failures)
     same = mended.facts(job_fingerprint=stale().state.job_fingerprint)
-    found = [one.decides("run", one.decide().reason).reason for one in (everything, made, mended, same, expired())]
+    asked = SCENARIOS["backfill"][0]
+    scenarios = (everything, made, mended, same, expired(), asked)
+    found = [one.decides("run", one.decide().reason).reason for one in scenarios]
     assert found == CAUSES
     (line,) = re.findall(r"its cause, the first of (.+?)\. ", PAGE.section("The order").replace("\n", " "))
     assert codes(line) == CAUSES

@@ -11,6 +11,7 @@ import pytest
 
 from freshline.api.event_schemas import EVENT_DATA, schema
 from freshline.api.stream import message as server_sent
+from freshline.model.backfill import BackfillRequest
 from freshline.model.documents.event import Event
 from freshline.model.enums import EventType
 from freshline.model.events import cloud_event
@@ -52,6 +53,12 @@ def happen(lab: Lab) -> None:
     lab.work_with(tables)
     lab.store.tables.rollback("b", 1)
     lab.apply(workflow("b", "a", freshness=fresh))
+    lab.store.backfills.cancel(lab.store.backfills.create(BackfillRequest("b")))
+    lab.store.backfills.create(BackfillRequest("b", downstream=True))
+    lab.work_with(tables)
+    lab.apply(workflow("b", "a"), workflow("d", "b"))
+    lab.store.backfills.create(BackfillRequest("b", downstream=True))
+    lab.work_with(tables)
     lab.store.events.stamp_positions(1000)
 
 

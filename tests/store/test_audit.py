@@ -17,7 +17,8 @@ from tests.store_harness import Lab, laboratory, workflow
 SOMEBODY = Actor("cli:ada@here")
 # Transactions of services and workers. No user requests them; they are recorded in events, decisions and runs.
 BY_THEMSELVES = {
-    "absorb", "append_logs", "begin_step", "cancel_running", "claim_alerts", "claim_run", "claim_watches",
+    "absorb", "advance_backfill", "append_logs", "begin_step", "cancel_running", "claim_alerts", "claim_run",
+    "claim_watches",
     "claim_webhook", "compact_deliveries", "evaluate_alerts", "fail_look", "fail_run", "finish_step", "fire_timers",
     "forget_snapshots", "give_up", "hand_back", "leave_worker", "log_table", "mark_failed", "note_looks", "prune",
     "publish_events", "publish_run", "reconcile", "record_alerts", "record_deliveries", "record_look",

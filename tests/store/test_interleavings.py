@@ -96,6 +96,15 @@ WEBHOOKS = {
 DELIVERIES = {"compact_deliveries", "forget_asset", "skip_delivery"}
 # These share only rows of watches and of a source; tests/watching/test_interleavings.py covers them.
 WATCHES = {"claim_watches", "fail_look", "note_looks", "record_look", "release_watches"}
+# These lock the row of their backfill first; tests/scenarios/test_backfills.py covers them.
+BACKFILLS = {
+    "advance_backfill",
+    "cancel_backfill",
+    "create_backfill",
+    "pause_backfill",
+    "resume_backfill",
+    "retry_backfill",
+}
 NEEDS_A_RUN = {"cancel", "claim_run"}
 # For these a worker with an expired lease holds a run of b; for others it is queued, or there is none yet.
 HELD = {
@@ -285,7 +294,7 @@ def play(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
 
 def test_every_transaction_is_played() -> None:
     """A transaction that is added without saying what it touches fails here."""
-    assert sorted(TOUCHES.keys() | ALONE | WEBHOOKS | DELIVERIES | WATCHES | ALERTS) == sorted(CASES)
+    assert sorted(TOUCHES.keys() | ALONE | WEBHOOKS | DELIVERIES | WATCHES | ALERTS | BACKFILLS) == sorted(CASES)
     assert set(DANGEROUS) <= set(PAIRS)
 
 

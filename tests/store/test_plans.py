@@ -160,7 +160,9 @@ SMALL = {
     "evaluation.claim_inbox": {"inbox_pkey"},
     # Without a list of ancestors it reads all holds, as part of the motion (docs/semantics.md#R4.1).
     # It also counts the first few, to decide whether a list pays off.
-    "evaluation.load_states": {"inbox", "runs_active", "considerations", "considerations_due"},
+    # Backfills that have not ended are few; here there are none, and all indexes cost the same.
+    "evaluation.load_states": {"inbox", "runs_active", "considerations", "considerations_due"}
+    | {"backfills_open", "backfills_recent", "backfills_pkey"},
     "evaluation.renew_runs": {"runs_queue"},
     "evaluation.hurry_runs": {"runs_queue"},
     "runs.renew_leases": {"runs_leases"},

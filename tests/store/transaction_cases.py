@@ -18,6 +18,7 @@ from freshline.alerts.records import MessageKind
 from freshline.definitions.alerts import read_rule
 from freshline.errors import NotFoundError
 from freshline.model.alerts import AlertTarget
+from freshline.model.backfill import BackfillRequest
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.model.watch import Found, Look, SeenFile
 from freshline.store.alerts.messages import Letter as AlertLetter
@@ -129,6 +130,31 @@ def lost(scene: Scene) -> None:
     """Let the lease of the run expire."""
     running(scene)
     scene.lab.advance(seconds=60)
+
+
+def backfilled(scene: Scene) -> None:
+    """Request a backfill."""
+    idle(scene)
+    scene.lab.advance(seconds=5)
+    scene.ids[:] = [scene.lab.store.backfills.create(BackfillRequest("b"))]
+
+
+def backfill_queued(scene: Scene) -> None:
+    """Let it queue a run."""
+    backfilled(scene)
+    scene.lab.settle()
+
+
+def backfill_paused(scene: Scene) -> None:
+    """Pause it."""
+    backfill_queued(scene)
+    scene.lab.store.backfills.pause(scene.ids[0])
+
+
+def backfill_failed(scene: Scene) -> None:
+    """Let its partition have failed too often."""
+    backfill_paused(scene)
+    scene.lab.rows("UPDATE backfill_partitions SET state = 'failed' RETURNING 1")
 
 
 def rename_project(scene: Scene) -> None:
@@ -409,6 +435,36 @@ def edit_policy(scene: Scene) -> None:
 LINES = [{"step_id": "work", "stream": "log", "text": "hello"}]
 ERROR = {"code": "job", "message": "boom"}
 CASES = {
+    "create_backfill": Case(
+        lambda s: s.lab.store.backfills.create(BackfillRequest("b"), key=s.ids[0]),
+        lambda s: s.count("backfills") == s.count("backfill_workflows") == 1,
+        idle,
+    ),
+    "advance_backfill": Case(
+        lambda s: s.lab.store.backfills.advance(),
+        lambda s: s.count("backfill_partitions WHERE state = 'open'") == 1 and s.count("considerations") == 1,
+        backfilled,
+    ),
+    "pause_backfill": Case(
+        lambda s: s.lab.store.backfills.pause(s.ids[0]),
+        lambda s: s.count("backfills WHERE status = 'paused'") == 1 and s.count("runs WHERE status = 'queued'") == 0,
+        backfill_queued,
+    ),
+    "resume_backfill": Case(
+        lambda s: s.lab.store.backfills.resume(s.ids[0]),
+        lambda s: s.count("backfills WHERE status = 'active'") == 1,
+        backfill_paused,
+    ),
+    "retry_backfill": Case(
+        lambda s: s.lab.store.backfills.retry(s.ids[0]),
+        lambda s: s.count("backfill_partitions WHERE state = 'open'") == 1,
+        backfill_failed,
+    ),
+    "cancel_backfill": Case(
+        lambda s: s.lab.store.backfills.cancel(s.ids[0]),
+        lambda s: s.count("backfills WHERE status = 'canceled'") == 1 and s.count("runs WHERE status = 'queued'") == 0,
+        backfill_queued,
+    ),
     "add_webhook": Case(add_hook, lambda s: s.count("webhooks") == 1, positioned),
     "remove_webhook": Case(
         remove_hook,

@@ -135,6 +135,43 @@ class BreakerClosed(AboutBreaker):
     by: Literal["reset", "definition"] = Field(default="reset", description="what closed it; absent after a success")
 
 
+class BackfillProgress(EventData):
+    """How many partitions of a backfill are in which state."""
+
+    total: int = Field(description="all partitions")
+    done: int = Field(description="done")
+    failed: int = Field(description="failed too often")
+    refused: int = Field(description="refused: their workflow is gone, or their run was canceled")
+    running: int = Field(description="running")
+    queued: int = Field(description="queued")
+    waiting: int = Field(description="held, or about to be evaluated")
+    rest: int = Field(description="their turn has not come")
+
+
+class AboutBackfill(EventData):
+    """Data about a backfill."""
+
+    backfill_id: str = Field(description="the backfill")
+    asset_id: str = Field(description="the asset that it was requested for; also the event's `subject`")
+    progress: BackfillProgress = Field(description="how many of its partitions are in which state")
+
+
+class BackfillStarted(AboutBackfill):
+    """A backfill was requested."""
+
+
+class BackfillProgressed(AboutBackfill):
+    """Another tenth of the partitions of a backfill is done."""
+
+
+class BackfillFinished(AboutBackfill):
+    """Each partition of a backfill is done, failed too often, or was refused."""
+
+
+class BackfillCanceled(AboutBackfill):
+    """A user canceled a backfill."""
+
+
 EVENT_DATA: dict[EventType, type[EventData]] = {
     EventType.ASSET_PRODUCED: AssetProduced,
     EventType.ASSET_EXPIRED: AssetExpired,
@@ -148,6 +185,10 @@ EVENT_DATA: dict[EventType, type[EventData]] = {
     EventType.RUN_CANCELED: RunCanceled,
     EventType.BREAKER_OPENED: BreakerOpened,
     EventType.BREAKER_CLOSED: BreakerClosed,
+    EventType.BACKFILL_STARTED: BackfillStarted,
+    EventType.BACKFILL_PROGRESSED: BackfillProgressed,
+    EventType.BACKFILL_FINISHED: BackfillFinished,
+    EventType.BACKFILL_CANCELED: BackfillCanceled,
 }
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from freshline.decide.motion import Walk
 from freshline.decide.partition_motion import PartitionWalk
+from freshline.model.backfill import Demand
 from freshline.model.enums import Reason, When
 from freshline.model.policy import Policy
 from freshline.model.state import Blocker, Input, Output, State
@@ -24,6 +25,7 @@ class Cause:
     `expired`: the output that expired last. It is set for every base, because the run renews that output too.
     `blockers`: ancestors in motion that a run has to wait for (docs/semantics.md#R4.2).
     `awaited`: the inputs that `when: all` still waits for.
+    `demand`: of a backfill, which is then the only cause.
     """
 
     reason: Reason
@@ -32,6 +34,7 @@ class Cause:
     expired: Output | None = None
     blockers: tuple[Blocker, ...] = ()
     awaited: tuple[str, ...] = ()
+    demand: Demand | None = None
 
 
 def find_cause(policy: Policy, state: State, walk: AnyWalk | None = None) -> Cause | None:
@@ -60,6 +63,12 @@ def find_cause(policy: Policy, state: State, walk: AnyWalk | None = None) -> Cau
         blockers=state.blockers if walk is None else _blockers(policy, state, base, walk),
         awaited=late,
     )
+
+
+def demanded(policy: Policy, state: State, demand: Demand, walk: AnyWalk | None = None) -> Cause:
+    """Return the cause of a backfill, the last one in order (docs/semantics.md#R14.1)."""
+    found = state.blockers if walk is None else _blockers(policy, state, Reason.BACKFILL, walk, demand.requested_at)
+    return Cause(Reason.BACKFILL, Reason.BACKFILL, _target(state), blockers=found, demand=demand)
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
@@ -98,6 +107,8 @@ def _waiting_since(policy: Policy, state: State) -> datetime | None:
 
 def origin_of(policy: Policy, state: State, cause: Cause) -> datetime | None:
     """Return when the root of a cause happened: a report, an expiry or an apply (docs/semantics.md#R13.5)."""
+    if cause.demand is not None:
+        return cause.demand.requested_at
     if cause.base is Reason.DEFINITION_CHANGED:
         return state.applied_at
     if cause.base is Reason.EXPIRED and cause.expired and cause.expired.expired:
@@ -143,7 +154,10 @@ def _expired(outputs: list[Output]) -> Need | None:
     return (Reason.EXPIRED, outputs[-1].asset_id) if outputs else None
 
 
-def _blockers(policy: Policy, state: State, base: Reason, walk: AnyWalk) -> tuple[Blocker, ...]:
+def _blockers(
+    policy: Policy, state: State, base: Reason, walk: AnyWalk, requested_at: datetime | None = None
+) -> tuple[Blocker, ...]:
+    """Return the ancestors in motion to wait for. A backfill waits for what began before it was requested."""
     if not policy.wait_for_upstream:
         return ()
     moved = moved_inputs(state)
@@ -153,6 +167,7 @@ def _blockers(policy: Policy, state: State, base: Reason, walk: AnyWalk) -> tupl
         every=base not in BY_INPUT or not moved,
         partition_key=state.partition_key,
         since=_waiting_since(policy, state),
+        not_after=requested_at,
     )
 
 

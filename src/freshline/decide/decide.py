@@ -6,10 +6,12 @@ docs/semantics.md#R5.1. The evidence names all holds that match.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
-from freshline.decide.causes import AnyWalk, Cause, changed_triggers, find_cause, origin_of
+from freshline.decide.causes import AnyWalk, Cause, changed_triggers, demanded, find_cause, origin_of, triggers
 from freshline.decide.decision import Decision, NewRun, QuietRun, Renewal, short_hash
+from freshline.decide.demands import ended, next_demand_at, open_demand, overrides
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.times import next_quiet
 from freshline.model.documents.decision import (
@@ -24,7 +26,7 @@ from freshline.model.documents.decision import (
 from freshline.model.enums import BLOCKING_HOLDS, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
-from freshline.model.state import Expiry, Input, State, Version
+from freshline.model.state import Expiry, Input, State, Version, Window
 
 MOST_EVENTS = 40
 REPEATS_ALLOWED = 2
@@ -33,12 +35,24 @@ REPEATS_ALLOWED = 2
 def decide(policy: Policy, state: State, now: datetime, walk: AnyWalk | None = None) -> Decision:
     """Decide what to do about one workflow partition now.
 
-    `walk` finds the ancestors to wait for. Without it, `state.blockers` are used.
+    `walk` finds the ancestors to wait for. Without it, `state.blockers` are used. The demand of a backfill is the last
+    cause: what is held for another cause may run for it.
     """
-    if not policy.declared:
-        return Decision(Outcome.SKIP, Reason.NOT_AUTO, superseded=_replaceable(state))
-    if not policy.automatic:
-        return Decision(Outcome.SKIP, Reason.POLICY_OFF, superseded=_replaceable(state))
+    demand = open_demand(policy, state, now) if state.demands else None
+    if demand is None:
+        decision = _decide_automatic(policy, state, now, walk)
+    else:
+        decision = _decide_demanded(policy, state, now, demanded(policy, state, demand, walk), walk)
+    if not state.demands:
+        return decision
+    times = [at for at in (decision.next_evaluation, next_demand_at(state, now)) if at is not None]
+    return replace(decision, demands=tuple(ended(policy, state)), next_evaluation=min(times, default=None))
+
+
+def _decide_automatic(policy: Policy, state: State, now: datetime, walk: AnyWalk | None) -> Decision:
+    off = _switched_off(policy)
+    if off is not None:
+        return Decision(Outcome.SKIP, off, superseded=_replaceable(state))
     cause = find_cause(policy, state, walk)
     if any(i.head is None for i in state.inputs):
         return _input_missing(policy, state, cause, now)
@@ -50,6 +64,35 @@ def decide(policy: Policy, state: State, now: datetime, walk: AnyWalk | None = N
     if holds:
         return _held(policy, state, cause, holds, now)
     return _run(policy, state, cause, now)
+
+
+def _decide_demanded(policy: Policy, state: State, now: datetime, asked: Cause, walk: AnyWalk | None) -> Decision:
+    """Decide about a partition that a backfill demands: for a cause of its own if that runs, else for the demand."""
+    demand = asked.demand
+    assert demand is not None  # noqa: S101 - the caller made the cause from it
+    if any(i.head is None for i in state.inputs):
+        there = tuple(i for i in state.inputs if i.head is not None)
+        if not there or not demand.partial:
+            return _input_missing(policy, state, asked, now)
+        state = replace(state, inputs=there, partial=True)
+    own = _decide_automatic(policy, state, now, walk)
+    if own.run is not None or own.outcome is Outcome.ERROR:
+        return own
+    if _repeats(state, asked):
+        return _repeated(state, asked, now)
+    holds = [one for one in find_holds(policy, state, asked, now) if not overrides(demand, one.reason)]
+    if not holds:
+        return _run(policy, state, asked, now)
+    if own.outcome is Outcome.HOLD and own.superseded is None:
+        times = [at for at in (own.next_evaluation, holds[0].recheck_at) if at is not None]
+        return replace(own, next_evaluation=min(times))
+    return _held(policy, state, asked, holds, now)
+
+
+def _switched_off(policy: Policy) -> Reason | None:
+    if not policy.declared:
+        return Reason.NOT_AUTO
+    return None if policy.automatic else Reason.POLICY_OFF
 
 
 def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datetime) -> Decision:
@@ -96,10 +139,11 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
         blocker_id=first.blocker.workflow_id if first.blocker else None,
         blocker_key=first.blocker.partition_key if first.blocker else "",
         origin=origin_of(policy, state, cause),
+        urgency=urgency_of(policy, state, cause),
         blocks_until=first.until if first.reason in BLOCKING_HOLDS else None,
         renewal=renewal,
         superseded=taken_back,
-        quiet_run=None if taken_back else _quiet_run(policy, state, now),
+        quiet_run=None if taken_back else _quiet_run(policy, state, cause, now),
     )
 
 
@@ -108,12 +152,12 @@ def _taken_back(state: State, holds: list[Hold]) -> str | None:
     return _replaceable(state) if any(hold.reason is Reason.QUIET_HOURS for hold in holds) else None
 
 
-def _quiet_run(policy: Policy, state: State, now: datetime) -> QuietRun | None:
+def _quiet_run(policy: Policy, state: State, cause: Cause, now: datetime) -> QuietRun | None:
     """Return the next quiet hours of a queued automatic run, for workers that would start it."""
     run = state.active
-    if run is None or run.trigger_type is not TriggerType.AUTO or run.status is not RunStatus.QUEUED:
+    if run is None or not run.trigger_type.decided or run.status is not RunStatus.QUEUED:
         return None
-    quiet = next_quiet(policy.quiet_hours, now)
+    quiet = _next_quiet(policy, cause, now)
     known = run.quiet.ends if run.quiet else None
     return QuietRun(run.id, quiet) if (quiet.ends if quiet else None) != known else None
 
@@ -122,7 +166,11 @@ def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renew
     """Return new pins for a queued run if there are newer heads and nothing blocks."""
     run_id, run = _replaceable(state), state.active
     pins = pins_of(state)
-    if run_id is None or run is None or run.version != state.version or dict(run.pins) == pins:
+    if run_id is None or run is None or run.version != state.version:
+        return None
+    # A run of a backfill that gets a cause of its own moves to its priority (docs/semantics.md#R14.4).
+    promoted = run.trigger_type is TriggerType.BACKFILL and cause.demand is None
+    if dict(run.pins) == pins and not promoted:
         return None
     waits, passed = split_blockers(policy, state, cause, now)
     if waits:
@@ -137,6 +185,7 @@ def _renewal(policy: Policy, state: State, cause: Cause, now: datetime) -> Renew
         mixed_upstream=reads_mix(state),
         round=state.round,
         origin=origin_of(policy, state, cause),
+        urgency=urgency_of(policy, state, cause),
     )
 
 
@@ -148,17 +197,33 @@ def _run(policy: Policy, state: State, cause: Cause, now: datetime) -> Decision:
     run = NewRun(
         trigger=_trigger(policy, state, cause),
         pins=pins_of(state),
-        priority=policy.priority,
+        priority=cause.demand.priority if cause.demand else policy.priority,
         parameters=policy.parameter_defaults,
         cause=signature(state, cause),
         mixed=bool(mixing),
         mixed_upstream=reads_mix(state),
         round=state.round,
-        quiet=next_quiet(policy.quiet_hours, now),
+        quiet=_next_quiet(policy, cause, now),
         origin=origin_of(policy, state, cause),
+        urgency=urgency_of(policy, state, cause),
     )
     next_evaluation = run.quiet.begins if run.quiet else None
     return Decision(Outcome.RUN, cause.reason, evidence, run=run, next_evaluation=next_evaluation, origin=run.origin)
+
+
+def _next_quiet(policy: Policy, cause: Cause, now: datetime) -> Window | None:
+    return None if cause.demand and cause.demand.during_quiet_hours else next_quiet(policy.quiet_hours, now)
+
+
+def urgency_of(policy: Policy, state: State, cause: Cause) -> int:
+    """Return the priority of a cause among all causes. What stems only from backfills is in their class."""
+    if cause.demand is not None:
+        return cause.demand.urgency
+    pending = [one.pending for one in triggers(policy, state) if one.pending is not None]
+    stems = [state.backfills.get(one.origin) if one.origin else None for one in pending] if state.backfills else []
+    if cause.base is not Reason.UPSTREAM_UPDATE or not stems:
+        return policy.priority
+    return max(policy.priority, min(one.priority if one else policy.priority for one in stems))
 
 
 def reads_mix(state: State) -> bool:
@@ -181,6 +246,7 @@ def signature(state: State, cause: Cause) -> str:
     """Return a hash of the cause and of the versions that a run would read."""
     expired = cause.expired.expired if cause.expired and cause.base is Reason.EXPIRED else None
     words = [cause.base, cause.asset_id, state.job_fingerprint, iso(expired.at) if expired else ""]
+    words.extend([cause.demand.backfill_id] if cause.demand else [])
     words.extend(f"{i.reference}={i.head.data_version}" for i in state.inputs if i.head)
     return short_hash("\0".join(words))
 
@@ -207,6 +273,8 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
     evidence: Evidence = {"inputs": inputs}
     if cause is not None:
         evidence |= {"cause": cause.base, "assetId": cause.asset_id}
+        if cause.demand:
+            evidence["backfillId"] = cause.demand.backfill_id
         if cause.expired and cause.expired.expired:
             evidence["expiry"] = _expiry(cause.expired.expired)
         foreign: list[ForeignHead] = [
@@ -237,8 +305,8 @@ def _trigger(policy: Policy, state: State, cause: Cause) -> Trigger:
         if i.head is not None
     ]
     expired = cause.expired.expired if cause.expired else None
-    return {
-        "type": TriggerType.AUTO,
+    found: Trigger = {
+        "type": TriggerType.BACKFILL if cause.demand else TriggerType.AUTO,
         "reason": cause.reason,
         "assetId": cause.asset_id,
         "partitionKey": state.partition_key,
@@ -246,6 +314,9 @@ def _trigger(policy: Policy, state: State, cause: Cause) -> Trigger:
         "expiry": _expiry(expired) if expired else None,
         "eventIds": _event_ids(state, cause),
     }
+    if cause.demand:
+        found["backfillId"] = cause.demand.backfill_id
+    return found
 
 
 def _expiry(expired: Expiry) -> ExpiryEvidence:

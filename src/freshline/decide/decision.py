@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from freshline.model.backfill import PartitionState
 from freshline.model.documents.decision import Evidence, Trigger
 from freshline.model.enums import Outcome, Reason
 from freshline.model.json import Json
@@ -24,6 +25,7 @@ class NewRun:
     `cause`: a hash of the cause and of the versions. It detects endless repetition (docs/semantics.md#R1.5).
     `origin`: when the root of what it computes happened (docs/semantics.md#R13.5).
     `round`: with `when: all`, the sequences of the sources; what moves later belongs to the next round.
+    `urgency`: the priority among all runs; those of backfills are behind others (docs/semantics.md#R14.4).
     """
 
     trigger: Trigger
@@ -36,6 +38,7 @@ class NewRun:
     round: Mapping[str, int] = field(default_factory=dict)
     quiet: Window | None = None
     origin: datetime | None = None
+    urgency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Renewal:
     mixed_upstream: bool = False
     round: Mapping[str, int] = field(default_factory=dict)
     origin: datetime | None = None
+    urgency: int | None = None
 
 
 class QuietRun(NamedTuple):
@@ -68,6 +72,7 @@ class Decision:
     `blocker_id`, `blocker_key`: the ancestor that the workflow waits for, and its partition.
     `blocks_until`: the known end of the hold. `origin`: when the root of the cause happened.
     `superseded`: the id of a queued automatic run that ends: its cause is gone, or quiet hours began.
+    `urgency`: the priority of the cause among all causes. `demands`: backfills whose demands have ended, and how.
     """
 
     outcome: Outcome
@@ -82,6 +87,8 @@ class Decision:
     quiet_run: QuietRun | None = None
     blocker_key: str = ""
     origin: datetime | None = None
+    urgency: int | None = None
+    demands: tuple[tuple[str, PartitionState], ...] = ()
 
     @property
     def hold(self) -> Reason:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from freshline.decide.causes import Cause, triggers
+from freshline.decide.causes import Cause, origin_of, triggers
+from freshline.decide.demands import progresses
 from freshline.decide.times import milliseconds, next_quiet, quiet_until
 from freshline.model.documents.decision import BlockerEvidence, Evidence
 from freshline.model.enums import Reason, RunStatus
@@ -62,12 +63,26 @@ def next_recheck(state: State, now: datetime) -> datetime:
     return now + doubling(FIRST_RECHECK, LONGEST_RECHECK, state.evaluations)
 
 
-def deadline(policy: Policy, state: State, now: datetime) -> datetime:
+def deadline(policy: Policy, state: State, cause: Cause, now: datetime) -> datetime:
     """Return the time at which a wait for ancestors ends, unless something interrupts it (docs/semantics.md#R4.5).
 
-    Only time in which it waited counts: not a downtime, a pause or quiet hours.
+    Only time in which it waited counts: not a downtime, a pause or quiet hours. What stems from an active backfill
+    waits as long as the backfill goes on (docs/semantics.md#R14.6).
     """
-    return now + milliseconds(policy.max_wait_ms) - state.waited
+    longest = milliseconds(policy.max_wait_ms)
+    if state.backfills and _stems_from_backfill(policy, state, cause, now):
+        return now + longest
+    return now + longest - state.waited
+
+
+def _stems_from_backfill(policy: Policy, state: State, cause: Cause, now: datetime) -> bool:
+    longest = milliseconds(policy.max_wait_ms)
+    if cause.base is Reason.DEFINITION_CHANGED:  # it waits for whatever is in motion above
+        return any(progresses(state, origin, now, longest) for origin in state.backfills)
+    if cause.base is not Reason.UPSTREAM_UPDATE:
+        return progresses(state, origin_of(policy, state, cause), now, longest)
+    pending = [one.pending for one in triggers(policy, state) if one.pending is not None]
+    return bool(pending) and all(progresses(state, one.origin, now, longest) for one in pending)
 
 
 def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) -> tuple[list[Blocker], list[Blocker]]:
@@ -77,7 +92,7 @@ def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) ->
     """
     if not policy.wait_for_upstream or not cause.blockers:
         return [], []
-    end = deadline(policy, state, now)
+    end = deadline(policy, state, cause, now)
     waits: list[Blocker] = []
     passed: list[Blocker] = []
     for b in cause.blockers:
@@ -177,7 +192,7 @@ def _waiting_for_upstream(policy: Policy, state: State, cause: Cause, now: datet
     waits, _ = split_blockers(policy, state, cause, now)
     if not waits:
         return None
-    end = deadline(policy, state, now)
+    end = deadline(policy, state, cause, now)
     recheck_at = min(end, now + doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, state.evaluations))
     evidence: Evidence = {"blockers": [describe(b) for b in waits], "deadline": iso(end)}
     return Hold(Reason.WAITING_FOR_UPSTREAM, recheck_at, evidence=evidence, blocker=waits[0])

@@ -59,11 +59,13 @@ class Walk:
         every: bool = False,
         partition_key: str = "",  # noqa: ARG002 - as in `PartitionWalk`
         since: datetime | None = None,  # noqa: ARG002 - as in `PartitionWalk`
+        not_after: datetime | None = None,
     ) -> tuple[Blocker, ...]:
         """Return the ancestors in motion that a run has to wait for.
 
         `moved`: the inputs of another generation than the last success. `every`: ancestors block even if the run
-        cannot read a mix because of them (docs/semantics.md#R4.3).
+        cannot read a mix because of them (docs/semantics.md#R4.3), of these only those whose origin is not after
+        `not_after`.
         """
         above = [x for x in self._moving_above(workflow_id) if x in self._motion]
         if not above:
@@ -74,7 +76,8 @@ class Walk:
         if not every:
             return tuple(self._blocker(x, mixes=True) for x in mixing)
         # A mixing one is always named, however many others there are: the run has to say that it reads a mix.
-        found = list(dict.fromkeys((*ordered[: MOST_BLOCKERS - 1], *mixing[:1], *ordered)))[:MOST_BLOCKERS]
+        early = [x for x in ordered if is_early(self._motion[x], not_after)]
+        found = list(dict.fromkeys((*early[: MOST_BLOCKERS - 1], *mixing[:1], *early, *mixing)))[:MOST_BLOCKERS]
         return tuple(self._blocker(x, mixes=x in mixing) for x in found)
 
     def came_out_unchanged(self, asset_id: str, moved_sources: Collection[str]) -> bool:
@@ -121,3 +124,8 @@ class Walk:
         if self._floor is None or self._graph.level(workflow_id) <= self._floor:
             return ()
         return tuple(self._graph.parents(workflow_id))
+
+
+def is_early(moving: Moving, not_after: datetime | None) -> bool:
+    """Return whether the root of a motion is not known to have happened after a time."""
+    return not_after is None or moving.origin is None or moving.origin <= not_after

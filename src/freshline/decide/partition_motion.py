@@ -17,7 +17,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from freshline.decide.motion import FIRST, MOST_BLOCKERS, Moving
+from freshline.decide.motion import FIRST, MOST_BLOCKERS, Moving, is_early
 from freshline.graph import UNPARTITIONED, Graph
 from freshline.model.state import Blocker, split_reference
 from freshline.partitions.calendar import END
@@ -71,11 +71,13 @@ class PartitionWalk:
         every: bool = False,
         partition_key: str = "",
         since: datetime | None = None,
+        not_after: datetime | None = None,
     ) -> tuple[Blocker, ...]:
         """Return the ancestors in motion that a run of the partition has to wait for.
 
         `moved`: references of the inputs of another generation than the last success. `every`: ancestors block even if
-        the run cannot read a mix because of them. `since`: when the first change arrived that was not consumed.
+        the run cannot read a mix because of them, of these only those whose origin is not after `not_after`.
+        `since`: when the first change arrived that was not consumed.
         """
         own = selection_of(self._graph, workflow_id, partition_key)
         above = sorted(self._moving(self._feeding(workflow_id, own)), key=_order)
@@ -83,7 +85,8 @@ class PartitionWalk:
             return ()
         inputs = [split_reference(one) for one in moved]
         mixing = list(islice((one for one in above if self._could_mix(one, inputs)), MOST_BLOCKERS))
-        others = above if every else self._fan_in(workflow_id, own, above, since)
+        early = [one for one in above if is_early(one.part.moving, not_after)]
+        others = early if every else self._fan_in(workflow_id, own, above, since)
         found = list(dict.fromkeys((*others[: MOST_BLOCKERS - 1], *mixing[:1], *mixing, *others)))[:MOST_BLOCKERS]
         return tuple(self._blocker(one, mixes=one in mixing) for one in sorted(found, key=_order))
 
@@ -157,7 +160,7 @@ class PartitionWalk:
         return [
             one
             for one in above
-            if (one.part.moving.origin is None or since is None or one.part.moving.origin <= since)
+            if is_early(one.part.moving, since)
             and not one.feeding.intersection(feeding.get(one.workflow_id, NOTHING)).is_empty
         ]
 

@@ -52,6 +52,11 @@ class TriggerType(StrEnum):
     MANUAL = "manual"
     BACKFILL = "backfill"
 
+    @property
+    def decided(self) -> bool:
+        """Whether a decision made it: for indexes, failures, renewal and supersession both kinds are one."""
+        return self is not TriggerType.MANUAL
+
 
 class Outcome(StrEnum):
     """The outcome of a decision."""
@@ -70,6 +75,7 @@ class Reason(StrEnum):
     DEFINITION_CHANGED = "definition-changed"
     UPSTREAM_UPDATE = "upstream-update"
     EXPIRED = "expired"
+    BACKFILL = "backfill"
 
     INPUT_MISSING = "input-missing"
     IN_FLIGHT = "in-flight"
@@ -204,3 +210,7 @@ class EventType(StrEnum):
     RUN_CANCELED = "workflow.run.canceled"
     BREAKER_OPENED = "materializer.breaker.opened"
     BREAKER_CLOSED = "materializer.breaker.closed"
+    BACKFILL_STARTED = "backfill.started"
+    BACKFILL_PROGRESSED = "backfill.progressed"
+    BACKFILL_FINISHED = "backfill.finished"
+    BACKFILL_CANCELED = "backfill.canceled"

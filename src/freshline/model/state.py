@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from freshline.model.backfill import Demand
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.json import Json
 
@@ -159,8 +160,7 @@ class ActiveRun:
     @property
     def replaceable(self) -> bool:
         """Whether no worker has claimed it: its pins may be renewed, and it may end (docs/semantics.md#R6.3)."""
-        automatic = self.trigger_type is TriggerType.AUTO
-        return automatic and self.status is RunStatus.QUEUED and self.attempt == 0
+        return self.trigger_type.decided and self.status is RunStatus.QUEUED and self.attempt == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +181,14 @@ class Canceled:
     version: int
     pins: Mapping[str, str]
     expired_at: datetime | None = None
+    backfill_id: str | None = None  # of the backfill whose run it was
+
+
+class ActiveBackfill(NamedTuple):
+    """An active backfill: the priority of its runs, and when one of its partitions ended last, or when it began."""
+
+    priority: int
+    progressed_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +217,8 @@ class State:
     `sources`: with `when: all`, how far the sources above have moved since the last success.
     `partial`: input partitions are missing, and a run goes on without them. `grace_ends`: when it may.
     `came_at`: when the partition came to exist, if it came with the time.
+    `demands`: of backfills for this partition, the earliest first. `backfills`: the active ones by their time, which
+    is the origin of what they change.
     """
 
     workflow_id: int
@@ -237,6 +247,8 @@ class State:
     partial: bool = False
     grace_ends: datetime | None = None
     came_at: datetime | None = None
+    demands: tuple[Demand, ...] = ()
+    backfills: Mapping[datetime, ActiveBackfill] = field(default_factory=dict)
 
     @property
     def moved_sources(self) -> list[str]:

@@ -9,6 +9,7 @@ from freshline.model.json import Json
 from freshline.redis_bus import open_bus
 from freshline.services.alert_evaluator import AlertEvaluator
 from freshline.services.alert_sender import AlertSender, Explain, no_explanation
+from freshline.services.backfiller import Backfiller
 from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.services.event_sequencer import EventSequencer
 from freshline.services.expiry import Expiry
@@ -40,9 +41,10 @@ class Materializer:
         self.heartbeat = Heartbeat(store, "materializer", info=self._info)
         inbox_consumer, reconciler, expiry = InboxConsumer(store), Reconciler(store), Expiry(store)
         delta_log_writer, self._vacuum = DeltaLogWriter(store), Vacuum(store)
-        watcher = Watcher(store, holder=self.heartbeat.id)
+        watcher, backfiller = Watcher(store, holder=self.heartbeat.id), Backfiller(store)
         wakeups = {
-            "events": _all(inbox_consumer.wake, delta_log_writer.wake),
+            "events": _all(inbox_consumer.wake, delta_log_writer.wake, backfiller.wake),
+            "backfills": backfiller.wake,
             "considerations": reconciler.wake,
             "timers": expiry.wake,
             "watches": watcher.refresh,
@@ -52,6 +54,7 @@ class Materializer:
             inbox_consumer,
             reconciler,
             expiry,
+            backfiller,
             Rescuer(store),
             watcher,
             *_outbound(store, self.bus, wakeups),

@@ -126,6 +126,7 @@ CREATE TABLE public.snapshots (
     delivery bigint,
     origin timestamp with time zone,
     change bigint,
+    backfills uuid[],
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
@@ -295,6 +296,58 @@ CREATE TABLE public.audit (
     subject text NOT NULL,
     before jsonb,
     after jsonb
+);
+
+CREATE TABLE public.backfill_partitions (
+    backfill_id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    CONSTRAINT backfill_partitions_state_check CHECK ((state = ANY (ARRAY['open'::text, 'done'::text, 'failed'::text, 'refused'::text])))
+);
+
+CREATE TABLE public.backfill_workflows (
+    backfill_id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    version integer NOT NULL,
+    selection jsonb NOT NULL,
+    rest jsonb,
+    total integer NOT NULL,
+    done integer DEFAULT 0 NOT NULL,
+    open boolean DEFAULT true NOT NULL,
+    CONSTRAINT backfill_workflows_done_check CHECK ((done >= 0)),
+    CONSTRAINT backfill_workflows_total_check CHECK ((total > 0))
+);
+
+CREATE TABLE public.backfills (
+    id uuid NOT NULL,
+    project text NOT NULL,
+    asset_id text NOT NULL,
+    status text NOT NULL,
+    requested_by text,
+    requested_at timestamp with time zone NOT NULL,
+    request_key text,
+    selection jsonb NOT NULL,
+    upstream boolean DEFAULT false NOT NULL,
+    downstream boolean DEFAULT false NOT NULL,
+    kind text NOT NULL,
+    batch integer NOT NULL,
+    concurrency integer NOT NULL,
+    newest_first boolean NOT NULL,
+    not_before timestamp with time zone,
+    during_quiet_hours boolean NOT NULL,
+    priority integer NOT NULL,
+    partial boolean NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    reasons jsonb,
+    progressed_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT backfills_batch_check CHECK ((batch > 0)),
+    CONSTRAINT backfills_check CHECK (((status = ANY (ARRAY['finished'::text, 'canceled'::text, 'denied'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT backfills_concurrency_check CHECK ((concurrency > 0)),
+    CONSTRAINT backfills_kind_check CHECK ((kind = ANY (ARRAY['missing'::text, 'failed'::text, 'stale'::text, 'all'::text]))),
+    CONSTRAINT backfills_revision_check CHECK ((revision > 0)),
+    CONSTRAINT backfills_status_check CHECK ((status = ANY (ARRAY['proposed'::text, 'active'::text, 'paused'::text, 'finished'::text, 'canceled'::text, 'denied'::text])))
 );
 
 CREATE TABLE public.bus_cursor (
@@ -680,6 +733,7 @@ CREATE TABLE public.workflow_partitions (
     waited_ms bigint DEFAULT 0 NOT NULL,
     round jsonb DEFAULT '{}'::jsonb NOT NULL,
     epoch bigint,
+    backfills uuid[],
     CONSTRAINT workflow_partitions_breaker_needs_failures CHECK (((NOT (breaker_at IS NOT NULL)) OR (failures > 0))),
     CONSTRAINT workflow_partitions_cooldown_needs_failures CHECK (((NOT (failures = 0)) OR (eligible_at IS NULL))),
     CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0)),
@@ -766,6 +820,18 @@ ALTER TABLE ONLY public.assets
 
 ALTER TABLE ONLY public.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.backfill_partitions
+    ADD CONSTRAINT backfill_partitions_pkey PRIMARY KEY (workflow_id, partition_key, backfill_id);
+
+ALTER TABLE ONLY public.backfill_workflows
+    ADD CONSTRAINT backfill_workflows_pkey PRIMARY KEY (backfill_id, workflow_id);
+
+ALTER TABLE ONLY public.backfills
+    ADD CONSTRAINT backfills_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.backfills
+    ADD CONSTRAINT backfills_request_key_key UNIQUE (request_key);
 
 ALTER TABLE ONLY public.bus_cursor
     ADD CONSTRAINT bus_cursor_pkey PRIMARY KEY (one);
@@ -885,6 +951,16 @@ CREATE INDEX assets_producer ON public.assets USING btree (producer_id) WHERE (p
 
 CREATE INDEX audit_recent ON public.audit USING btree (at DESC, id DESC);
 
+CREATE INDEX backfill_partitions_backfill ON public.backfill_partitions USING btree (backfill_id, state);
+
+CREATE INDEX backfill_workflows_open ON public.backfill_workflows USING btree (workflow_id) WHERE open;
+
+CREATE INDEX backfills_ended ON public.backfills USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX backfills_open ON public.backfills USING btree (requested_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX backfills_recent ON public.backfills USING btree (requested_at DESC, id DESC);
+
 CREATE INDEX considerations_blocker ON public.considerations USING btree (blocker_id, blocker_key) WHERE (blocker_id IS NOT NULL);
 
 CREATE INDEX considerations_due ON public.considerations USING btree (class, not_before);
@@ -921,13 +997,15 @@ CREATE INDEX run_logs_at ON public.run_logs USING btree (at);
 
 CREATE INDEX runs_active ON public.runs USING btree (workflow_id, partition_key) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text]));
 
+CREATE INDEX runs_backfill ON public.runs USING btree (((trigger ->> 'backfillId'::text))) WHERE ((status = ANY (ARRAY['queued'::text, 'running'::text])) AND (trigger_type = 'backfill'::text));
+
 CREATE UNIQUE INDEX runs_concurrency_slots ON public.runs USING btree (workflow_id, concurrency_slot) WHERE ((status = 'running'::text) AND (concurrency_slot IS NOT NULL));
 
 CREATE INDEX runs_history ON public.runs USING btree (workflow_id, partition_key, queued_at DESC);
 
 CREATE INDEX runs_leases ON public.runs USING btree (lease_until) WHERE (status = 'running'::text);
 
-CREATE UNIQUE INDEX runs_one_active ON public.runs USING btree (workflow_id, partition_key) WHERE ((status = ANY (ARRAY['queued'::text, 'running'::text])) AND (trigger_type = 'auto-materialize'::text));
+CREATE UNIQUE INDEX runs_one_active ON public.runs USING btree (workflow_id, partition_key) WHERE ((status = ANY (ARRAY['queued'::text, 'running'::text])) AND (trigger_type <> 'manual'::text));
 
 CREATE UNIQUE INDEX runs_one_running ON public.runs USING btree (workflow_id, partition_key) WHERE (status = 'running'::text);
 
@@ -1007,6 +1085,15 @@ ALTER TABLE ONLY public.asset_digests
 
 ALTER TABLE ONLY public.assets
     ADD CONSTRAINT assets_producer_id_fkey FOREIGN KEY (producer_id) REFERENCES public.workflows(id);
+
+ALTER TABLE ONLY public.backfill_partitions
+    ADD CONSTRAINT backfill_partitions_backfill_id_workflow_id_fkey FOREIGN KEY (backfill_id, workflow_id) REFERENCES public.backfill_workflows(backfill_id, workflow_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.backfill_workflows
+    ADD CONSTRAINT backfill_workflows_backfill_id_fkey FOREIGN KEY (backfill_id) REFERENCES public.backfills(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.backfill_workflows
+    ADD CONSTRAINT backfill_workflows_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES public.workflows(id);
 
 ALTER TABLE ONLY public.considerations
     ADD CONSTRAINT considerations_blocker_id_fkey FOREIGN KEY (blocker_id) REFERENCES public.workflows(id);

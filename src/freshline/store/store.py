@@ -11,6 +11,7 @@ from freshline.store.alerts.evaluation import AlertEvaluation
 from freshline.store.alerts.messages import AlertMessages
 from freshline.store.alerts.rules import Alerts
 from freshline.store.apply.apply import Apply
+from freshline.store.backfills.backfills import Backfills
 from freshline.store.db import migrate
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
@@ -41,6 +42,7 @@ class Store:
         self.apply = Apply(database, settings)
         self.operations = Operations(database, settings)
         self.evaluation = Evaluation(database)
+        self.backfills = Backfills(database)
         self.events = Events(database)
         self.runs = Runs(database, settings)
         self.tables = Tables(database, settings)

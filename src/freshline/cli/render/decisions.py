@@ -136,6 +136,10 @@ def _expired(_decision: Conclusion, evidence: Evidence) -> str:
     return f"the freshness of {_asset(evidence)} ran out{at} ({expiry.get('reason', 'unknown')})"
 
 
+def _backfill(_decision: Conclusion, evidence: Evidence) -> str:
+    return f"backfill {evidence.get('backfillId', '')} demands {_asset(evidence)}".replace("  ", " ")
+
+
 def _input_missing(_decision: Conclusion, evidence: Evidence) -> str:
     missing = evidence.get("missing", [])
     verb = "does not exist yet" if len(missing) == 1 else "do not exist yet"
@@ -270,6 +274,7 @@ _CAUSES: dict[str, Describe] = {
     Reason.DEFINITION_CHANGED: _definition_changed,
     Reason.UPSTREAM_UPDATE: _upstream_update,
     Reason.EXPIRED: _expired,
+    Reason.BACKFILL: _backfill,
 }
 
 _HOLDS: dict[str, Describe] = {

@@ -27,6 +27,7 @@ _STARTED: dict[str | None, str] = {
     Reason.DEFINITION_CHANGED: "because its definition changed",
     Reason.UPSTREAM_UPDATE: "for another update",
     Reason.EXPIRED: "because its freshness ran out",
+    Reason.BACKFILL: "for a backfill",
     Reason.RETRY: "after a failure",
 }
 

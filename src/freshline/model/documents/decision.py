@@ -82,6 +82,7 @@ class Evidence(TypedDict, total=False):
     blockers: list[BlockerEvidence]
     deadline: str
     waitedOut: list[BlockerEvidence]
+    backfillId: str
 
 
 class Trigger(TypedDict, total=False):
@@ -94,6 +95,7 @@ class Trigger(TypedDict, total=False):
     upstream: list[UpstreamChange]
     expiry: ExpiryEvidence | None
     eventIds: list[str]
+    backfillId: str
 
 
 class StoredTrigger(Trigger, total=False):

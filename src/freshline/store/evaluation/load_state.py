@@ -13,9 +13,11 @@ from freshline.decide.motion import Moving, Walk
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
 from freshline.decide.presence import present_inputs, with_present
 from freshline.graph import Graph
+from freshline.model.backfill import BACKFILL_CLASS, Demand, Only
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.policy import Policy
 from freshline.model.state import (
+    ActiveBackfill,
     ActiveRun,
     Canceled,
     Expiry,
@@ -68,11 +70,10 @@ class LoadedWorkflow:
         """Return workflow and partition."""
         return self.state.workflow_id, self.state.partition_key
 
-    @property
-    def priority(self) -> int:
+    def priority(self, own: int | None = None) -> int:
         """Return its own priority, or that of its most urgent waiter (docs/semantics.md#R11.8)."""
-        own, waiting = self.policy.priority, self.waiting_priority
-        return own if waiting is None else min(own, waiting)
+        own = self.policy.priority if own is None else own
+        return own if self.waiting_priority is None else min(own, self.waiting_priority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ def read(
     if not graph.partitioned:
         return found
     loaded = [_with_present(graph, one, expected.get(one.key), found.now) for one in found.loaded]
-    parts = partitions.moving_parts(graph, row["motion"] or (), row["unconsumed"] or (), row["arriving"] or ())
+    moving = [row[name] or () for name in ("motion", "unconsumed", "arriving", "rests")]
+    parts = partitions.moving_parts(graph, *moving)
     return replace(found, loaded=loaded, parts=parts)
 
 
@@ -160,8 +162,11 @@ def fetch(
 
 def parse(row: Row, keys: Mapping[Key, int]) -> BatchState:
     """Turn a fetched row into records."""
-    loaded = [_loaded(data, keys) for data in row["states"] or ()]
-    return BatchState(row["epoch"], row["now"], _motion(row["motion"] or ()), loaded, row["calm"])
+    active = {_at(at): ActiveBackfill(BACKFILL_CLASS + rank, _at(last)) for at, rank, last in row["backfills"] or ()}
+    loaded = [_loaded(data, keys, active) for data in row["states"] or ()]
+    resting = [[workflow_id, "", "backfill", *more] for workflow_id, _, *more in row["rests"] or ()]
+    motion = _motion([*(row["motion"] or ()), *resting])
+    return BatchState(row["epoch"], row["now"], motion, loaded, row["calm"])
 
 
 def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[LoadedWorkflow]]:
@@ -209,11 +214,11 @@ def _strength(moving: Moving) -> tuple[bool, bool, float]:
     return not moving.cannot_run, until is None, until.timestamp() if until else 0.0
 
 
-def _loaded(data: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
+def _loaded(data: Row, keys: Mapping[Key, int], active: Mapping[datetime, ActiveBackfill]) -> LoadedWorkflow:
     decision = data["last_decision"]
     return LoadedWorkflow(
         policy=_policy(data["workflow_id"], data["version"], _Frozen(data["policy"])),
-        state=_state(data, keys[data["workflow_id"], data["partition_key"]]),
+        state=_state(data, keys[data["workflow_id"], data["partition_key"]], active),
         project=data["project"],
         code_hash=data["code_hash"],
         needs_spark=data["needs_spark"],
@@ -242,7 +247,7 @@ def _policy(_workflow_id: int, _version: int, policy: _Frozen) -> Policy:
     return Policy.from_json(policy.data)
 
 
-def _state(data: Row, evaluations: int) -> State:
+def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill]) -> State:
     partition = data["partition"] or {}
     # The consumed versions describe every output. One that was made from others proves them wrong.
     proven = not any(output["behind"] for output in data["outputs"])
@@ -269,6 +274,8 @@ def _state(data: Row, evaluations: int) -> State:
         evaluations=evaluations,
         waited=timedelta(milliseconds=partition.get("waited_ms", 0) + data["waited_ms"]),
         sources={one: Moved(now, before) for one, (now, before) in (data["sources"] or {}).items()},
+        demands=tuple(_demand(one) for one in data["demands"] or ()),
+        backfills=active,
     )
 
 
@@ -330,7 +337,24 @@ def _failures(data: Row) -> Failures:
 
 
 def _canceled(data: Row | None) -> Canceled | None:
-    return Canceled(data["version"], data["pins"], _time(data["expiredAt"])) if data else None
+    if data is None:
+        return None
+    return Canceled(data["version"], data["pins"], _time(data["expiredAt"]), data.get("backfillId"))
+
+
+def _demand(data: Row) -> Demand:
+    return Demand(
+        backfill_id=data["id"],
+        requested_at=_at(data["requested_at"]),
+        version=data["version"],
+        only=Only(data["only"]),
+        priority=data["priority"],
+        during_quiet_hours=data["during_quiet_hours"],
+        not_before=_time(data["not_before"]),
+        partial=data["partial"],
+        satisfied=data["satisfied"],
+        paused=data["paused"],
+    )
 
 
 def _time(text: str | None) -> datetime | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 from freshline.decide.motion import Moving
 from freshline.decide.partition_motion import MovingPart
 from freshline.graph import Graph
-from freshline.partitions.selection import EVERYTHING, Selection
+from freshline.partitions.selection import EVERYTHING, Selection, from_json
 from freshline.reading import (
     Expected,
     Known,
@@ -170,8 +170,12 @@ def moving_parts(
     rows: Iterable[Sequence[Any]],
     unconsumed: Iterable[Sequence[Any]],
     arriving: Iterable[Sequence[Any]] = (),
+    rests: Iterable[Sequence[Any]] = (),
 ) -> dict[int, list[MovingPart]]:
-    """Return what is in motion: partitions, and the selections that events concern that nobody has consumed yet."""
+    """Return what is in motion: partitions, and selections of them.
+
+    Selections are what events concern that nobody has consumed yet, and the undone rests of backfills.
+    """
     parts: dict[int, list[MovingPart]] = {}
     for workflow_id, key, kind, until, cannot_run, origin in rows:
         if workflow_id in graph.slugs and graph.has_unit(workflow_id, key):
@@ -187,6 +191,9 @@ def moving_parts(
         begun, now = datetime.fromisoformat(since), datetime.fromisoformat(until)
         for workflow_id, selection in _arriving(graph, asset_id, graph.partitioning(asset_id).arrived(begun, now)):
             parts.setdefault(workflow_id, []).append(MovingPart(selection, Moving("timer", origin=begun)))
+    for workflow_id, rest, until, cannot_run, origin in rests:
+        moving = Moving("backfill", _time(until), cannot_run, _time(origin))
+        parts.setdefault(workflow_id, []).append(MovingPart(from_json(rest), moving))
     return parts
 
 

@@ -24,6 +24,7 @@ from freshline.store.db.queries import load
 from freshline.store.evaluation.load_state import LoadedWorkflow
 
 SQL = load("evaluation")
+BACKFILLS = load("backfills")
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class DecisionWriter:
     decisions: list[Json] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     settled: list[tuple[int, str]] = field(default_factory=list)
+    demands: list[Json] = field(default_factory=list)
 
     def add(self, loaded: LoadedWorkflow, decision: Decision) -> tuple[str, str | None]:
         """Add a decision. Return its id, and the id of the run that it queues."""
@@ -62,6 +64,10 @@ class DecisionWriter:
         decision_id = self._record(loaded, decision, decision_id, run_id)
         if decision.rests:
             self.settled.append(loaded.key)
+        workflow_id, partition_key = loaded.key
+        for backfill_id, state in decision.demands:
+            unit = {"workflow_id": workflow_id, "partition_key": partition_key}
+            self.demands.append({"backfill_id": backfill_id, "state": state, **unit})
         return decision_id, run_id
 
     def _queue(self, loaded: LoadedWorkflow, decision: Decision, decision_id: str) -> str:
@@ -90,7 +96,7 @@ class DecisionWriter:
                 "trigger": trigger,
                 "cause": run.cause,
                 "priority": run.priority,
-                "inherited": loaded.priority,
+                "inherited": loaded.priority(run.urgency),
                 "mixed": run.mixed,
                 "mixed_upstream": run.mixed_upstream,
                 "round": dict(run.round),
@@ -118,7 +124,7 @@ class DecisionWriter:
                 "blocker_key": decision.blocker_key if decision.blocker_id else None,
                 "blocks_until": _iso(decision.blocks_until),
                 "origin": _iso(decision.origin),
-                "priority": loaded.priority if decision.blocker_id else None,
+                "priority": loaded.priority(decision.urgency) if decision.blocker_id else None,
                 "waited_ms": 0 if decision.run else loaded.waited_ms,  # `_keep_wait` has it
             }
         )
@@ -168,6 +174,8 @@ class DecisionWriter:
             self._each(connection, "hold_considerations", self.holds, holds=Jsonb(self.holds), now=self.now)
             blockers, blocker_keys = [w for w, _ in self.settled], [p for _, p in self.settled]
             self._each(connection, "wake_waiting", self.settled, blockers=blockers, blocker_keys=blocker_keys)
+            if self.demands:
+                connection.execute(BACKFILLS["record_states"], {"ended": Jsonb(self.demands)})
             self._each(connection, "record_decisions", self.decisions, decisions=Jsonb(self.decisions), now=self.now)
             self._each(connection, "count_decisions", self.repeated, ids=self.repeated, now=self.now)
 
@@ -187,6 +195,7 @@ def _renewal(renewal: Renewal, decision_id: str) -> Json:
         "mixed_upstream": renewal.mixed_upstream,
         "round": dict(renewal.round),
         "origin": _iso(renewal.origin),
+        "urgency": renewal.urgency,
         "decision_id": decision_id,
     }
 

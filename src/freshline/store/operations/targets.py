@@ -41,9 +41,9 @@ class TargetWorkflow(TypedDict):
     version: int
 
 
-def find_asset(connection: Connection, asset_id: str) -> TargetAsset:
+def find_asset(connection: Connection, asset_id: str, *, lock: bool = True) -> TargetAsset:
     """Return the asset, locked against a change of its producer. Raise NotFoundError if it does not exist."""
-    row = connection.execute(SQL["lock_asset"], {"asset": asset_id}).fetchone()
+    row = connection.execute(SQL["lock_asset" if lock else "read_asset"], {"asset": asset_id}).fetchone()
     if row is None:
         raise NotFoundError(f"asset '{asset_id}' does not exist", hint=_hint(connection, "asset_names", asset_id))
     return cast("TargetAsset", row)

@@ -120,7 +120,7 @@ def _unchanged_result(change: Change, consumer: Consumer) -> _Result:
 
 def _read_result(change: Change, consumer: Consumer, run: Run) -> _Result:
     """Return whether the change triggered the run that reads it, or is only included in it."""
-    if run.trigger_type == TriggerType.AUTO and _was_repinned(change, consumer, run):
+    if TriggerType(run.trigger_type).decided and _was_repinned(change, consumer, run):
         return _in_run(EventOutcome.INCLUDED, run, EventReason.RENEWED)
     upstream = [reference(one["assetId"], one["partitionKey"]) for one in run.trigger.get("upstream") or ()]
     named = change.reference in upstream or change.asset_id in upstream  # all partitions may be read as one

@@ -90,12 +90,13 @@ def ended_instead(connection: Connection, row: Row, attempt: int) -> bool:
 
 def end_canceled(connection: Connection, row: Row, attempt: int, reason: str) -> None:
     """Cancel a run. An automatic one is not queued again for these versions (docs/semantics.md#R5.3)."""
-    if row["trigger_type"] == TriggerType.AUTO:
+    if TriggerType(row["trigger_type"]).decided:
         expiry = row["trigger"].get("expiry")
         canceled = {
             "version": row["version"],
             "pins": {asset_id: pin["dataVersion"] for asset_id, pin in row["pins"].items()},
             "expiredAt": expiry["expiresAt"] if expiry else None,
+            **({"backfillId": row["trigger"]["backfillId"]} if "backfillId" in row["trigger"] else {}),
         }
         parameters = {"workflow": row["workflow_id"], "partition": row["partition_key"], "canceled": Jsonb(canceled)}
         connection.execute(SQL["record_canceled"], parameters)

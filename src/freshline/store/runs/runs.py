@@ -23,6 +23,7 @@ from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.plural import counted
 from freshline.settings import Settings
+from freshline.store.backfills.satisfied import satisfy
 from freshline.store.db.database import Connection, Database, LostConnectionError, Row
 from freshline.store.db.queries import load
 from freshline.store.runs import publish
@@ -145,6 +146,7 @@ class Runs:
                 record_dropped(connection, row)
             else:
                 success = record_success(connection, run, row, avoided=avoided, left_out=done.left_out)
+                satisfy(connection, run.id, row)
             result = {"assets": names, "unchanged": unchanged, "metrics": _metrics(connection, run, metrics or {})}
             end_run(connection, row, RunStatus.SUCCEEDED, result=result)
             events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
@@ -264,7 +266,7 @@ class Runs:
 
     def _fail(self, connection: Connection, row: Row, attempt: int, error: Json) -> None:
         opened = False
-        if row["trigger_type"] == TriggerType.AUTO:
+        if TriggerType(row["trigger_type"]).decided:
             opened = record_failure(connection, row, self._settings)
         end_run(connection, row, RunStatus.FAILED, error=error)
         events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
@@ -305,7 +307,7 @@ def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
 
 def _quiet(row: Row) -> Json:
     """Return the next quiet hours of an automatic run that is queued again."""
-    automatic = row["trigger_type"] == TriggerType.AUTO
+    automatic = TriggerType(row["trigger_type"]).decided
     window = next_quiet(Policy.from_json(row["policy"]).quiet_hours, row["now"]) if automatic else None
     return {"quiet_from": window.begins if window else None, "quiet_until": window.ends if window else None}
 

@@ -83,7 +83,7 @@ UPDATE pools SET retired_at = freshline_now()
 WITH ended AS (
     UPDATE runs SET status = 'canceled', finished_at = freshline_now(), cancel_reason = %(reason)s
      WHERE id IN (SELECT id FROM runs WHERE workflow_id = ANY (%(workflows)s) AND status = 'queued'
-                     AND (trigger_type = 'auto-materialize' OR code_hash <> %(code_hash)s
+                     AND (trigger_type <> 'manual' OR code_hash <> %(code_hash)s
                           OR workflow_id = ANY (%(retired)s))
                    ORDER BY workflow_id, partition_key, id FOR UPDATE)
     RETURNING id, workflow_id, partition_key, trigger

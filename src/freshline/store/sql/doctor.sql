@@ -11,7 +11,7 @@ SELECT freshline_now() AS now, clock_timestamp() AS clock, epoch, warehouse_id::
 -- purpose: find workflows with more than one active automatic run, or more than one running run
 SELECT w.slug, d.what, d.found, count(*) OVER () AS total
   FROM (SELECT workflow_id, 'active automatic' AS what, count(*) AS found FROM runs
-         WHERE status IN ('queued', 'running') AND trigger_type = 'auto-materialize'
+         WHERE status IN ('queued', 'running') AND trigger_type <> 'manual'
          GROUP BY workflow_id, partition_key HAVING count(*) > 1
         UNION ALL
         SELECT workflow_id, 'running', count(*) FROM runs

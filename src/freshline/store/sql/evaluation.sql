@@ -303,7 +303,19 @@ WITH moment AS MATERIALIZED (
                     CROSS JOIN jsonb_each(o.sources) k
                      JOIN heads n ON (n.asset_id, n.partition_key) = (freshline_asset(k.key), freshline_key(k.key))) END,
                'waiting', (SELECT min(c.priority) FROM considerations c
-                            WHERE (c.blocker_id, c.blocker_key) = (w.id, b.partition_key))) AS state
+                            WHERE (c.blocker_id, c.blocker_key) = (w.id, b.partition_key)),
+               -- Backfills in which the turn of the partition has come.
+               'demands', (SELECT json_agg(json_build_object(
+                                      'id', f.id, 'requested_at', f.requested_at, 'version', q.version, 'only', f.kind,
+                                      'priority', f.priority, 'during_quiet_hours', f.during_quiet_hours,
+                                      'not_before', f.not_before, 'partial', f.partial, 'paused', f.status = 'paused',
+                                      'satisfied', coalesce(p.backfills @> ARRAY[f.id], false)) ORDER BY f.requested_at, f.id)
+                             FROM (SELECT * FROM backfill_partitions
+                                    WHERE (workflow_id, partition_key) = (w.id, b.partition_key) OFFSET 0) t
+                            CROSS JOIN LATERAL (SELECT * FROM backfills WHERE id = t.backfill_id OFFSET 0) f
+                            CROSS JOIN LATERAL (SELECT version FROM backfill_workflows WHERE (backfill_id, workflow_id)
+                                                     = (t.backfill_id, t.workflow_id) OFFSET 0) q
+                            WHERE t.state = 'open' AND f.ended_at IS NULL)) AS state
       FROM batch b
       JOIN workflows w ON w.id = b.workflow_id
       JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
@@ -316,7 +328,7 @@ WITH moment AS MATERIALIZED (
             FROM runs x
            WHERE (x.workflow_id, x.partition_key) = (b.workflow_id, b.partition_key)
              AND x.status IN ('queued', 'running')
-           ORDER BY x.trigger_type = 'auto-materialize' DESC, x.status = 'running' DESC, x.queued_at
+           ORDER BY x.trigger_type <> 'manual' DESC, x.status = 'running' DESC, x.queued_at
            LIMIT 1
       ) r ON true
       LEFT JOIN LATERAL (
@@ -351,6 +363,17 @@ SELECT (SELECT epoch FROM installation) AS epoch,
                 UNION ALL
                 SELECT t.asset_id, t.due_at, m.now FROM timers t, moment m
                  WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'next-key' AND %(mapped)s) x) AS arriving,
+       -- Active backfills by their time, which is the origin of what they change.
+       (SELECT json_agg(json_build_array(f.requested_at, f.priority, coalesce(f.progressed_at, f.requested_at)))
+          FROM backfills f WHERE f.ended_at IS NULL AND f.status = 'active') AS backfills,
+       -- Partitions of backfills whose turn has not come: they are in motion, and those of a paused one cannot run.
+       (SELECT json_agg(json_build_array(
+                   q.workflow_id, q.rest, CASE WHEN f.not_before > (SELECT now FROM moment) THEN f.not_before END, f.status <> 'active', f.requested_at))
+          FROM (SELECT * FROM backfills WHERE ended_at IS NULL OFFSET 0) f
+         CROSS JOIN LATERAL (SELECT * FROM backfill_workflows WHERE backfill_id = f.id OFFSET 0) q
+         WHERE f.status IN ('active', 'paused') AND q.rest IS NOT NULL
+           AND (%(above)s::bigint[] IS NULL OR q.workflow_id = ANY (%(above)s)
+                OR q.workflow_id = ANY (%(workflows)s))) AS rests,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
@@ -392,7 +415,7 @@ WITH new AS (
                       trigger_type, cause, priority, urgency, mixed, mixed_upstream, pins, parameters, decision_id,
                       queued_at, round, origin, epoch, quiet)
     SELECT n.id, n.workflow_id, n.partition_key, n.version, n.project, w.pool, n.code_hash, n.needs_spark, 'queued',
-           n.trigger, 'auto-materialize', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
+           n.trigger, n.trigger ->> 'type', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
            n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round, n.origin, %(epoch)s,
            CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.quiet_from, n.quiet_until) END
       FROM new n JOIN workflows w ON w.id = n.workflow_id, (SELECT freshline_now() AS now) m
@@ -406,11 +429,13 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.queued', event ->> 'workfl
 -- name: renew_runs
 -- purpose: move the pins of queued runs to the new heads, unless a worker has started them (docs/semantics.md#R6.3)
 UPDATE runs r
-   SET pins = n.pins, cause = n.cause, trigger = n.trigger, mixed = n.mixed, mixed_upstream = n.mixed_upstream,
-       decision_id = n.decision_id, round = n.round, origin = n.origin, epoch = %(epoch)s
+   SET pins = n.pins, cause = n.cause, trigger = n.trigger, trigger_type = n.trigger ->> 'type', mixed = n.mixed,
+       mixed_upstream = n.mixed_upstream, decision_id = n.decision_id, round = n.round, origin = n.origin, epoch = %(epoch)s,
+       -- A run of a backfill that gets a cause of its own moves to its priority (docs/semantics.md#R14.4).
+       urgency = least(r.urgency, extract(epoch FROM r.queued_at) + 10 * n.urgency)
   FROM jsonb_to_recordset(%(renewals)s) AS n (
         id uuid, pins jsonb, cause text, trigger jsonb, mixed boolean, mixed_upstream boolean, decision_id uuid,
-        round jsonb, origin timestamptz)
+        round jsonb, origin timestamptz, urgency integer)
  WHERE r.id = n.id AND r.status = 'queued' AND r.attempt = 0
 
 -- name: set_quiet

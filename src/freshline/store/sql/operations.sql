@@ -48,6 +48,11 @@ SELECT %(id)s, w.id, %(partition)s, w.version, w.project, w.pool, v.code_hash, v
 SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
  WHERE a.id = %(asset)s FOR NO KEY UPDATE OF a
 
+-- name: read_asset
+-- purpose: read an asset and its producer without a lock
+SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
+ WHERE a.id = %(asset)s
+
 -- name: asset_names
 -- purpose: list asset ids, for "did you mean"
 SELECT id AS name FROM assets ORDER BY id
@@ -361,3 +366,7 @@ DELETE FROM snapshots WHERE asset_id = %(asset)s
 -- name: forget_asset
 -- purpose: delete a forgotten asset
 DELETE FROM assets WHERE id = %(asset)s
+
+-- name: backfill_state
+-- purpose: read what the audit keeps of a backfill
+SELECT status, asset_id, revision FROM backfills WHERE id = %(id)s::uuid

@@ -193,7 +193,7 @@ WITH RECURSIVE shown AS (
     SELECT m.id AS workflow_id, r.*
     FROM makers m CROSS JOIN LATERAL (
         SELECT r.id AS run_id, r.status, r.finished_at, r.trigger ->> 'reason' AS reason FROM runs r
-        WHERE r.workflow_id = m.id AND r.trigger_type = 'auto-materialize'
+        WHERE r.workflow_id = m.id AND r.trigger_type <> 'manual'
         ORDER BY r.queued_at DESC LIMIT 1
     ) r
 ), last_ended AS (
@@ -788,7 +788,7 @@ SELECT w.slug, w.partition_key, w.consumers, w.triggers, w.automatic, (w.policy 
   LEFT JOIN LATERAL (
       SELECT x.queued_at FROM runs x
        WHERE (x.workflow_id, x.partition_key) = (w.id, w.partition_key) AND x.queued_at < %(at)s
-         AND x.trigger_type = 'auto-materialize'
+         AND x.trigger_type <> 'manual'
        ORDER BY x.queued_at DESC LIMIT 1
   ) q ON true
   LEFT JOIN LATERAL (

@@ -57,7 +57,7 @@ WITH room AS MATERIALIZED (
     RETURNING r.*
 ), noted AS (
     INSERT INTO workflow_partitions (workflow_id, partition_key, started_at)
-    SELECT workflow_id, partition_key, started_at FROM claimed WHERE trigger_type = 'auto-materialize'
+    SELECT workflow_id, partition_key, started_at FROM claimed WHERE trigger_type <> 'manual'
     ON CONFLICT (workflow_id, partition_key) DO UPDATE SET started_at = excluded.started_at
 ), told AS (
     INSERT INTO events (id, time, type, subject, data)
@@ -357,7 +357,11 @@ RETURNING failures, eligible_at, breaker_at = %(now)s AS opened
 
 -- name: record_canceled
 -- purpose: store the versions of a run that a user canceled, so that it is not queued again for them
-INSERT INTO workflow_partitions (workflow_id, partition_key, canceled) VALUES (%(workflow)s, %(partition)s, %(canceled)s)
+-- A run of a backfill that has ended leaves no mark: its partition runs again for any other cause.
+INSERT INTO workflow_partitions (workflow_id, partition_key, canceled)
+SELECT %(workflow)s, %(partition)s, c.canceled FROM (SELECT %(canceled)s::jsonb AS canceled) c
+ WHERE NOT c.canceled ? 'backfillId'
+    OR (SELECT b.ended_at IS NULL FROM backfills b WHERE b.id = (c.canceled ->> 'backfillId')::uuid)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE SET canceled = excluded.canceled
 
 -- name: end_run

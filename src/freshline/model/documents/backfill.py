@@ -1,0 +1,93 @@
+"""Backfills, as the command line and the API show them."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from freshline.model.json import Json
+
+
+class BackfillProgress(TypedDict):
+    """How many partitions are in which state. `rest`: those whose turn has not come."""
+
+    total: int
+    done: int
+    failed: int
+    refused: int
+    running: int
+    queued: int
+    waiting: int
+    rest: int
+
+
+class BackfillPart(BackfillProgress):
+    """The part of one workflow. `selection`: its partitions; `first` and `last`: the oldest and the newest key."""
+
+    workflowSlug: str
+    workflowVersion: int
+    selection: Json | str
+
+
+class Backfill(TypedDict):
+    """A backfill. `etaMs`: how long the rest takes at the pace so far; None if nothing ended yet or nothing runs."""
+
+    id: str
+    project: str
+    assetId: str
+    status: str
+    requestedBy: str | None
+    requestedAt: str
+    selection: Json | str
+    upstream: bool
+    downstream: bool
+    only: str
+    batch: int
+    concurrency: int
+    order: str
+    notBefore: str | None
+    duringQuietHours: bool
+    priority: int
+    partial: bool
+    revision: int
+    reasons: list[Json] | None
+    progressedAt: str | None
+    endedAt: str | None
+    progress: BackfillProgress
+    etaMs: int | None
+
+
+class FailedPartition(TypedDict):
+    """A partition that failed too often, or was refused."""
+
+    workflowSlug: str
+    partitionKey: str
+    state: str
+
+
+class BackfillDetail(Backfill):
+    """A backfill with its parts, ancestors first, and the first partitions that failed or were refused."""
+
+    parts: list[BackfillPart]
+    failures: list[FailedPartition]
+
+
+class PreviewPart(TypedDict):
+    """What a backfill would compute of one workflow: how many partitions, and the first and the last of them.
+
+    `p50Ms`, `p95Ms`: measured durations of its runs; None without any.
+    """
+
+    workflowSlug: str
+    partitions: int
+    first: str
+    last: str
+    p50Ms: int | None
+    p95Ms: int | None
+
+
+class BackfillPreview(TypedDict):
+    """What a backfill would compute. `outside`: selected keys that are not partitions, or do not exist yet."""
+
+    assetId: str
+    partitions: int
+    parts: list[PreviewPart]

@@ -1,0 +1,1 @@
+"""Backfills: durable demands, their turns, and for whom a success counts."""
