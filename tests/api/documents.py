@@ -33,6 +33,8 @@ def body(operation: Operation) -> dict[str, Any]:
     """Return a valid body."""
     bodies: dict[str, dict[str, Any]] = {
         "alerts": {"name": "more", "on": ["failing"], "to": ["json://h/"]},
+        "backfills": {"assetId": "b"},
+        "preview": {"assetId": "b"},
         "skip": {"reason": "damaged"},
         "webhooks": {"url": "https://hooks.example/more"},
     }

@@ -15,6 +15,7 @@ import pytest
 from freshline import __version__
 from freshline.definitions.alerts import read_rule
 from freshline.errors import ConflictError
+from freshline.model.backfill import BackfillRequest
 from freshline.store.read.session import ReadSession
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.api.conftest import HOUR, Api, serving
@@ -35,7 +36,9 @@ def names(api: Api) -> dict[str, str]:
     with suppress(ConflictError):
         api.lab.store.alerts.add(read_rule("hook", {"on": "failing", "to": "json://canary-4711@h/"}))
     api.lab.rows(WATCHED)
-    return {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook", "number": "1"}
+    backfill = api.lab.store.backfills.create(BackfillRequest("b"), key="names")
+    found = {"slug": "b", "assetId": "b", "runId": str(run), "eventId": str(event), "name": "hook", "number": "1"}
+    return {**found, "backfillId": backfill}
 
 
 def test_about_answers_with_the_version_of_the_package(api: Api) -> None:

@@ -94,6 +94,8 @@ SCRIPT = [
     "decisions --asset shop.clean",
     "decisions --workflow make-daily --limit 1",
     "audit shop.raw",
+    "backfill shop.clean --dry-run",
+    "backfill list",
     "!worker",
     "workers",
 ]  # fmt: skip

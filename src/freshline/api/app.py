@@ -13,6 +13,7 @@ from freshline.api import (
     PREFIX,
     alerts,
     assets,
+    backfills,
     health,
     history,
     metrics,
@@ -96,7 +97,7 @@ def _routes() -> Api:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for part in (overview, workflows, assets, history, webhooks, alerts, metrics):
+    for part in (overview, workflows, assets, backfills, history, webhooks, alerts, metrics):
         app.include_router(part.router, prefix=PREFIX, responses=PROBLEMS)
     app.include_router(health.router, prefix=PREFIX)
     for part in (health, metrics):  # also at the root, where probes and Prometheus expect them

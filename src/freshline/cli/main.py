@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("show", "show", "Show an asset's data."),
     "table": ("table", "table", "List, roll back, vacuum or repair versions of a table."),
     "run": ("run", "run", "Run a workflow now."),
+    "backfill": ("backfill", "backfill", "Compute partitions again, and see how far that is."),
     "cancel": ("run", "cancel", "Cancel a run."),
     "report": ("report", "report", "Report that a source asset changed."),
     "watch": ("watch", "watch", "Show what is looked at for sources, and what the last look saw."),

@@ -21,6 +21,14 @@ from freshline.api.models.asset import (
     Snapshot,
     Watch,
 )
+from freshline.api.models.backfill import (
+    Backfill,
+    BackfillDetail,
+    BackfillPreview,
+    BackfillRequest,
+    BackfillStatus,
+    CancelBackfill,
+)
 from freshline.api.models.base import (
     EmptyBody,
     Moment,
@@ -68,7 +76,13 @@ __all__ = [
     "AssetPartitions",
     "AssetState",
     "AuditEntry",
+    "Backfill",
+    "BackfillDetail",
+    "BackfillPreview",
+    "BackfillRequest",
+    "BackfillStatus",
     "Breaker",
+    "CancelBackfill",
     "CancelRequest",
     "Cooldown",
     "CreatedWebhook",

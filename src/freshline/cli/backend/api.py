@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from freshline.api import MAX_PAGE
+from freshline.cli.backend.backfills import Backfills
 from freshline.cli.backend.http import Connection
 from freshline.cli.backend.protocol import ALWAYS, Period
 from freshline.cli.render.format import parse_time
@@ -333,6 +334,7 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         self.reader = Reader(connection)
         self.operations = Operations(connection)
+        self.backfills = Backfills(connection)
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from freshline.model.backfill import BackfillRequest, BackfillStatus
 from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Name, Snapshot
+from freshline.model.documents.backfill import Backfill, BackfillDetail, BackfillPreview
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process
@@ -173,6 +175,33 @@ class Operations(Protocol):
     def reset(self, slug: str) -> None: ...
 
 
+class Backfills(Protocol):
+    """Requests to compute partitions again; see `freshline.store.backfills.backfills.Backfills`."""
+
+    def preview(self, request: BackfillRequest) -> BackfillPreview: ...
+
+    def create(self, request: BackfillRequest, *, key: str | None = None) -> str: ...
+
+    def find(self, backfill_id: str) -> BackfillDetail: ...
+
+    def pause(self, backfill_id: str) -> None: ...
+
+    def resume(self, backfill_id: str) -> None: ...
+
+    def retry(self, backfill_id: str) -> int: ...
+
+    def cancel(self, backfill_id: str, *, kill: bool = False) -> None: ...
+
+    def list(
+        self,
+        *,
+        statuses: Sequence[BackfillStatus] = (),
+        asset_id: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> list[Backfill]: ...
+
+
 class Backend(Protocol):
     """An installation, whether its database or its API answers."""
 
@@ -181,3 +210,6 @@ class Backend(Protocol):
 
     @property
     def operations(self) -> Operations: ...
+
+    @property
+    def backfills(self) -> Backfills: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from freshline.model.documents.partition import PartitionRange
 from freshline.model.json import Json
 
 
@@ -26,6 +27,7 @@ class BackfillPart(BackfillProgress):
     workflowSlug: str
     workflowVersion: int
     selection: Json | str
+    states: list[PartitionRange]
 
 
 class Backfill(TypedDict):
@@ -74,20 +76,31 @@ class BackfillDetail(Backfill):
 class PreviewPart(TypedDict):
     """What a backfill would compute of one workflow: how many partitions, and the first and the last of them.
 
-    `p50Ms`, `p95Ms`: measured durations of its runs; None without any.
+    `p50Ms`, `p95Ms`: measured durations of its runs; None without any. `rows`, `bytes`: of the current versions.
     """
 
     workflowSlug: str
     partitions: int
+    runs: int
     first: str
     last: str
     p50Ms: int | None
     p95Ms: int | None
+    rows: int | None
+    bytes: int | None
+
+
+class Downstream(TypedDict):
+    """A workflow that reads partitions of a backfill and is not part of it: it runs if its inputs change."""
+
+    workflowSlug: str
+    partitions: int
 
 
 class BackfillPreview(TypedDict):
-    """What a backfill would compute. `outside`: selected keys that are not partitions, or do not exist yet."""
+    """What a backfill would compute, and what runs because of it."""
 
     assetId: str
     partitions: int
     parts: list[PreviewPart]
+    downstream: list[Downstream]

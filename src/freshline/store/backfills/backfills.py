@@ -48,8 +48,8 @@ class Backfills:
         """Return what a backfill would compute. Raise UsageError or NotFoundError as `create` would."""
         with self._database.reading() as connection:
             asset = find_asset(connection, request.asset_id, lock=False)
-            parts = selecting.select(self._catalogue(connection), asset, request)
-            return read.preview(connection, request.asset_id, parts)
+            there = self._catalogue(connection)
+            return read.preview(there, request, selecting.select(there, asset, request))
 
     def create(self, request: BackfillRequest, *, key: str | None = None) -> str:
         """Request a backfill and return its id. The same request with the same `key` returns the same id.
@@ -79,7 +79,7 @@ class Backfills:
     def find(self, backfill_id: str) -> BackfillDetail:
         """Return a backfill with its parts and progress. Raise NotFoundError if it does not exist."""
         with self._database.reading() as connection:
-            return read.detail(connection, _known_id(backfill_id))
+            return read.detail(self._catalogue(connection), _known_id(backfill_id))
 
     def list(
         self,

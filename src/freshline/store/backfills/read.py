@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from freshline.errors import NotFoundError
-from freshline.model.backfill import BackfillStatus, Progress, remaining_time
+from freshline.model.backfill import BackfillRequest, BackfillStatus, Progress, remaining_time
 from freshline.model.documents.backfill import (
     Backfill,
     BackfillDetail,
@@ -16,8 +16,10 @@ from freshline.model.documents.backfill import (
     FailedPartition,
     PreviewPart,
 )
+from freshline.model.documents.partition import PartitionRange
 from freshline.model.moment import iso
-from freshline.store.backfills.selecting import Part
+from freshline.store.backfills import cost
+from freshline.store.backfills.selecting import Catalogue, Part
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 
@@ -26,8 +28,9 @@ MOST_FAILURES = 100
 COUNTS = ("total", "done", "failed", "refused", "running", "queued", "waiting")
 
 
-def detail(connection: Connection, backfill_id: str) -> BackfillDetail:
+def detail(there: Catalogue, backfill_id: str) -> BackfillDetail:
     """Return a backfill with its parts. Raise NotFoundError if it does not exist."""
+    connection = there.connection
     row = connection.execute(SQL["find_backfill"], {"id": backfill_id}).fetchone()
     if row is None:
         raise unknown(backfill_id)
@@ -36,7 +39,9 @@ def detail(connection: Connection, backfill_id: str) -> BackfillDetail:
     failures: list[FailedPartition] = [
         {"workflowSlug": one["slug"], "partitionKey": one["partition_key"], "state": one["state"]} for one in bad
     ]
-    found = {**_document(row, parts), "parts": [_part(one) for one in parts], "failures": failures}
+    states = cost.states(there, backfill_id, parts)
+    shown = [_part(one, states.get(one["workflow_id"], [])) for one in parts]
+    found = {**_document(row, parts), "parts": shown, "failures": failures}
     return cast("BackfillDetail", found)
 
 
@@ -57,22 +62,31 @@ def progress(connection: Connection, backfill_id: str) -> BackfillProgress:
     return _shown(_sum(parts))
 
 
-def preview(connection: Connection, asset_id: str, parts: Sequence[Part]) -> BackfillPreview:
-    """Return what a backfill would compute, with measured durations."""
+def preview(there: Catalogue, request: BackfillRequest, parts: Sequence[Part]) -> BackfillPreview:
+    """Return what a backfill would compute, with measured durations, and what runs because of it."""
+    connection, sizes = there.connection, cost.sizes(there, parts)
     ids = [part.workflow_id for part in parts]
     measured = {row["workflow_id"]: row for row in connection.execute(SQL["durations"], {"workflows": ids})}
     shown: list[PreviewPart] = [
         {
             "workflowSlug": part.slug,
             "partitions": part.total,
+            "runs": cost.runs_of(part.total, request.policy.batch),
             "first": part.first,
             "last": part.last,
             "p50Ms": measured[part.workflow_id]["p50"] if part.workflow_id in measured else None,
             "p95Ms": measured[part.workflow_id]["p95"] if part.workflow_id in measured else None,
+            "rows": sizes[part.workflow_id]["rows"] if part.workflow_id in sizes else None,
+            "bytes": sizes[part.workflow_id]["bytes"] if part.workflow_id in sizes else None,
         }
         for part in parts
     ]
-    return {"assetId": asset_id, "partitions": sum(part.total for part in parts), "parts": shown}
+    return {
+        "assetId": request.asset_id,
+        "partitions": sum(part.total for part in parts),
+        "parts": shown,
+        "downstream": cost.below(there, parts),
+    }
 
 
 def unknown(backfill_id: str) -> NotFoundError:
@@ -110,13 +124,14 @@ def _document(row: Row, parts: Sequence[Row]) -> Backfill:
     }
 
 
-def _part(row: Row) -> BackfillPart:
+def _part(row: Row, states: list[PartitionRange]) -> BackfillPart:
     counted = _shown(_sum([row]))
     return {
         **counted,
         "workflowSlug": row["slug"],
         "workflowVersion": row["version"],
         "selection": row["selection"],
+        "states": states,
     }
 
 

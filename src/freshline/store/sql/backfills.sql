@@ -223,7 +223,7 @@ SELECT b.*, freshline_now() AS now FROM backfills b WHERE b.id = %(id)s
 
 -- name: part_counts
 -- purpose: read the parts of backfills with their counts by state
-SELECT p.backfill_id::text AS id, w.slug, p.workflow_id, p.version, p.selection, p.total, p.done,
+SELECT p.backfill_id::text AS id, w.slug, p.workflow_id, p.version, p.selection, p.rest, p.total, p.done,
        coalesce(x.failed, 0) AS failed, coalesce(x.refused, 0) AS refused, coalesce(x.running, 0) AS running,
        coalesce(x.queued, 0) AS queued, coalesce(x.open, 0) - coalesce(x.running, 0) - coalesce(x.queued, 0) AS waiting,
        coalesce(x.unseen, 0) AS unseen
@@ -258,6 +258,23 @@ SELECT w.id AS workflow_id,
  CROSS JOIN LATERAL (SELECT extract(epoch FROM r.finished_at - r.started_at) * 1000 AS ms FROM runs r
                       WHERE r.workflow_id = w.id AND r.status = 'succeeded' ORDER BY r.queued_at DESC LIMIT 200) x
  GROUP BY w.id
+
+-- name: sizes
+-- purpose: add up the rows and bytes of the current versions of partitions, per workflow
+SELECT u.workflow_id, sum(s.rows)::bigint AS rows, sum(s.bytes)::bigint AS bytes
+  FROM unnest(%(workflows)s::bigint[], %(keys)s::text[]) u (workflow_id, partition_key)
+  JOIN assets a ON a.producer_id = u.workflow_id
+  JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, u.partition_key)
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ GROUP BY u.workflow_id
+
+-- name: partition_states
+-- purpose: read the states of the partitions of a backfill that had their turn and are not counted as done
+SELECT p.workflow_id, p.partition_key,
+       CASE WHEN p.state <> 'open' THEN p.state ELSE coalesce((
+           SELECT r.status FROM runs r WHERE (r.workflow_id, r.partition_key) = (p.workflow_id, p.partition_key)
+              AND r.status IN ('queued', 'running') ORDER BY r.status = 'running' DESC LIMIT 1), 'waiting') END AS state
+  FROM backfill_partitions p WHERE p.backfill_id = %(id)s::uuid
 
 -- name: prune_backfills
 -- purpose: delete backfills that ended long ago
