@@ -61,6 +61,7 @@ def test_a_backfill_from_start_to_end(lab: Lab, freshline: Freshline) -> None:
     turn(lab)
     lab.finish(lab.start_of("daily"))
     lab.fail(lab.start_of("daily"))
+    lab.settle()
     number = made["id"][-8:]
     shown = freshline("backfill", "show", number).stdout
     assert f"backfill {made['id']} of daily is active" in shown
