@@ -94,7 +94,6 @@ SCRIPT = [
     "decisions --asset shop.clean",
     "decisions --workflow make-daily --limit 1",
     "audit shop.raw",
-    "backfill shop.clean --dry-run",
     "backfill list",
     "!worker",
     "workers",
