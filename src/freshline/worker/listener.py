@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import select
 import selectors
 import signal
 import subprocess
@@ -117,6 +118,7 @@ class Listener:
             selector.register(self._channel, selectors.EVENT_READ, self._pass_messages)
             while self._popen.poll() is None and self._once(selector):
                 pass
+        self._pass_rest()
         self.kill()
         status = self._popen.wait()
         for stream in self._streams:
@@ -139,6 +141,11 @@ class Listener:
                     self._explain_end()
                     return False
         return True
+
+    def _pass_rest(self) -> None:
+        """Pass what a process wrote to its control socket before it ended: that may say why."""
+        while self.fault is None and select.select([self._channel], [], [], 0)[0] and self._pass_messages():
+            pass
 
     def _explain_end(self) -> None:
         """Tell a process that ends from one that goes on and can no longer be controlled."""
