@@ -21,6 +21,7 @@ from freshline.model.enums import EventType, RunStatus, StepStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.model.state import reference
 from freshline.plural import counted
 from freshline.settings import Settings
 from freshline.store.backfills.satisfied import satisfy
@@ -224,7 +225,7 @@ class Runs:
 
     def table_at(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
         """Return another version of an input than the pinned one. Raise `NotFoundError` if it is not kept."""
-        keys = {"assets": [asset_id], "keys": [partition_key], "sequences": [version]}
+        keys = publish.pinned({reference(asset_id, partition_key): {"sequence": version}})
         with self._database.connection() as connection:
             row = connection.execute(SQL["pinned_inputs"], keys).fetchone()
         if row is None or row["gone_at"] is not None:
