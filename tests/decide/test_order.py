@@ -62,7 +62,7 @@ def held_by(*reasons: str) -> Scenario:
 
 def test_the_table_knows_every_hold() -> None:
     """A hold that is added to the words has to be added here."""
-    runs_and_skips = {"missing", "retry", "definition-changed", "upstream-update", "expired"}
+    runs_and_skips = {"missing", "retry", "definition-changed", "upstream-update", "expired", "backfill"}
     runs_and_skips |= {"up-to-date", "policy-off", "not-auto", "evaluation-failed"}
     assert set(ORDER) == set(Reason) - runs_and_skips
 

@@ -8,7 +8,7 @@ import pytest
 
 from freshline.errors import ConflictError, NotFoundError, PartitionKeyError, UsageError
 from freshline.model.backfill import BackfillPolicy, BackfillRequest, BackfillStatus, Only
-from freshline.model.run import StagedOutput
+from freshline.store.evaluation import load_state
 from tests.scenarios.test_partitions import divided, ran
 from tests.store_harness import Lab, workflow
 
@@ -83,20 +83,25 @@ def test_concurrency_limits_queued_and_running_runs(lab: Lab) -> None:
 
 
 def test_the_rest_of_a_backfill_is_in_motion(lab: Lab) -> None:
-    """A month waits for its days whose turn has not come, and does not wait for those of a paused backfill."""
+    """A month waits for its days whose turn has not come; those of a paused backfill cannot run."""
     chain(lab)
     backfill_id = lab.store.backfills.create(ask("daily", concurrency=1))
     lab.settle()
-    run = lab.start_of("daily")
-    lab.store.runs.publish(run, [StagedOutput("daily", "work", "new")])
-    lab.report("raw", "v2", partition_key=KEYS[1])
-    lab.settle()
-    lab.finish(lab.start_of("clean"))
-    lab.settle()
-    queued = next(one for one in lab.runs("daily") if one["status"] == "queued")
-    assert lab.reason("monthly") != "upstream-update"
+    assert moving_above(lab, "monthly", "2025-12") == {("backfill", False)}
     lab.store.backfills.pause(backfill_id)
-    assert queued["trigger_type"] == "backfill"
+    lab.settle()
+    assert ("backfill", True) in moving_above(lab, "monthly", "2025-12")
+
+
+def moving_above(lab: Lab, slug: str, partition_key: str) -> set[tuple[str, bool]]:
+    """Return the motion of the ancestors of a partition, and whether each cannot run."""
+    graph = lab.store.evaluation._graph
+    assert graph is not None
+    workflow_id = next(number for number, name in graph.slugs.items() if name == slug)
+    with lab.database.reading() as connection:
+        state = load_state.read(connection, graph, {(workflow_id, partition_key): 0})
+    found = state.walk(graph).blockers(workflow_id, [], every=True, partition_key=partition_key)
+    return {(one.motion, one.cannot_run) for one in found}
 
 
 def test_only_a_success_that_started_after_the_request_counts(lab: Lab) -> None:
