@@ -33,6 +33,11 @@ SENTENCES: dict[Reason, tuple[str, dict[str, Any], str]] = {
         {"assetId": "a", "expiry": {"reason": "ttl", "expiresAt": LATER}},
         "run: the freshness of 'a' ran out at 23:01:02 (ttl)",
     ),
+    Reason.BACKFILL: (
+        "run",
+        {"assetId": "a", "backfillId": "0198c000-0000-7000-8000-0000000000bb"},
+        "run: backfill 0198c000-0000-7000-8000-0000000000bb demands 'a'",
+    ),
     Reason.INPUT_MISSING: ("hold", {"missing": ["raw", "side"]}, "held: 'raw' and 'side' do not exist yet"),
     Reason.IN_FLIGHT: (
         "hold",
