@@ -221,7 +221,7 @@ def test_the_rule_for_the_data_version_holds_for_reports(shared: Bench) -> None:
         ("undeclared", r"asset 'outt', which it does not declare; declared are: out; did you mean 'out'\?"),
         ("empty", "declares out in 'produces', but did not return it"),
         ("twice", "out more than once"),
-        ("partition", "partitionKey '2024'; partitions are not built yet"),
+        ("partition", "partitionKey '2024'; allowed is none: it has no partitions; leave it out"),
         ("field", "field 'dataversion'; allowed are assetId, dataVersion, .* did you mean 'dataVersion'"),
         ("number", "dataVersion is '7'; allowed are texts"),
         ("not_json", "payload is not JSON"),

@@ -343,8 +343,8 @@ CREATE TABLE public.backfills (
     progressed_at timestamp with time zone,
     ended_at timestamp with time zone,
     CONSTRAINT backfills_batch_check CHECK ((batch > 0)),
-    CONSTRAINT backfills_check CHECK (((status = ANY (ARRAY['finished'::text, 'canceled'::text, 'denied'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT backfills_concurrency_check CHECK ((concurrency > 0)),
+    CONSTRAINT backfills_ended_at_iff_ended CHECK (((status = ANY (ARRAY['finished'::text, 'canceled'::text, 'denied'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT backfills_kind_check CHECK ((kind = ANY (ARRAY['missing'::text, 'failed'::text, 'stale'::text, 'all'::text]))),
     CONSTRAINT backfills_revision_check CHECK ((revision > 0)),
     CONSTRAINT backfills_status_check CHECK ((status = ANY (ARRAY['proposed'::text, 'active'::text, 'paused'::text, 'finished'::text, 'canceled'::text, 'denied'::text])))

@@ -25,7 +25,7 @@ CREATE TABLE backfills (
     reasons            jsonb, -- of a proposal: what made its partitions stale
     progressed_at      timestamptz, -- when one of its partitions ended last
     ended_at           timestamptz,
-    CHECK ((status IN ('finished', 'canceled', 'denied')) = (ended_at IS NOT NULL))
+    CONSTRAINT backfills_ended_at_iff_ended CHECK ((status IN ('finished', 'canceled', 'denied')) = (ended_at IS NOT NULL))
 );
 -- What ended costs nothing: evaluations read open backfills only.
 CREATE INDEX backfills_open ON backfills (requested_at) WHERE ended_at IS NULL;
