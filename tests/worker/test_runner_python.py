@@ -343,6 +343,7 @@ def test_a_runner_that_dies_is_told_with_its_status(start: Callable[[], Bench], 
 @pytest.mark.parametrize("function", ["spins", "sleeps"])
 def test_a_step_can_be_stopped_and_the_runner_used_again(shared: Bench, function: str) -> None:
     """An endless loop and a long sleep end at once when asked to, with the reason."""
+    wait_until(lambda: shared.runner.ready, what="a ready runner")  # otherwise the step ends before it begins
     began = time.monotonic()
     with pytest.raises(StepStopped) as caught:
         shared.run(python(function), stop=lambda: "canceled" if time.monotonic() > began + 0.2 else None)
