@@ -13,6 +13,7 @@ from freshline.cli.render.format import duration, parse_time
 from freshline.model.documents.asset import Graph, GraphEdge
 from freshline.model.documents.decision import Decision
 from freshline.model.documents.run import Run
+from freshline.plural import counted
 from freshline.store.read.reader import Reader
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ def summary_sentences(found: list[Effect]) -> Iterable[str]:
     runs, failed = sum(one.runs for one in found), sum(one.failed for one in found)
     retried, timed = sum(one.retried for one in found), sum(one.timed for one in found)
     yield f"{runs} runs for {len(found)} updates, {failed} failed, {retried} came by itself after a failure"
-    yield f"{timed} more runs because a TTL ran out, whatever the updates did"
+    yield f"{counted(timed, 'more run')} because a TTL ran out, whatever the updates did"
     yield f"{held.total()} times held: " + (", ".join(f"{reason} {n}" for reason, n in held.most_common()) or "never")
     avoided, identical = sum(one.avoided for one in found), sum(one.identical for one in found)
     yield f"{avoided} runs avoided: {identical} outputs came out identical, so what reads them did not run"
