@@ -58,6 +58,8 @@ def test_rolling_back_makes_a_new_version_with_the_old_rows(freshline: Freshline
     assert "b is at version 4, as before, with the rows of version 2" in again
     assert "has no version 77" in freshline("table", "rollback", "b", "--to", "77", code=1).stderr
     assert "asset 'nobody' does not exist" in freshline("table", "rollback", "nobody", "--to", "1", code=1).stderr
+    refused = freshline("table", "rollback", "b", "--partition", "2024-01-31", "--to", "1", code=2).stderr
+    assert "asset 'b' has no partitions" in refused
     (event,) = [one for one in freshline.json("events", "--type", "asset.produced") if "rolledBackTo" in one["data"]]
     assert event["data"]["rolledBackTo"] == 2
 

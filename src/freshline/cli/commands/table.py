@@ -14,6 +14,7 @@ from freshline.cli.render.table import Column, Columns, Table
 from freshline.errors import FreshlineError, WarehouseError
 from freshline.model.documents.asset import Snapshot
 from freshline.model.json import Json
+from freshline.model.state import reference
 from freshline.plural import counted
 
 if TYPE_CHECKING:
@@ -101,26 +102,34 @@ def _changed(one: Snapshot) -> str:
     return differing(one["difference"] or {}) if one["changed"] else "nothing"
 
 
-@command("rollback", examples=["freshline table rollback flights.clean --to 3"])
+@command(
+    "rollback",
+    examples=[
+        "freshline table rollback flights.clean --to 3",
+        "freshline table rollback sales.daily --partition 2024-01-31 --to 7",
+    ],
+)
 @click.argument("asset")
+@click.option("--partition", metavar="KEY", default="", help="The partition to roll back; the version is of the table.")
 @click.option(
     "--to", "version", metavar="N", type=click.IntRange(1), required=True, help="`table versions` lists them."
 )
 @json_option
 @pass_app
-def rollback(app: App, *, asset: str, version: int, as_json: bool) -> None:
+def rollback(app: App, *, asset: str, partition: str, version: int, as_json: bool) -> None:
     """Make an earlier version current again, as a new version with the same rows. No data is copied or lost.
 
     Consumers run as after any other change. The workflow that makes the asset goes on from there: repair or pause it
     first, or its next run may undo the rollback.
     """
     with app.store() as store:
-        made = store.tables.rollback(asset, version)
+        made = store.tables.rollback(asset, version, partition_key=partition)
     if as_json:
-        output.print_json(_json(asset, made))
+        output.print_json(_json(asset, made) | ({"partitionKey": partition} if partition else {}))
     else:
         how = "" if made.changed else ", as before"
-        output.message(f"{asset} is at version {made.sequence}{how}, with the rows of version {version}")
+        name = reference(asset, partition)
+        output.message(f"{name} is at version {made.sequence}{how}, with the rows of version {version}")
 
 
 @command("vacuum", examples=["freshline table vacuum flights.clean", "freshline table vacuum --all"])
