@@ -17,3 +17,8 @@ def iso(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def parsed(text: str | None) -> datetime | None:
+    """Return the time of a text in ISO 8601; None for None."""
+    return None if text is None else datetime.fromisoformat(text)

@@ -15,6 +15,7 @@ from freshline.decide.presence import present_inputs, with_present
 from freshline.graph import Graph
 from freshline.model.backfill import BACKFILL_CLASS, Demand, Only
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
+from freshline.model.moment import parsed
 from freshline.model.policy import Policy
 from freshline.model.state import (
     ActiveBackfill,
@@ -202,7 +203,7 @@ def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
     """Return the strongest motion of each workflow: without an end, then with the latest end, then unable to run."""
     motion: dict[int, Moving] = {}
     for workflow_id, _, kind, until, cannot_run, _ in rows:
-        moving = Moving(kind, _time(until), cannot_run)
+        moving = Moving(kind, parsed(until), cannot_run)
         known = motion.get(workflow_id)
         if known is None or _strength(moving) > _strength(known):
             motion[workflow_id] = moving
@@ -261,14 +262,14 @@ def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill
         inputs=tuple(_input(i, i["consumed"] if proven else None) for i in data["inputs"]),
         outputs=tuple(_output(o) for o in data["outputs"]),
         succeeded_fingerprint=partition.get("job_fingerprint"),
-        succeeded_at=_time(partition.get("succeeded_at")),
-        started_at=_time(partition.get("started_at")),
+        succeeded_at=parsed(partition.get("succeeded_at")),
+        started_at=parsed(partition.get("started_at")),
         success_cause=partition.get("success_cause"),
         cause_repeats=partition.get("cause_repeats", 0),
         mixed=partition.get("mixed", False) or data["reshaped"],
         active=_active(data["active"]),
         paused=data["paused_at"] is not None,
-        paused_until=_time(data["paused_until"]),
+        paused_until=parsed(data["paused_until"]),
         failures=_failures(partition),
         canceled=_canceled(partition.get("canceled")),
         evaluations=evaluations,
@@ -322,16 +323,16 @@ def _active(data: Row | None) -> ActiveRun | None:
     pins = {asset_id: version(pin) for asset_id, pin in data["pins"].items()}
     status, trigger = RunStatus(data["status"]), TriggerType(data["trigger_type"])
     quiet = Window(_at(data["quiet_from"]), _at(data["quiet_until"])) if data["quiet_from"] else None
-    origin = _time(data["origin"])
+    origin = parsed(data["origin"])
     return ActiveRun(data["id"], status, trigger, data["attempt"], data["version"], pins, data["mixed"], quiet, origin)
 
 
 def _failures(data: Row) -> Failures:
     return Failures(
         count=data.get("failures", 0),
-        last_at=_time(data.get("failed_at")),
-        eligible_at=_time(data.get("eligible_at")),
-        breaker_at=_time(data.get("breaker_at")),
+        last_at=parsed(data.get("failed_at")),
+        eligible_at=parsed(data.get("eligible_at")),
+        breaker_at=parsed(data.get("breaker_at")),
         probed_versions=data.get("probed_versions"),
     )
 
@@ -339,7 +340,7 @@ def _failures(data: Row) -> Failures:
 def _canceled(data: Row | None) -> Canceled | None:
     if data is None:
         return None
-    return Canceled(data["version"], data["pins"], _time(data["expiredAt"]), data.get("backfillId"))
+    return Canceled(data["version"], data["pins"], parsed(data["expiredAt"]), data.get("backfillId"))
 
 
 def _demand(data: Row) -> Demand:
@@ -350,15 +351,11 @@ def _demand(data: Row) -> Demand:
         only=Only(data["only"]),
         priority=data["priority"],
         during_quiet_hours=data["during_quiet_hours"],
-        not_before=_time(data["not_before"]),
+        not_before=parsed(data["not_before"]),
         partial=data["partial"],
         satisfied=data["satisfied"],
         paused=data["paused"],
     )
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else _at(text)
 
 
 def _at(text: str) -> datetime:

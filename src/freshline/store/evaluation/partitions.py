@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 from freshline.decide.motion import Moving
 from freshline.decide.partition_motion import MovingPart
 from freshline.graph import Graph
+from freshline.model.moment import parsed
 from freshline.partitions.selection import EVERYTHING, Selection, from_json
 from freshline.reading import (
     Expected,
@@ -179,20 +180,20 @@ def moving_parts(
     parts: dict[int, list[MovingPart]] = {}
     for workflow_id, key, kind, until, cannot_run, origin in rows:
         if workflow_id in graph.slugs and graph.has_unit(workflow_id, key):
-            moving = Moving(kind, _time(until), cannot_run, _time(origin))
+            moving = Moving(kind, parsed(until), cannot_run, parsed(origin))
             whole = not key and bool(graph.partitioning_of(workflow_id).columns)  # a note about all of its partitions
             selection = selection_of(graph, workflow_id, key)
             parts.setdefault(workflow_id, []).append(MovingPart(selection, moving, None if whole else key))
     for asset_id, key, origin in unconsumed:
         for workflow_id in consuming(graph, asset_id):
-            moving = Moving("unabsorbed", origin=_time(origin))
+            moving = Moving("unabsorbed", origin=parsed(origin))
             parts.setdefault(workflow_id, []).append(MovingPart(fed_by(graph, asset_id, key, workflow_id), moving))
     for asset_id, since, until in arriving:
         begun, now = datetime.fromisoformat(since), datetime.fromisoformat(until)
         for workflow_id, selection in _arriving(graph, asset_id, graph.partitioning(asset_id).arrived(begun, now)):
             parts.setdefault(workflow_id, []).append(MovingPart(selection, Moving("timer", origin=begun)))
     for workflow_id, rest, until, cannot_run, origin in rests:
-        moving = Moving("backfill", _time(until), cannot_run, _time(origin))
+        moving = Moving("backfill", parsed(until), cannot_run, parsed(origin))
         parts.setdefault(workflow_id, []).append(MovingPart(from_json(rest), moving))
     return parts
 
@@ -206,7 +207,3 @@ def _arriving(graph: Graph, asset_id: str, arrived: Selection) -> Iterator[tuple
     for workflow_id in consuming(graph, asset_id):
         mapping = graph.mapping(asset_id, workflow_id)
         yield workflow_id, EVERYTHING if mapping is None or mapping.latest else mapping.down_all(arrived)
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
