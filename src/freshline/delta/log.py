@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, unquote
@@ -46,7 +46,8 @@ class TableVersion:
     """One version of a table. `files`: the files it added, as paths below the table's directory, with their sizes.
 
     `base`: the version where its list of files begins; smaller than `number` if rows were appended.
-    `key`: the partition that it replaced or added rows to; empty for a table without partitions.
+    `key`: the partition that it replaced or added rows to; empty for a table without partitions. `parts`: its files by
+    partition, if there are several: those of a batch are one version. `removed`: retention removed these partitions.
     """
 
     number: int
@@ -57,6 +58,13 @@ class TableVersion:
     partition_by: tuple[str, ...]
     files: Mapping[str, int]
     key: str = ""
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    removed: bool = False
+
+    @property
+    def by_partition(self) -> Mapping[str, Mapping[str, int]]:
+        """The files that it added to each partition."""
+        return self.parts or {self.key: self.files}
 
     @property
     def layout(self) -> tuple[Any, ...]:
@@ -101,6 +109,8 @@ def commit(table: str, before: TableVersion | None, now: TableVersion, replaced:
     at = int(now.produced_at.timestamp() * 1000)
     mode = "Append" if now.base < now.number else "Overwrite"
     info = {"timestamp": at, "operation": "WRITE", "operationParameters": {"mode": mode}, "engineInfo": APP}
+    if now.removed:
+        info |= {"operation": "DELETE", "operationParameters": {"predicate": "[]"}}
     actions: list[Action] = [{"commitInfo": info}]
     if before is None or (_has_timestamps_without_zone(now.schema) and not _has_timestamps_without_zone(before.schema)):
         actions.append({"protocol": _protocol(now.schema)})

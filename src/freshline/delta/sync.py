@@ -26,12 +26,15 @@ log = structlog.get_logger("freshline.warehouse")
 
 
 class StoredVersion(NamedTuple):
-    """A version in the database. `unsupported`: why it cannot be in a Delta log. `is_first`: of its partition."""
+    """A version in the database.
+
+    `unsupported`: why it cannot be in a Delta log. `first_of`: the partitions of which it is the first version.
+    """
 
     version: TableVersion
     deleted: bool
     unsupported: str | None
-    is_first: bool
+    first_of: frozenset[str]
 
     @property
     def is_shown(self) -> bool:
@@ -97,14 +100,15 @@ def _commits(
             before = before or first
             continue
         version = shown[number].version
-        whole = dataclasses.replace(version, files=_files(stored, version))
+        parts = {key: _files(stored, version, key) for key in version.by_partition}
+        whole = dataclasses.replace(version, files=_joined(parts.values()), parts=parts)
         if active and before is not None and before.layout != version.layout:
-            replaced = {path: size for files in active.values() for path, size in files.items()}
+            replaced = _joined(active.values())
             active = {}
         else:
-            replaced = dict(active.get(version.key, {}))
-        active |= {**unwritten, version.key: whole.files}
-        added = {path: size for files in unwritten.values() for path, size in files.items()}
+            replaced = _joined(active.get(key, {}) for key in parts)
+        active |= {**unwritten, **parts}
+        added = _joined(unwritten.values())
         yield number, commit(one.asset_id, before, dataclasses.replace(whole, files={**added, **whole.files}), replaced)
         before, unwritten = whole, {}
 
@@ -116,28 +120,33 @@ def _first_whole(stored: Mapping[int, StoredVersion]) -> int:
     """
     oldest: dict[str, StoredVersion] = {}
     for _, found in sorted(stored.items()):
-        oldest.setdefault(found.version.key, found)
-    return max((one.version.number for key, one in oldest.items() if key and not one.is_first), default=0)
+        for key in found.version.by_partition:
+            oldest.setdefault(key, found)
+    return max((one.version.number for key, one in oldest.items() if key and key not in one.first_of), default=0)
 
 
 def _parts_before(stored: Mapping[int, StoredVersion], first: TableVersion) -> dict[str, Mapping[str, int]]:
     """Return the files of the other partitions that the first version that is shown consists of."""
     earlier = (one.version for number, one in sorted(stored.items()) if number < first.number and one.version.key)
-    parts = {one.key: _files(stored, one) for one in earlier if one.layout == first.layout}
-    return {key: files for key, files in parts.items() if key != first.key}
+    parts = {key: _files(stored, one, key) for one in earlier if one.layout == first.layout for key in one.by_partition}
+    return {key: files for key, files in parts.items() if key not in first.by_partition}
 
 
-def _files(stored: Mapping[int, StoredVersion], version: TableVersion) -> dict[str, int]:
-    """Return all files of a version of a partition, those of the versions it appends to included."""
+def _files(stored: Mapping[int, StoredVersion], version: TableVersion, key: str) -> dict[str, int]:
+    """Return all files of a partition in a version of it, those of the versions it appends to included."""
     chain = (stored[n].version for n in range(version.base, version.number + 1) if n in stored)
-    return {path: size for one in chain if one.key == version.key for path, size in one.files.items()}
+    return _joined(one.by_partition.get(key, {}) for one in chain)
+
+
+def _joined(files: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return {path: size for some in files for path, size in some.items()}
 
 
 def _replaced(one: Unlogged, now: TableVersion) -> dict[str, int]:
-    """Return the files of the version before, of the same partition."""
-    rows = stored_versions(one.asset_id, one.table_at(one.number - 1, now.key)).values()
-    same = (found.version for found in rows if found.version.layout == now.layout or not now.key)
-    return {path: size for version in same for path, size in version.files.items()}
+    """Return the files that the same partitions had in the version before."""
+    found = [stored_versions(one.asset_id, one.table_at(one.number - 1, key)).values() for key in now.by_partition]
+    same = (each.version for rows in found for each in rows if each.version.layout == now.layout or not now.key)
+    return _joined(version.files for version in same)
 
 
 def _contains(target: DeltaLog, number: int) -> bool:
@@ -149,24 +158,40 @@ def _stored(one: Unlogged, first: int, last: int) -> dict[int, StoredVersion]:
 
 
 def stored_versions(asset_id: str, rows: Iterable[Json]) -> dict[int, StoredVersion]:
-    """Return the versions of a table by number, from their rows in the database."""
-    found = {}
+    """Return the versions of a table by number, from their rows: of one version, one row for each partition."""
+    found: dict[int, StoredVersion] = {}
     for row in rows:
-        location, key = row["location"] or {}, row["partition_key"]
-        schema = location.get("tableSchema") or row["schema"] or {}
-        columns = (*location.get("partition", {}).get("columns", {}), *location.get("partitionBy", ()))
-        files = {path.removeprefix(f"{asset_id}/"): size for path, size in location.get("files", {}).items()}
-        version = TableVersion(
-            number=row["table_version"],
-            base=row["base_version"],
-            sequence=row["table_version"] if key else row["sequence"],  # each partition has its own sequence
-            produced_at=row["produced_at"],
-            schema=schema,
-            partition_by=columns,
-            files=files,
-            key=key,
-        )
-        unsupported = unsupported_reason(schema) if "files" in location else "its files are outside of the warehouse"
-        first = row["sequence"] == 1
-        found[version.number] = StoredVersion(version, row["gone_at"] is not None, unsupported, first)
+        one = _stored_version(asset_id, row)
+        before = found.get(one.version.number)
+        found[one.version.number] = one if before is None else _together(before, one)
     return found
+
+
+def _stored_version(asset_id: str, row: Json) -> StoredVersion:
+    location, key = row["location"] or {}, row["partition_key"]
+    schema = location.get("tableSchema") or row["schema"] or {}
+    columns = (*location.get("partition", {}).get("columns", {}), *location.get("partitionBy", ()))
+    files = {path.removeprefix(f"{asset_id}/"): size for path, size in location.get("files", {}).items()}
+    version = TableVersion(
+        number=row["table_version"],
+        base=row["base_version"],
+        sequence=row["table_version"] if key else row["sequence"],  # each partition has its own sequence
+        produced_at=row["produced_at"],
+        schema=schema,
+        partition_by=columns,
+        files=files,
+        key=key,
+        removed=row["retired"],
+    )
+    unsupported = unsupported_reason(schema) if "files" in location else "its files are outside of the warehouse"
+    first = frozenset({key}) if row["sequence"] == 1 else frozenset[str]()
+    return StoredVersion(version, row["gone_at"] is not None, unsupported, first)
+
+
+def _together(some: StoredVersion, more: StoredVersion) -> StoredVersion:
+    """Return a version of several partitions: a batch is published as one."""
+    parts = {**some.version.by_partition, **more.version.by_partition}
+    version = dataclasses.replace(some.version, files=_joined(parts.values()), parts=parts)
+    return StoredVersion(
+        version, some.deleted or more.deleted, some.unsupported or more.unsupported, some.first_of | more.first_of
+    )

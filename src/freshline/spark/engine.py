@@ -21,6 +21,7 @@ from freshline.errors import CheckError, EngineLostError, FreshlineError, JobErr
 from freshline.model.deliveries import Deliveries, Delivery
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.spark.application import Application
+from freshline.spark.batches import write_batch
 from freshline.spark.code_distribution import pack
 from freshline.spark.connect import Remote
 from freshline.spark.delivery_failures import delivery_error
@@ -222,8 +223,8 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - errors of Spark and of the connection to it
             raise _with_pathless(failed(error, self._views, query), inputs) from None
 
-    def stage(self, produced: Produces, step_id: str, table: DataFrame) -> StagedOutput:
-        """Write, fingerprint and check one output."""
+    def stage(self, produced: Produces, step_id: str, table: DataFrame) -> list[StagedOutput]:
+        """Write, fingerprint and check one output: of a batch, all its partitions together."""
         output = self._outputs[produced.asset_id]
         staging = Staging(
             asset_id=produced.asset_id,
@@ -237,7 +238,7 @@ class Engine:
             remote_writers=not self.application.local,
         )
         try:
-            return write(table, staging)
+            return write_batch(table, staging, output.batch) if output.batch else [write(table, staging)]
         except FreshlineError:
             raise
         except Exception as error:  # noqa: BLE001 - lazy user code fails here

@@ -14,10 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual alias
 
 from freshline.errors import CheckError, JobError
-from freshline.model.run import PartitionColumn
+from freshline.model.run import BatchPartition, PartitionColumn
 from freshline.spark.fingerprint import quoted
 
 FOREIGN, EXAMPLE = "__freshline_foreign", "__freshline_example"
+SHOWN = 5  # keys in a message
 
 
 def with_columns(
@@ -41,6 +42,58 @@ def with_columns(
             )
         named.append(replace(one, name=field.name if field else one.name))
     return table, tuple(named)
+
+
+def named(asset_id: str, table: DataFrame, batch: Sequence[BatchPartition]) -> list[BatchPartition]:
+    """Return the partitions of a batch with the columns as the table names them.
+
+    Raise JobError if the table lacks one: with several partitions it is not known to which one a row belongs.
+    """
+    known = {name.lower() for name in table.columns}
+    for column in batch[0].columns:
+        if column.name.lower() not in known:
+            raise JobError(
+                f"asset {asset_id!r}: the table has no column {column.name!r}, and the run computes {len(batch)} "
+                f"partitions; its columns are {', '.join(table.columns)}",
+                hint=f"return {column.name!r}, which says to which partition a row belongs; or remove 'batch: true'",
+            )
+    return [replace(one, columns=with_columns(asset_id, table, one.columns)[1]) for one in batch]
+
+
+def number(batch: Sequence[BatchPartition]) -> str:
+    """Return the expression for the place of a row's partition in the batch; null if it belongs to none."""
+    cases = (
+        f"WHEN {' AND '.join(f'{quoted(one.name)} = {_literal(one)}' for one in member.columns)} THEN {place}"
+        for place, member in enumerate(batch)
+    )
+    return f"CASE {' '.join(cases)} END"
+
+
+def batch_aggregates(place: str, batch: Sequence[BatchPartition]) -> list[Column]:
+    """Return the aggregates to observe: how many rows belong to no partition of the batch, and one of them."""
+    values = (f"coalesce(cast({quoted(one.name)} AS STRING), 'null')" for one in batch[0].columns)
+    return [
+        F.expr(f"count_if({place} IS NULL)").alias(FOREIGN),
+        F.expr(f"min(if({place} IS NULL, concat_ws('|', {', '.join(values)}), NULL))").alias(EXAMPLE),
+    ]
+
+
+def check_batch(asset_id: str, batch: Sequence[BatchPartition], observed: Mapping[str, Any], staged: str) -> None:
+    """Raise CheckError if rows belong to no partition of the batch. `staged`: where they are kept."""
+    foreign = observed[FOREIGN] or 0
+    if not foreign:
+        return
+    rows = "1 row has" if foreign == 1 else f"{foreign:,} rows have"
+    names = ", ".join(repr(one.name) for one in batch[0].columns)
+    shown = ", ".join(one.key for one in batch[:SHOWN])
+    more = f" and {len(batch) - SHOWN} more" if len(batch) > SHOWN else ""
+    error = CheckError(
+        f"asset {asset_id!r}: {rows} another {names} than the {len(batch)} partitions of the run, such as "
+        f"{observed[EXAMPLE]}; allowed are {shown}{more}; nothing was published",
+        hint=f"filter the rows by {names}",
+    )
+    error.staged = staged
+    raise error
 
 
 def aggregates(columns: Sequence[PartitionColumn]) -> list[Column]:

@@ -83,7 +83,7 @@ def write(table: DataFrame, staging: Staging) -> StagedOutput:
     if staging.partition:
         table, columns = membership.with_columns(staging.asset_id, table, staging.partition)
         staging = replace(staging, partition=columns)
-    _check_declaration(table, staging)
+    check_declaration(table, staging)
     head = staging.extended
     if head is not None and staging.table.mode == "append":
         return _append(table, staging, head)
@@ -107,7 +107,7 @@ def _check_keys(table: DataFrame, staging: Staging, seen: Observation | None) ->
     """Raise CheckError if rows share a key. Without a head nothing was grouped, so the key columns are read again."""
     keys = staging.table.keys
     if seen is None:
-        merging.check_new_keys(staging.asset_id, keys, merging.most_per_key(_written(table, staging), keys))
+        merging.check_new_keys(staging.asset_id, keys, merging.most_per_key(read_back(table, staging), keys))
         return
     merging.check_new_keys(staging.asset_id, keys, seen.get["new"])
     if head := staging.extended:
@@ -167,7 +167,7 @@ def _staged(
     )
 
 
-def _check_declaration(table: DataFrame, staging: Staging) -> None:
+def check_declaration(table: DataFrame, staging: Staging) -> None:
     """Raise an error for what cannot work, before Spark computes for an hour."""
     if staging.rule.source == "reported":
         raise JobError(
@@ -187,7 +187,7 @@ def _check_declaration(table: DataFrame, staging: Staging) -> None:
                     f"asset {staging.asset_id!r}: {field} names column {name!r}, which the table does not have; "
                     f"its columns are {', '.join(table.columns)}"
                 )
-    _check_schema_change(table.schema, staging)
+    check_schema_change(table.schema, staging)
     if staging.extended is not None:
         _check_head(staging, staging.extended)
 
@@ -226,7 +226,8 @@ def _split_by(location: Location) -> tuple[str, ...]:
     return (*location.get("partition", {}).get("columns", {}), *location.get("partitionBy", ()))
 
 
-def _check_schema_change(schema: StructType, staging: Staging) -> None:
+def check_schema_change(schema: StructType, staging: Staging) -> None:
+    """Raise CheckError if the columns differ from those of the head, and a change is not allowed."""
     previous = reading.struct(staging.head.schema) if staging.head else None
     strict = staging.produced is not None and staging.produced.schema_change == "strict"
     if not strict or previous is None:
@@ -260,7 +261,7 @@ def _write(table: DataFrame, staging: Staging) -> Fingerprint:
     return fingerprint(observation.get, fields)
 
 
-def _written(table: DataFrame, staging: Staging) -> DataFrame:
+def read_back(table: DataFrame, staging: Staging) -> DataFrame:
     """Read the written rows, instead of computing them again."""
     reader = table.sparkSession.read.schema(table.schema).options(**READ_OPTIONS)
     written = reader.parquet(staging.storage.at(staging.files_at))
@@ -273,7 +274,7 @@ def _check(
     """Check the written rows; `head`: the table that they are added to."""
     if staging.produced is None or not staging.produced.checks:
         return []
-    written = _written(table, staging)
+    written = read_back(table, staging)
     before = [reading.load(table.sparkSession, staging.storage, head)] if head else []
     whole = reading.union([*before, written])
     try:

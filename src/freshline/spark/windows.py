@@ -19,10 +19,11 @@ def cut_to_window(rows: DataFrame, pinned: PinnedInput) -> DataFrame:
     known = {field.name.lower(): field.dataType for field in rows.schema.fields}
     match known.get(cut.column.lower()):
         case TimestampType():
-            return rows.where(f"{name} >= TIMESTAMP '{cut.start}' AND {name} < TIMESTAMP '{cut.end}'")
+            kind, ranges = "TIMESTAMP", [(one.start, one.end) for one in (cut, *cut.others)]
         case DateType() if cut.first_day is not None:
-            return rows.where(f"{name} >= DATE '{cut.first_day}' AND {name} < DATE '{cut.end_day}'")
+            kind, ranges = "DATE", [(one.first_day or "", one.end_day or "") for one in (cut, *cut.others)]
         case None:
             raise missing_column(pinned.asset_id, cut, list(rows.columns))
         case kind:
             raise wrong_type(pinned.asset_id, cut, kind.simpleString())
+    return rows.where(" OR ".join(f"{name} >= {kind} '{start}' AND {name} < {kind} '{end}'" for start, end in ranges))

@@ -1,7 +1,7 @@
 """The interface to the place where a warehouse is stored: a directory, an object store, or HDFS (ADR 0015).
 
 File names are relative to the warehouse and use slashes. Every failure is an `OSError`. A file is written once, except
-by `replace`. The interface needs no renames, links or directories, because object stores have none.
+by `replace`. The interface needs no atomic renames, links or directories, because object stores have none.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ class Storage(Protocol):
 
     def clear(self, directory: str) -> None:
         """Delete everything below a directory, ignoring failures."""
+
+    def move(self, directory: str, target: str) -> None:
+        """Give all files below a directory, which nobody else uses, names below another one. It is not atomic."""
 
     def sizes(self, directory: str) -> dict[str, int]:
         """Return the sizes of all files below a directory, at any depth, by name."""

@@ -63,6 +63,12 @@ class HdfsStorage(RemoteStorage):
         with suppress(OSError), _translated_errors():
             self._client.delete(self._path(directory), recursive=True)
 
+    def move(self, directory: str, target: str) -> None:
+        """Rename the directory."""
+        with _translated_errors():
+            self._client.mkdirs(posixpath.dirname(self._path(target)), create_parent=True)
+            self._client.rename(self._path(directory), self._path(target))
+
     def children(self, directory: str) -> list[str]:
         """Return the names of files and directories."""
         with suppress(FileNotFoundError), _translated_errors():

@@ -4,6 +4,8 @@
     <warehouse>/<asset>/data/<run>-<attempt>-<try>/part-*.parquet   one directory per try, written once
     <warehouse>/<asset>/data/<run>-<attempt>-<try>/day=2024-01-31/part-*.parquet   the same of a partition
 
+Of a batch, the location of each partition names its own directory, so that each is read and removed by itself.
+
 A directory is never written twice, so readers of an old snapshot are not disturbed and a late worker changes nothing.
 """
 
@@ -110,7 +112,12 @@ def partition_directory(columns: Mapping[str, str]) -> str:
 def rows_at(location: Location, directory: str) -> str:
     """Return where the files are in a directory of a table: in it, or in that of its partition below."""
     partition = location.get("partition")
-    return f"{directory}/{partition['directory']}" if partition else directory
+    return f"{directory}/{partition['directory']}" if partition and partition["directory"] else directory
+
+
+def attempt_directory(path: str) -> str:
+    """Return the directory of a try of an output to which a directory of a table belongs: that of a batch is below."""
+    return "/".join(path.split("/")[:3])
 
 
 def seal(storage: Storage, directory: str) -> Json:

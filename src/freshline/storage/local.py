@@ -73,6 +73,11 @@ class LocalStorage:
         """Delete the directory too."""
         shutil.rmtree(self.path / directory, ignore_errors=True)
 
+    def move(self, directory: str, target: str) -> None:
+        """Rename the directory."""
+        (self.path / target).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / directory).rename(self.path / target)
+
     def sizes(self, directory: str) -> dict[str, int]:
         """Return the sizes of the files on disk."""
         return {str(file.relative_to(self.path)): file.stat().st_size for file in _files(self.path / directory)}

@@ -67,6 +67,12 @@ class ObjectStorage(RemoteStorage):
             if names := [file.name for file in self._listed(directory)]:
                 obstore.delete(self._store, names)
 
+    def move(self, directory: str, target: str) -> None:
+        """Copy and delete each object."""
+        with _translated_errors():
+            for file in list(self._listed(directory)):
+                obstore.rename(self._store, file.name, f"{target}{file.name.removeprefix(directory)}")
+
     def children(self, directory: str) -> list[str]:
         """Return the next parts of the names, up to a slash."""
         with _translated_errors():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from freshline.errors import JobError
@@ -119,8 +120,7 @@ class PartitionWindow(NamedTuple):
 class Context:
     """The one argument of a job function.
 
-    `partition_key` is the partition that the run computes, and empty without partitions. `partition_keys` has one key
-    per partition of the run. `partition_window` is None if the partition has no time.
+    `partition_keys` has one key for each partition that the run computes: several in a batch, none without partitions.
     """
 
     def __init__(
@@ -128,10 +128,12 @@ class Context:
         *,
         run_id: str,
         attempt: int,
-        partition_key: str,
+        partition_keys: Sequence[str],
         window: PartitionWindow | None,
+        gaps: bool = False,
         parameters: Mapping[str, Any],
         inputs: Mapping[str, PinnedInput],
+        empty: Collection[str] = (),
         full_refresh: bool,
         tables: Tables | None,
         warehouse: str,
@@ -141,13 +143,14 @@ class Context:
     ) -> None:
         self.run_id = run_id
         self.attempt = attempt
-        self.partition_key = partition_key
-        self.partition_keys = (partition_key,) if partition_key else ()
-        self.partition_window = window
+        self.partition_keys = tuple(partition_keys)
+        self._window = window
+        self._gaps = gaps
         self.parameters = dict(parameters)
         self.full_refresh = full_refresh
         self.log = job_logger(reporter)
         self.inputs = Inputs({asset: self._input(pinned, deliveries(pinned)) for asset, pinned in inputs.items()})
+        self.inputs.empty = {asset: without_data(asset, "".join(self.partition_keys[:1])) for asset in empty}
         self._pinned = dict(inputs)
         self._tables = tables
         self._warehouse = warehouse
@@ -155,6 +158,30 @@ class Context:
         self._files: TableReader | None = None
         self._reporter = reporter
         self._find_version = find_version
+
+    @property
+    def partition_key(self) -> str:
+        """The partition that the run computes; empty without partitions. A batch has several: raise an error."""
+        if len(self.partition_keys) > 1:
+            raise JobError(
+                f"ctx.partition_key: this run computes {len(self.partition_keys)} partitions",
+                hint="use ctx.partition_keys, or remove 'batch: true' from the step",
+            )
+        return self.partition_keys[0] if self.partition_keys else ""
+
+    @property
+    def partition_window(self) -> PartitionWindow | None:
+        """The time of the partition, of a batch from the first to the last one; None if partitions have no time.
+
+        Raise an error if the partitions of a batch do not follow each other.
+        """
+        if self._gaps:
+            raise JobError(
+                f"ctx.partition_window: the {len(self.partition_keys)} partitions of this run, from "
+                f"{self.partition_keys[0]} to {self.partition_keys[-1]}, do not follow each other",
+                hint="use ctx.partition_keys, or remove 'batch: true' from the step",
+            )
+        return self._window
 
     def _input(self, pinned: PinnedInput, deliveries: Deliveries) -> Input:
         def read(one: PinnedInput, version: int | None) -> Any:
@@ -229,13 +256,29 @@ class Context:
 
 
 class Inputs(dict[str, Input]):
-    """The inputs by asset id; an unknown id raises an error that lists the known ones."""
+    """The inputs by asset id; an unknown id raises an error that lists the known ones.
+
+    `empty`: the errors of inputs of which nothing can be read.
+    """
+
+    empty: Mapping[str, JobError] = MappingProxyType({})
 
     def __missing__(self, asset_id: str) -> Input:
+        if asset_id in self.empty:
+            raise self.empty[asset_id]
         declared = ", ".join(sorted(self)) or "none"
         raise JobError(
             f"asset {asset_id!r} is not an input of this step; its inputs are: {declared}; add it to 'consumes'"
         )
+
+
+def without_data(asset_id: str, key: str) -> JobError:
+    """Return the error of an input that has partitions, of which none has data. `key`: what the run computes."""
+    nothing = f"has no data for partition {key!r}, and none of its partitions has" if key else "has no partition with"
+    return JobError(
+        f"input {asset_id!r} {nothing} data yet, so its columns are not known",
+        hint="`freshline validate` warns about partitions after the end of their inputs" if key else None,
+    )
 
 
 class _Handler(logging.Handler):

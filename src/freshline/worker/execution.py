@@ -18,6 +18,7 @@ from freshline.errors import CheckError, DatabaseError, EngineError, FreshlineEr
 from freshline.model.deliveries import Delivery
 from freshline.model.json import Json
 from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, StagedOutput
+from freshline.model.state import reference
 from freshline.settings import Settings
 from freshline.storage import layout
 from freshline.storage.base import Storage, StorageError
@@ -57,7 +58,7 @@ class Execution:
     pause: Callable[[float], str | None]
     check_warehouse: Callable[[], None] = lambda: None
     step: str | None = None  # the id of the current step
-    staged: dict[str, StagedOutput] = field(default_factory=dict)
+    staged: dict[str, StagedOutput] = field(default_factory=dict)  # by asset; in a batch by reference
     metrics: dict[str, Json] = field(default_factory=dict)
 
     @property
@@ -77,9 +78,13 @@ class Execution:
             since = max((attempts[step_id] for step_id in before[step.id]), default=0)
             done = self._finished_earlier(step, since) or FinishedStep(self.run.attempt, self._step(definition, step))
             attempts[step.id] = done.attempt
-            self.staged |= {output.asset_id: output for output in done.outputs}
+            self.staged |= {self._name(output): output for output in done.outputs}
             self.step = None
         return self._publish(definition)
+
+    def _name(self, output: StagedOutput) -> str:
+        """Return the asset of an output; in a batch its reference."""
+        return reference(output.asset_id, output.partition_key) if self.run.batch else output.asset_id
 
     def _finished_earlier(self, step: Step, since: int) -> FinishedStep | None:
         """Return the work of an earlier attempt, unless a later attempt executed a step that comes before it."""
@@ -294,13 +299,18 @@ def _where_kept(error: CheckError, storage: Storage, hours: int) -> str | None:
     return f"the data is in {storage.at(error.staged)} for {hours} h"
 
 
-def clean_up(storage: Storage, run_id: str, outputs: list[str], keep: set[str]) -> None:
-    """Remove what the run staged and did not publish, of all attempts; the vacuum removes what this misses."""
+def clean_up(storage: Storage, run: ClaimedRun, outputs: list[str], keep: set[str]) -> None:
+    """Remove what the run staged and did not publish, of all attempts; the vacuum removes what this misses.
+
+    Of a batch only this attempt: its runs may be queued again, and executed by another worker by now.
+    """
+    own = f"{run.id}-{run.attempt}-" if run.batch else f"{run.id}-"
+    kept = {layout.attempt_directory(path) for path in keep}
     try:
         found = [f"{data}/{name}" for data in map(layout.data_directory, outputs) for name in storage.children(data)]
     except OSError as error:
-        log.warning("leftovers_unknown", run=run_id, error=str(error))
+        log.warning("leftovers_unknown", run=run.id, error=str(error))
         return
     for directory in found:
-        if directory.rpartition("/")[2].startswith(f"{run_id}-") and directory not in keep:
+        if directory.rpartition("/")[2].startswith(own) and directory not in kept:
             storage.clear(directory)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from freshline.suggest import suggestion
 ENTRY_FIELDS = ("assetId", "dataVersion", "payload", "partitionKey", "freshness")
 MAX_PAYLOAD = 256 * 1024
 MAX_VERSION = 1_000
+SHOWN_KEYS = 5
 
 
 def is_report(returned: Any) -> bool:
@@ -51,11 +53,16 @@ def _shown(value: Any) -> str:
     return f"a value of type {type(value).__module__}.{type(value).__qualname__}"
 
 
-def reported_outputs(step: Step, returned: Any, partition_key: str = "") -> list[StagedOutput]:
+def reported_outputs(
+    step: Step, returned: Any, partition_key: str = "", batch: Sequence[str] = ()
+) -> list[StagedOutput]:
     """Return the outputs that the job reports. None means all that are not optional, at an unknown version.
 
-    `partition_key`: the partition that the run computes.
+    `partition_key`: the partition that the run computes. `batch`: the partitions of a run of several; then each entry
+    names one of them.
     """
+    if batch:
+        return _reported_batch(step, returned, batch)
     if returned is None:
         returned = {"assets": [{"assetId": p.asset_id} for p in step.produces if not p.optional]}
     if not is_report(returned) or set(returned) != {"assets"}:
@@ -68,6 +75,28 @@ def reported_outputs(step: Step, returned: Any, partition_key: str = "") -> list
     check_complete(step, ids)
     produced = {p.asset_id: p for p in step.produces}
     return [_reported(entry, produced[entry["assetId"]], step.id) for entry in entries]
+
+
+def _reported_batch(step: Step, returned: Any, batch: Sequence[str]) -> list[StagedOutput]:
+    """Return the outputs of each partition of a batch, which the job reports together."""
+    if returned is None:
+        return [replace(one, partition_key=key) for key in batch for one in reported_outputs(step, None, key)]
+    if not is_report(returned) or set(returned) != {"assets"}:
+        raise JobError(f'the job returned {_shown(returned)}; allowed are None and {{"assets": [{{"assetId": ...}}]}}')
+    entries: dict[str, list[Any]] = {key: [] for key in batch}
+    for entry in returned["assets"]:
+        key = entry.get("partitionKey") if isinstance(entry, Mapping) else None
+        if key not in entries:
+            raise JobError(
+                f'an entry of "assets" has partitionKey {str(key)[:80]!r}; the run computes {len(batch)} partitions, '
+                f"and each entry names one of them: {', '.join(batch[:SHOWN_KEYS])}{', …' * (len(batch) > SHOWN_KEYS)}"
+            )
+        entries[key].append(entry)
+    return [
+        replace(one, partition_key=key)
+        for key, own in entries.items()
+        for one in reported_outputs(step, {"assets": own}, key)
+    ]
 
 
 def _checked_entry(entry: Any, partition_key: str) -> Json:

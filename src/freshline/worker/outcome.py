@@ -189,4 +189,4 @@ class OutcomeWriter:
 
     def _clean_up(self, run: ClaimedRun, keep: set[str]) -> None:
         outputs = list(produced(Workflow.model_validate(run.definition)))
-        clean_up(self._worker.storage, run.id, outputs, keep)
+        clean_up(self._worker.storage, run, outputs, keep)

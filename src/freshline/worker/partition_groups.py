@@ -23,11 +23,16 @@ def cut_to_window(rows: duckdb.DuckDBPyRelation, pinned: PinnedInput) -> duckdb.
     kinds = {column.lower(): str(kind) for column, kind in zip(rows.columns, rows.types, strict=True)}
     match kinds.get(cut.column.lower()):
         case str() as kind if kind.startswith("TIMESTAMP"):  # without a zone it is in UTC
-            start, end = (f"CAST({literal(at)} AS TIMESTAMPTZ)" for at in (cut.start, cut.end))
-        case "DATE" if cut.first_day is not None and cut.end_day is not None:
-            start, end = (f"CAST({literal(day)} AS DATE)" for day in (cut.first_day, cut.end_day))
+            kind, ranges = "TIMESTAMPTZ", [(one.start, one.end) for one in (cut, *cut.others)]
+        case "DATE" if cut.first_day is not None:
+            kind, ranges = "DATE", [(one.first_day or "", one.end_day or "") for one in (cut, *cut.others)]
         case None:
             raise missing_column(pinned.asset_id, cut, rows.columns)
-        case kind:
-            raise wrong_type(pinned.asset_id, cut, kind)
-    return rows.filter(f"{name} >= {start} AND {name} < {end}")
+        case other:
+            raise wrong_type(pinned.asset_id, cut, other)
+    return rows.filter(
+        " OR ".join(
+            f"({name} >= CAST({literal(start)} AS {kind}) AND {name} < CAST({literal(end)} AS {kind}))"
+            for start, end in ranges
+        )
+    )

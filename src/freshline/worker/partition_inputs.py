@@ -25,38 +25,51 @@ DIGEST = "keys:"
 
 @dataclass(frozen=True)
 class RunPartition:
-    """The partition that a run computes. Without partitions the key is empty."""
+    """The partitions that a run computes: none, one, or those of a batch."""
 
     definition: Workflow
-    key: str
+    keys: tuple[str, ...]
 
     @cached_property
     def _partitioning(self) -> Partitioning:
         return partitioning_of(self.definition)
 
     @cached_property
-    def window(self) -> Window | None:
-        """The time of the partition; None if it has none."""
-        return self._partitioning.window(self.key) if self.key else None
+    def windows(self) -> tuple[Window, ...]:
+        """The times of the partitions, in order; those that follow each other are one window."""
+        found: list[Window] = []
+        for one in sorted({w for w in map(self._partitioning.window, self.keys) if w is not None}):
+            if found and found[-1].ends >= one.begins:
+                found[-1] = Window(found[-1].begins, max(found[-1].ends, one.ends))
+            else:
+                found.append(one)
+        return tuple(found)
 
-    def columns(self, output: Produces) -> tuple[PartitionColumn, ...]:
-        """Return the columns of an output that hold the partition, with their values."""
-        if not self.key or output.partitioning is None:
+    @property
+    def window(self) -> Window | None:
+        """The time of the partitions; None if they have none, or several."""
+        return self.windows[0] if len(self.windows) == 1 else None
+
+    def columns(self, output: Produces, key: str) -> tuple[PartitionColumn, ...]:
+        """Return the columns of an output that hold a partition, with their values."""
+        if not key or output.partitioning is None:
             return ()
-        values = output.partitioning.compiled().column_values(self.key)
+        values = output.partitioning.compiled().column_values(key)
         columns = output.partitioning.columns()
         return tuple(
             PartitionColumn(one.name, one.type, _text(value)) for one, value in zip(columns, values, strict=True)
         )
 
     def cut(self, item: Consumes) -> TimeCut | None:
-        """Return how the rows of an input are cut to the window, if it declares `timeColumn`."""
+        """Return how the rows of an input are cut to the windows, if it declares `timeColumn`."""
         column = item.partitions.time_column if item.partitions else None
-        if column is None or self.window is None:
+        if column is None or not self.windows:
             return None
-        begins, ends = self.window
-        days = self._whole_days(self.window)
-        return TimeCut(column, begins.isoformat(), ends.isoformat(), *(days or (None, None)))
+        first, *others = (
+            TimeCut(column, one.begins.isoformat(), one.ends.isoformat(), *(self._whole_days(one) or (None, None)))
+            for one in self.windows
+        )
+        return replace(first, others=others)
 
     def _whole_days(self, window: Window) -> tuple[str, str] | None:
         """Return the first day of the window and the one after it; None if a window begins within a day."""

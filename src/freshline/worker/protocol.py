@@ -30,6 +30,10 @@ class StepRequest:
     """One try of one step. `inputs`: what it reads; `outputs`: where each produced asset is staged.
 
     `window`: the time of the run's partition, from the first instant and before the second, in UTC as ISO 8601.
+    `batch`: the partitions of a run that computes several; then `partition_key` is empty. `gaps`: they do not follow
+    each other, so that they have no window.
+    `empty`: consumed assets with partitions of which none has data that can be read, so that not even their columns are
+    known. The step's own outputs are not among them.
     `conf`: the workflow's Spark settings; `session`: the id of the step's session on a Connect server; `orphans`:
     sessions of lost tries, which the runner closes first.
     """
@@ -51,6 +55,9 @@ class StepRequest:
     session: str | None = None
     orphans: tuple[str, ...] | list[str] = ()
     window: tuple[str, str] | None = None
+    batch: tuple[str, ...] | list[str] = ()
+    gaps: bool = False
+    empty: tuple[str, ...] | list[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
 from freshline.storage.real_paths import confined, confined_delivery
 from freshline.suggest import suggestion
-from freshline.worker.context import Context, PartitionWindow
+from freshline.worker.context import Context, PartitionWindow, without_data
 from freshline.worker.failures import OURS, user_error
 from freshline.worker.job_result import check_complete, check_declared, is_report, reported_outputs, returned_tables
 from freshline.worker.progress_reporter import ProgressReporter
@@ -73,6 +73,11 @@ class StepTask:
             return self.parameters
         times = dict(zip(OF_TIME, self.window or (), strict=False))
         return {**self.parameters, KEY: self.request.partition_key, **times}
+
+    def require_data(self, asset_id: str) -> None:
+        """Raise an error if an input has partitions, and none of them has data that can be read."""
+        if asset_id in self.request.empty:
+            raise without_data(asset_id, self.request.partition_key)
 
     def find_version(self, asset_id: str, partition_key: str, version: int) -> PinnedInput:
         """Return another version of an input. Raise if a report named a path that is not allowed."""
@@ -158,7 +163,7 @@ def _execute(task: StepTask) -> StepResult:
     job = task.step.job
     key = task.request.partition_key
     if isinstance(job, Python):
-        return StepResult(tuple(reported_outputs(task.step, _call(task, job.entrypoint), key)))
+        return StepResult(tuple(reported_outputs(task.step, _call(task, job.entrypoint), key, task.request.batch)))
     if task.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
     storage, outputs = storage_at(task.request.warehouse), task.request.outputs
@@ -180,11 +185,14 @@ def _session_options(task: StepTask) -> SessionOptions:
 def _python_on_spark(task: StepTask, engine: Engine, job: SparkPython) -> StepResult:
     returned = _call(task, job.entrypoint)
     if is_report(returned):
-        return StepResult(tuple(reported_outputs(task.step, returned, task.request.partition_key)))
+        reported = reported_outputs(task.step, returned, task.request.partition_key, task.request.batch)
+        return StepResult(tuple(reported))
     return _stage(task, engine, returned_tables(task.step, returned, engine.is_table))
 
 
 def _queries(task: StepTask, engine: Engine, job: SparkSql) -> dict[str, Any]:
+    for asset, _ in task.inputs():
+        task.require_data(asset)
     engine.create_views(task.step, task.request.inputs)
     queries = job.queries(task.step)
     check_declared(task.step, queries)
@@ -196,7 +204,7 @@ def _queries(task: StepTask, engine: Engine, job: SparkSql) -> dict[str, Any]:
 def _stage(task: StepTask, engine: Engine, written: Mapping[str, Any]) -> StepResult:
     produced = {p.asset_id: p for p in task.step.produces}
     check_complete(task.step, written)
-    staged = [engine.stage(produced[asset], task.step.id, table) for asset, table in written.items()]
+    staged = [one for asset, table in written.items() for one in engine.stage(produced[asset], task.step.id, table)]
     volumes = [_written(task, output) for output in staged]
     metrics = {"rowsOut": sum(rows for rows, _ in volumes), "bytesOut": sum(size for _, size in volumes)}
     return StepResult(tuple(staged), metrics)
@@ -278,10 +286,12 @@ def _context(task: StepTask) -> Context:
     return Context(
         run_id=task.request.run_id,
         attempt=task.request.attempt,
-        partition_key=task.request.partition_key,
+        partition_keys=task.request.batch or ((task.request.partition_key,) if task.request.partition_key else ()),
         window=task.window,
+        gaps=task.request.gaps,
         parameters=task.parameters,
         inputs={asset: pinned for asset, pinned in task.inputs() if pinned},
+        empty=task.request.empty,
         full_refresh=task.request.full_refresh,
         tables=task.engine,
         warehouse=task.request.warehouse,
@@ -302,6 +312,7 @@ def _arguments(
 
 def _argument(task: StepTask, context: Context, asset: str) -> Any:
     """Return the argument for an input of an `@asset` function: a DataFrame, an `Input` without Spark, or None."""
+    task.require_data(asset)
     found = context.inputs.get(asset)
     if found is None or task.engine is None:
         return found

@@ -10,7 +10,7 @@ from functools import cached_property
 from freshline.definitions.schema.workflow import Consumes, Produces, Step, Table, Workflow
 from freshline.definitions.steps import internal_inputs
 from freshline.model.enums import Reason
-from freshline.model.run import ClaimedRun, OutputTarget, PinnedInput, Position, StagedOutput
+from freshline.model.run import BatchPartition, ClaimedRun, OutputTarget, PinnedInput, Position, StagedOutput
 from freshline.model.state import reference
 from freshline.storage import layout
 from freshline.storage.base import Storage
@@ -24,7 +24,10 @@ REPLACING = frozenset({str(Reason.DEFINITION_CHANGED), "backfill"})
 
 @dataclass(frozen=True)
 class RequestBuilder:
-    """Builds the requests of one attempt. `staged`: outputs of the steps that have already finished."""
+    """Builds the requests of one attempt.
+
+    `staged`: outputs of the steps that have already finished, by asset; in a batch by reference.
+    """
 
     run: ClaimedRun
     definition: Workflow
@@ -58,7 +61,8 @@ class RequestBuilder:
 
     @cached_property
     def _partition(self) -> RunPartition:
-        return RunPartition(self.definition, self.run.partition_key)
+        keys = self.run.batch or ((self.run.partition_key,) if self.run.partition_key else ())
+        return RunPartition(self.definition, keys)
 
     def build(
         self, step: Step, try_: int, reading: InputReading, *, session: str | None, orphans: Collection[str]
@@ -66,12 +70,13 @@ class RequestBuilder:
         """Return the request. `session` and `orphans`: see `StepRequest`."""
         run, definition = self.run, self.definition
         inputs = self._inputs(step, internal_inputs(definition)[step.id])
+        own = {output.asset_id for output in step.produces}
         return StepRequest(
             run_id=run.id,
             attempt=run.attempt,
             try_=try_,
             slug=run.slug,
-            partition_key=run.partition_key,
+            partition_key="" if run.batch else run.partition_key,
             step=step.model_dump(mode="json", by_alias=True, exclude_unset=True),
             parameters={**definition.parameters, **run.parameters},
             inputs={asset_id: _new_since(one, reading) for asset_id, one in inputs.items()},
@@ -84,16 +89,30 @@ class RequestBuilder:
             session=session,
             orphans=tuple(orphans) if session else (),
             window=_window(self._partition),
+            batch=run.batch,
+            gaps=len(self._partition.windows) > 1,
+            empty=tuple(
+                item.asset_id
+                for item in step.consumes
+                if item.asset_id in run.partitioned and item.asset_id not in {*inputs, *own}
+            ),
         )
 
     def _target(self, output: Produces, try_: int, reading: InputReading) -> OutputTarget:
         run = self.run
+        staging = layout.unused_staging_directory(self.storage, output.asset_id, run.id, run.attempt, try_)
+        if run.batch:
+            return OutputTarget(staging, None, batch=[self._of_batch(output, key) for key in run.batch])
         return OutputTarget(
-            staging=layout.unused_staging_directory(self.storage, output.asset_id, run.id, run.attempt, try_),
+            staging=staging,
             head=run.inputs.get(output.asset_id),
             replace=self._forced is not None or _replaces(output, reading),
-            partition=self._partition.columns(output),
+            partition=self._partition.columns(output, run.partition_key),
         )
+
+    def _of_batch(self, output: Produces, key: str) -> BatchPartition:
+        head = self.run.inputs.get(reference(output.asset_id, key))
+        return BatchPartition(key, self._partition.columns(output, key), head)
 
     def _inputs(self, step: Step, internal: Collection[str]) -> dict[str, PinnedInput]:
         """Return pins, outputs of earlier steps of this run, and the previous head of the step's own outputs.
@@ -130,7 +149,13 @@ class RequestBuilder:
 
         An appended output includes the parts of the head.
         """
-        output, head = self.staged.get(asset_id), self.run.inputs.get(asset_id)
+        if self.run.batch:
+            made = [self._staged(asset_id, reference(asset_id, key), key) for key in self.run.batch]
+            return combined(asset_id, [one for one in made if one is not None], None)
+        return self._staged(asset_id, asset_id)
+
+    def _staged(self, asset_id: str, name: str, key: str = "") -> PinnedInput | None:
+        output, head = self.staged.get(name), self.run.inputs.get(name)
         if output is None:
             return None
         version = 0 if head is None or head.table_version is None else head.table_version + 1
@@ -146,6 +171,8 @@ class RequestBuilder:
             schema=output.schema,
             base_version=before.base_version if before else version,
             parts=[*(before.parts if before else ()), *((version, path) for path in paths)],
+            rows=output.rows,
+            partition_key=key,
         )
 
 
