@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from freshline.decide.batch import with_defaults
 from freshline.definitions.loading.project import LoadedWorkflow
-from freshline.definitions.steps import produced
+from freshline.definitions.partition_edges import resolve
+from freshline.definitions.steps import partitionings, produced
 from freshline.errors import NotFoundError
-from freshline.graph import Graph
+from freshline.graph import UNPARTITIONED, Graph
 from freshline.model.policy import Freshness, Policy
 from freshline.model.state import reference
+from freshline.partitions.partitioning import Partitioning
+from freshline.reading import consuming
 from freshline.settings import Settings
 from freshline.suggest import hint
 
@@ -86,16 +89,31 @@ class Catalogue:
             )
         return self.members[number]
 
+    def members_of(self, workflow_id: int) -> list[int]:
+        """Return the known partitions of a workflow, or the workflow itself if it has none."""
+        if not self.graph.partitioning_of(workflow_id).columns:
+            return [workflow_id]
+        return [one.id for one in self.members.values() if one.workflow_id == workflow_id]
+
     def order(self, number: int) -> tuple[int, str]:
         """Return the place of a member in the order of decisions: ancestors first."""
         member = self.members[number]
         return self.rank[member.workflow_id], member.partition_key
 
     @classmethod
-    def of(cls, workflows: Iterable[LoadedWorkflow], settings: Settings) -> Catalogue:
-        """Return the catalogue of loaded definitions. `settings` have the default backoff."""
+    def of(
+        cls,
+        workflows: Iterable[LoadedWorkflow],
+        settings: Settings,
+        sources: Mapping[str, Partitioning] | None = None,
+    ) -> Catalogue:
+        """Return the catalogue of loaded definitions.
+
+        `settings` have the default backoff. `sources`: the partitionings of sources; one that is not named has none.
+        Without `sources`, partitions are left out: every workflow is one unit.
+        """
         ordered = sorted(workflows, key=lambda one: one.definition.slug)
-        return cls(
+        members = [
             Member(
                 id=number,
                 slug=one.definition.slug,
@@ -105,7 +123,11 @@ class Catalogue:
                 outputs=tuple(sorted(produced(one.definition))),
             )
             for number, one in enumerate(ordered, start=1)
-        )
+        ]
+        if sources is None:
+            return cls(members)
+        made = partitionings(one.definition for one in ordered)
+        return cls(members, _graph(members, {**sources, **made}))
 
     def find(self, name: str) -> Member:
         """Return the workflow with this slug, or the one that produces this asset."""
@@ -119,7 +141,7 @@ class Catalogue:
 
     def triggered_by(self, assets: Collection[str]) -> int:
         """Return how many automatic workflows a change of these assets would run."""
-        readers = {one for asset_id in assets for one in self.graph.consumers(asset_id)}
+        readers = {one for asset_id in assets for one in consuming(self.graph, asset_id)}
         policies = [self.workflows[one].policy for one in readers]
         return sum(policy.automatic and not policy.triggering.isdisjoint(assets) for policy in policies)
 
@@ -138,17 +160,29 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
     return NotFoundError(f"{kind} {name!r} does not exist", hint=hint(name, sorted(set(known))))
 
 
-def _graph(members: Iterable[Member]) -> Graph:
+def _graph(members: Iterable[Member], divided: Mapping[str, Partitioning] | None = None) -> Graph:
+    """Return the graph. `divided`: the partitionings of assets; one that is not named has none."""
     known = list(members)
+    read = {asset_id: UNPARTITIONED for member in known for asset_id in member.inputs}
+    found: dict[str, Partitioning] = {**read, **(divided or {})}
+    numbers = {member.slug: member.id for member in known}
+    resolved = resolve({one.slug: one.policy for one in known}, found).resolved if divided else {}
+    edges = {(asset_id, numbers[slug]): edge for (asset_id, slug), edge in resolved.items()}
     return Graph(
         epoch=1,
         slugs={member.id: member.slug for member in known},
         producers={asset_id: member.id for member in known for asset_id in member.outputs},
-        edges=[(asset_id, member.id) for member in known for asset_id in member.inputs],
+        edges=[
+            *((asset_id, member.id) for member in known for asset_id in member.inputs),
+            *((own.asset_id, member.id) for member in known for own in member.policy.predecessors),
+        ],
         not_triggering=[
             (asset_id, member.id)
             for member in known
             for asset_id in member.inputs
             if asset_id not in member.policy.triggering
         ],
+        partitionings={asset_id: one for asset_id, one in found.items() if one.columns},
+        mappings={edge: one.mapping for edge, one in edges.items()},
+        requirements={edge: one.requirement for edge, one in edges.items()},
     )

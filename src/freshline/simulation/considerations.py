@@ -57,6 +57,15 @@ class Considerations:
         known = self._entries.get(workflow_id)
         return known.hold if known else None
 
+    def is_due(self, workflow_id: int) -> bool:
+        """Return whether the workflow is evaluated at the next `take`."""
+        return workflow_id in self._due
+
+    def priority(self, workflow_id: int, own: int) -> int:
+        """Return its own priority, or that of the most urgent one that waits for it (docs/semantics.md#R11.8)."""
+        waiting = (self._entries[one].priority for one in self._waiting.get(workflow_id, ()))
+        return min([own, *(one for one in waiting if one is not None)])
+
     def take(self, now: datetime) -> set[int]:
         """Remove and return the workflows that are due."""
         while self._schedule and self._schedule[0][0] <= now:
@@ -65,6 +74,10 @@ class Considerations:
                 self._due.add(workflow_id)
         due, self._due = self._due, set()
         return due
+
+    def due(self) -> set[int]:
+        """Return the workflows that were added since the last `take`."""
+        return set(self._due)
 
     def next_evaluation(self) -> datetime | None:
         """Return the time of the next scheduled evaluation."""
@@ -79,12 +92,14 @@ class Considerations:
         now: datetime,
         *,
         blocker: int | None,
+        priority: int | None = None,
         sleeps: bool,
         until: datetime | None = None,
     ) -> None:
         """Schedule the next evaluation after a decision.
 
-        `blocker`: the member that it waits for. `sleeps`: only an event, or the time `until`, can end this hold.
+        `blocker`: the member that it waits for, with `priority`. `sleeps`: only an event, or the time `until`, can
+        end this hold.
         """
         known = self._entries[workflow_id]
         if known.blocker_id is not None:
@@ -95,6 +110,7 @@ class Considerations:
         known.waited, known.evaluated_at = timedelta(0) if decision.run else known.waited_until(now), now
         known.evaluations = known.evaluations + 1 if known.hold is decision.hold else 0
         known.at, known.hold, known.blocker_id = decision.next_evaluation, decision.hold, blocker
+        known.priority = priority
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].add(workflow_id)
         known.recheck_at = known.at

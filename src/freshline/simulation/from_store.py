@@ -85,6 +85,7 @@ def _put_changes(asset: Asset, one: Input) -> None:
     asset.sequences = sorted(found)
     asset.times = [found[sequence] for sequence in asset.sequences]
     asset.origins = list(asset.times)
+    asset.versions = [one.head.data_version] * len(asset.times)  # what is between them has no partitions that read it
 
 
 def _put_sources(simulator: Simulator, state: State) -> None:
@@ -113,6 +114,7 @@ def _workflow_state(state: State) -> WorkflowState:
         paused=state.paused,
         paused_until=state.paused_until,
         waited=state.waited,
+        declined=state.declined,
     )
 
 

@@ -5,30 +5,52 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint
 from freshline.definitions.loading import document
 from freshline.definitions.loading.project import LoadedWorkflow, Project, draft_of, load_project
 from freshline.definitions.policy import compile_policy
-from freshline.definitions.schema.workflow import Workflow
+from freshline.definitions.schema.workflow import Source, Workflow
+from freshline.definitions.steps import declared_partitioning
 from freshline.definitions.validation.consistency import inconsistencies
 from freshline.definitions.validation.findings import Findings
 from freshline.definitions.validation.references import Draft, check_references
 from freshline.errors import UsageError
+from freshline.partitions.partitioning import Partitioning
 
 Given = Project | Path | str | Mapping[str, Any] | LoadedWorkflow | Workflow | Iterable[Any]
 
 
+class Definitions(NamedTuple):
+    """Workflows, and the partitionings of the sources that are declared."""
+
+    workflows: tuple[LoadedWorkflow, ...]
+    sources: Mapping[str, Partitioning]
+
+
 def load_workflows(given: Given) -> tuple[LoadedWorkflow, ...]:
-    """Return the workflows of a project, a directory, YAML or JSON text, a definition as data, or several of these."""
-    if isinstance(given, Project):
-        return given.workflows
+    """Return the workflows of `load_definitions`."""
+    return load_definitions(given).workflows
+
+
+def load_definitions(given: Given) -> Definitions:
+    """Return the definitions of a project, a directory, YAML or JSON text, a definition as data, or several of these.
+
+    Text and data with an `assetId` and no `slug` declare a source.
+    """
     if isinstance(given, Path) or (isinstance(given, str) and _is_path(given)):
-        return load_project(Path(given)).workflows
+        given = load_project(Path(given))
+    if isinstance(given, Project):
+        return Definitions(given.workflows, _divided(one.definition for one in given.sources))
     loaded = [one for one in _several(given) if isinstance(one, LoadedWorkflow)]
     rest = [one for one in _several(given) if not isinstance(one, LoadedWorkflow)]
-    return (*loaded, *_checked([origin for one in rest for origin in _origins(one)]))
+    found = _checked([origin for one in rest for origin in _origins(one)])
+    return Definitions((*loaded, *found.workflows), found.sources)
+
+
+def _divided(sources: Iterable[Source]) -> dict[str, Partitioning]:
+    return {one.asset_id: declared_partitioning(one) for one in sources}
 
 
 def _is_path(text: str) -> bool:
@@ -50,15 +72,21 @@ def _origins(one: Any) -> list[document.Document]:
     return document.parse(one if isinstance(one, str) else json.dumps(one), "given")
 
 
-def _checked(origins: list[document.Document]) -> list[LoadedWorkflow]:
+def _checked(origins: list[document.Document]) -> Definitions:
     findings = Findings()
-    drafts = [draft for origin in origins if (draft := draft_of(Workflow, origin, findings))]
+    declared = [one for one in origins if _is_source(one)]
+    sources = [source for one in declared if (source := draft_of(Source, one, findings))]
+    drafts = [draft for one in origins if one not in declared and (draft := draft_of(Workflow, one, findings))]
     for draft in drafts:
         for problem in inconsistencies(draft.definition):
             findings.add(draft.origin, problem)
-    check_references(drafts, [], (), findings, strict=False)
+    check_references(drafts, sources, (), findings, strict=False)
     findings.raise_errors()
-    return [_loaded(draft) for draft in drafts]
+    return Definitions(tuple(_loaded(draft) for draft in drafts), _divided(one.definition for one in sources))
+
+
+def _is_source(origin: document.Document) -> bool:
+    return isinstance(origin.data, dict) and "assetId" in origin.data and "slug" not in origin.data
 
 
 def _loaded(draft: Draft[Workflow]) -> LoadedWorkflow:

@@ -6,9 +6,12 @@ are integers whose bits are workflows and sources. They are computed once per ca
 
 from __future__ import annotations
 
-from freshline.decide.motion import Moving, Walk
-from freshline.decide.partition_motion import PartitionWalk
-from freshline.reading import selection_of
+from collections.abc import Iterable
+
+from freshline.decide.motion import Moving, Walk, strongest
+from freshline.decide.partition_motion import MovingPart, PartitionWalk
+from freshline.partitions.selection import Selection
+from freshline.reading import Newest, selection_of
 from freshline.simulation.catalogue import Catalogue
 
 
@@ -30,6 +33,22 @@ class PartitionMotion(PartitionWalk):
         member = self._catalogue.members[workflow_id]
         super().settle(member.workflow_id, moving, member.partition_key)
 
+    def rest(self, resting: Iterable[tuple[int, Selection, Moving]]) -> None:
+        """Record the partitions of backfills whose turn has not come, and forget all others."""
+        parts = {one: [part for part in known if part.key is not None] for one, known in self._parts.items()}
+        for workflow_id, selection, moving in resting:
+            parts.setdefault(workflow_id, []).append(MovingPart(selection, moving))
+        self._parts = parts
+
+    def set_newest(self, newest: Newest) -> None:
+        """Let the newest partitions with data be these. What was found with others is forgotten."""
+        found = {edge: newest.values(*edge) for edge in self._graph.latest_edges}
+        if found != self._newest:
+            self._newest = found
+            self._above.clear()
+            self._roots.clear()
+            self._computed.clear()
+
     def above(self, workflow_id: int) -> bool:
         """Return whether an ancestor of the member is in motion."""
         member = self._catalogue.members[workflow_id]
@@ -44,9 +63,28 @@ class Motion(Walk):
         super().__init__(catalogue.graph, {})
         self._reach = _Reach(catalogue)
         self._bits = 0
+        self._own: dict[int, Moving] = {}
+        self._resting: dict[int, Moving] = {}
 
     def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:  # noqa: ARG002
         """Record the motion of a workflow; None: it is at rest."""
+        if moving is not None:
+            self._own[workflow_id] = moving
+        else:
+            self._own.pop(workflow_id, None)
+        self._record(workflow_id)
+
+    def rest(self, resting: Iterable[tuple[int, Selection, Moving]]) -> None:
+        """Record the workflows of backfills whose turn has not come, and forget all others."""
+        before, self._resting = self._resting, {}
+        for workflow_id, _, moving in resting:
+            self._resting[workflow_id] = strongest(self._resting.get(workflow_id), moving)
+        for workflow_id in {*before, *self._resting}:
+            self._record(workflow_id)
+
+    def _record(self, workflow_id: int) -> None:
+        own, resting = self._own.get(workflow_id), self._resting.get(workflow_id)
+        moving = strongest(own, resting) if resting is not None else own
         if moving is None:
             self._motion.pop(workflow_id, None)
             self._bits &= ~self._reach.bit[workflow_id]

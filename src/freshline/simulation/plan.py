@@ -77,6 +77,7 @@ class Planned:
         until = self.decision.blocks_until if self.decision.outcome is Outcome.HOLD else None
         return {
             "workflowSlug": self.member.slug,
+            "partitionKey": self.member.partition_key,
             "assets": list(self.member.outputs),
             "outcome": self.decision.outcome,
             "reason": self.decision.reason,

@@ -7,9 +7,11 @@ from datetime import datetime
 
 from freshline import reading
 from freshline.model.state import reference, split_reference
+from freshline.partitions.declaration import Affects
 from freshline.partitions.selection import Selection
-from freshline.reading import Expected
+from freshline.reading import Change, Expected
 from freshline.simulation.catalogue import Catalogue, Member
+from freshline.simulation.newest import SimulatedNewest
 
 
 class Reading:
@@ -18,7 +20,8 @@ class Reading:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._partitioned = catalogue.graph.partitioned
-        self._known: dict[str, dict[str, None]] = {}
+        self._known: dict[str, dict[str, datetime]] = {}
+        self._data: dict[str, dict[str, None]] = {}
 
     def inputs(self, member: Member, now: datetime) -> Iterable[str]:
         """Return the references that a member reads, whether they have data or not."""
@@ -29,26 +32,42 @@ class Reading:
     def expected(self, member: Member, now: datetime) -> Iterator[Expected]:
         """Yield, per input, the partitions that a member reads if they have data."""
         graph = self._catalogue.graph
-        return reading.expected_inputs(graph, (member.workflow_id, member.partition_key), now, self._keys)
+        unit = member.workflow_id, member.partition_key
+        return reading.expected_inputs(graph, unit, now, self.known_keys, newest=self.newest_at(now))
 
-    def consumers(self, name: str, now: datetime) -> Sequence[int]:
-        """Return the members that read a partition."""
+    def consumers(self, name: str, now: datetime, *, first: bool = False) -> Sequence[int]:
+        """Return the members that a change of a partition concerns. `first`: it had no data before."""
         graph = self._catalogue.graph
         if not self._partitioned:
             return graph.consumers(name)
-        found = reading.readers(graph, *split_reference(name), now, self._keys)
+        change = Change(*split_reference(name), now, first)
+        found = reading.readers(graph, change, now, self.known_keys, self.newest_at(now))
         return [self._catalogue.member(*one).id for one in found]
+
+    def newest_at(self, now: datetime) -> SimulatedNewest:
+        """Return the newest partitions at a time."""
+        return SimulatedNewest(self._catalogue.graph, now, self._known, self._data)
 
     def partitions(self, workflow_id: int, selection: Selection, now: datetime) -> list[int]:
         """Return the existing partitions of a workflow that are selected, as members."""
-        keys = reading.existing(self._catalogue.graph, workflow_id, selection, now, self._keys)
+        keys = reading.existing(self._catalogue.graph, workflow_id, selection, now, self.known_keys)
         return [self._catalogue.member(workflow_id, key).id for key in keys]
 
     def newest(self, asset_id: str, now: datetime, count: int) -> list[str]:
         """Return the references of the newest partitions of an asset."""
-        partitioning, known = self._catalogue.graph.partitioning(asset_id), self._keys(asset_id)
+        partitioning, known = self._catalogue.graph.partitioning(asset_id), self.known_keys(asset_id)
         newest = partitioning.newest(now, known, count)
         return [reference(asset_id, key) for key in partitioning.keys(newest, now, known)]
+
+    def is_newest(self, member: Member, now: datetime) -> bool:
+        """Return whether no partition of the workflow is newer."""
+        return reading.is_newest(
+            self._catalogue.graph, (member.workflow_id, member.partition_key), now, self.known_keys
+        )
+
+    def later(self, workflow_id: int, key: str, now: datetime, most: int) -> int:
+        """Return how many partitions follow from one in a chain of predecessors."""
+        return reading.later_in_chain(self._catalogue.graph, (workflow_id, key), now, self.known_keys, most)
 
     def arrived(self, asset_id: str, since: datetime, now: datetime, has_data: Callable[[str], bool]) -> Iterator[int]:
         """Yield the partitions of a workflow that came to exist; of a source, those that read one that has data."""
@@ -57,25 +76,37 @@ class Reading:
         if producer is not None:
             yield from self.partitions(producer, selection, now)
             return
-        for key in partitioning.keys(selection, now, self._keys(asset_id)):
+        for key in partitioning.keys(selection, now, self.known_keys(asset_id)):
             if has_data(reference(asset_id, key)):
                 yield from self.consumers(reference(asset_id, key), now)
 
-    def see(self, name: str) -> None:
+    def concerns_all(self, asset_id: str) -> bool:
+        """Return whether changes of an asset concern all partitions that read it."""
+        graph = self._catalogue.graph
+        mappings = (graph.mapping(asset_id, one) for one in graph.consumers(asset_id))
+        return all(one is None or one.affects is Affects.ALL for one in mappings)
+
+    def produced(self, name: str, now: datetime) -> None:
+        """Let a partition have data."""
+        if self._partitioned:
+            asset_id, key = split_reference(name)
+            self._data.setdefault(asset_id, {})[key] = None
+            self.see(name, now)
+
+    def see(self, name: str, now: datetime) -> None:
         """Let a dynamic key be known, and those of the consumers that appear because of it."""
-        if not self._partitioned:
-            return
         asset_id, key = split_reference(name)
         graph = self._catalogue.graph
         if graph.partitioning(asset_id).is_dynamic:
             if key in self._known.get(asset_id, ()):
                 return
-            self._known.setdefault(asset_id, {})[key] = None
+            self._known.setdefault(asset_id, {})[key] = now
         for workflow_id in graph.consumers(asset_id):
             mapping = graph.mapping(asset_id, workflow_id)
             for appearing in mapping.appearing(key) if mapping else ():
                 for output in self._catalogue.workflows[workflow_id].outputs:
-                    self.see(f"{output}@{appearing}")
+                    self.see(f"{output}@{appearing}", now)
 
-    def _keys(self, asset_id: str) -> dict[str, None]:
+    def known_keys(self, asset_id: str) -> dict[str, datetime]:
+        """Return the dynamic keys of an asset that were seen, in their order."""
         return self._known.get(asset_id, {})

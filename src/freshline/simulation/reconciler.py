@@ -12,14 +12,15 @@ from freshline.decide import Decision, NewRun, Renewal, decide
 from freshline.decide.batch import moving_after
 from freshline.model.enums import Reason, RunStatus, When
 from freshline.model.state import State
-from freshline.simulation.catalogue import Member
+from freshline.simulation.catalogue import Catalogue, Member
+from freshline.simulation.motion import PartitionMotion
 from freshline.simulation.records import Run
 from freshline.simulation.timers import EXPIRY
 
 if TYPE_CHECKING:
     from freshline.simulation.simulator import Simulator
 
-ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.CANCELED, Reason.PAUSED})
+ENDED_BY_EVENTS = frozenset({Reason.INPUT_MISSING, Reason.CANCELED, Reason.PAUSED, Reason.BACKFILL_PROPOSED})
 
 
 class Reconciler:
@@ -28,15 +29,22 @@ class Reconciler:
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
         self._count = 0
+        self._waiting: dict[int, int] = {}  # the blockers of the batch, and the priority of who waits for them
 
     def settle(self) -> None:
         """Decide due workflows until none is due."""
         simulator = self._simulator
         while True:
             self._fire_timers()
+            moved = simulator.backfills.advance()
+            simulator.motion.rest(simulator.backfills.resting())
             batch = simulator.considerations.take(simulator.now)
-            if not batch:
+            if not batch and not moved:
+                if simulator.floods.follow():
+                    continue
                 return
+            if isinstance(simulator.motion, PartitionMotion) and simulator.catalogue.graph.latest_edges:
+                simulator.motion.set_newest(simulator.reading.newest_at(simulator.now))
             self._decide_batch(sorted(batch, key=simulator.catalogue.order))
 
     def decide(self, member: Member, state: State) -> Decision:
@@ -47,17 +55,19 @@ class Reconciler:
 
     def _fire_timers(self) -> None:
         simulator = self._simulator
-        simulator.add_partitions()
         for asset, kind in simulator.timers.fire(simulator.now):
             producer = simulator.producer(asset)
             if kind != EXPIRY:
                 simulator.observer.overdue(simulator, asset)
             elif producer is not None:
                 simulator.note(producer)
+        simulator.arrivals.add()  # it stops clocks, after what was due has fired
+        simulator.retirement.fire()
 
     def _decide_batch(self, batch: list[int]) -> None:
         simulator = self._simulator
         settled = []
+        simulator.floods.begin(batch)
         for workflow_id in batch:
             member = simulator.catalogue.members[workflow_id]
             state = simulator.state(member)
@@ -68,12 +78,23 @@ class Reconciler:
                 simulator.considerations.reschedule_waiting(workflow_id, simulator.now)
             elif decision.rests:
                 settled.append(workflow_id)
+        self._hurry()
+        simulator.floods.begin(())
         simulator.considerations.wake(settled, simulator.now)
+
+    def _hurry(self) -> None:
+        """Give queued blockers the priority of the workflows that wait for them (docs/semantics.md#R11.8)."""
+        for blocker, priority in self._waiting.items():
+            run = self._simulator.active.get(blocker)
+            if run is not None and run.status is RunStatus.QUEUED:
+                self._simulator.queue.hurry(run, priority)
+        self._waiting.clear()
 
     def _apply(self, member: Member, state: State, decision: Decision) -> None:
         simulator, run = self._simulator, None
         if decision.renewal is not None:
             run = _renew(simulator.active[member.id], decision.renewal)
+            simulator.queue.hurry(run, _own_priority(member, decision.renewal.urgency))
             run.sources, run.origin = simulator.sources_of(member), decision.origin
         if decision.superseded is not None:
             simulator.end(simulator.active[member.id], RunStatus.CANCELED)
@@ -83,12 +104,18 @@ class Reconciler:
         if decision.run is not None or decision.reason is Reason.UP_TO_DATE:
             simulator.workflow_states[member.id].waited = state.waited if decision.run else timedelta(0)
         ends_at = _wait_ends_at(decision)
-        blocker = None
+        blocker = priority = None
         if decision.blocker_id is not None:
-            blocker = simulator.catalogue.member(decision.blocker_id, decision.blocker_key).id
+            blocker = _member(simulator.catalogue, decision.blocker_id, decision.blocker_key)
+            priority = simulator.considerations.priority(member.id, _own_priority(member, decision.urgency))
+            if blocker is not None:
+                self._waiting[blocker] = min(priority, self._waiting.get(blocker, priority))
+            sleeps = sleeps and blocker is not None
         simulator.considerations.record(
-            member.id, decision, simulator.now, blocker=blocker, sleeps=sleeps, until=ends_at
+            member.id, decision, simulator.now, blocker=blocker, priority=priority, sleeps=sleeps, until=ends_at
         )
+        simulator.backfills.record(member, decision.demands)
+        simulator.floods.record(member, decision, run)
         simulator.observer.decided(simulator, member, decision, run)
 
     def _queue(self, member: Member, new: NewRun) -> Run:
@@ -110,8 +137,19 @@ class Reconciler:
             origin=new.origin,
         )
         simulator.active[member.id] = run
-        simulator.queue.push(run, new.priority)
+        own = _own_priority(member, new.urgency)
+        simulator.queue.push(run, simulator.considerations.priority(member.id, own))
         return run
+
+
+def _member(catalogue: Catalogue, workflow_id: int, partition_key: str) -> int | None:
+    """Return a blocker; None if it is not one partition, but several of a backfill whose turn has not come."""
+    several = not partition_key and bool(catalogue.graph.partitioning_of(workflow_id).columns)
+    return None if several else catalogue.member(workflow_id, partition_key).id
+
+
+def _own_priority(member: Member, urgency: int | None) -> int:
+    return member.policy.priority if urgency is None else urgency
 
 
 def _renew(run: Run, renewal: Renewal) -> Run:
@@ -122,6 +160,8 @@ def _renew(run: Run, renewal: Renewal) -> Run:
 
 def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
     """Return whether only an event can end the hold, so that the next evaluation can be skipped."""
+    if state.demands or state.backfills:
+        return False
     if decision.reason is Reason.IN_FLIGHT:
         return state.active is not None and state.active.status is RunStatus.RUNNING
     if decision.reason is Reason.WAITING_FOR_UPSTREAM:

@@ -10,7 +10,6 @@ Not modelled: manual runs, workers that die, and the delays of polling.
 from __future__ import annotations
 
 import copy
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,15 +19,20 @@ from freshline.decide.motion import Moving
 from freshline.decide.presence import Present, present_inputs, with_present
 from freshline.errors import ConflictError
 from freshline.model.enums import Outcome, Reason, RunStatus, When
-from freshline.model.state import Input, Moved, State, Version, reference, split_reference
+from freshline.model.state import Moved, State, Version, reference, split_reference
 from freshline.partitions.selection import EVERYTHING
+from freshline.reading import Expected
+from freshline.simulation.arrivals import Arrivals
+from freshline.simulation.backfills import Backfills
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.considerations import Considerations
+from freshline.simulation.floods import Floods
 from freshline.simulation.motion import motion_of
 from freshline.simulation.observer import Observer
 from freshline.simulation.reading import Reading
 from freshline.simulation.reconciler import Reconciler
-from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue
+from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue, first_version
+from freshline.simulation.retirement import Retirement
 from freshline.simulation.timers import Due, Timers
 from freshline.simulation.workflow_state import WorkflowState
 
@@ -54,13 +58,17 @@ class Simulator:
         self.assets = {one: Asset(one) for one in catalogue.assets if not catalogue.graph.partitioning(one).columns}
         self.workflow_states = {workflow_id: WorkflowState(now) for workflow_id in catalogue.members}
         self.reading = Reading(catalogue)
-        self._next_keys: list[tuple[datetime, str]] = []
         self._began = now
         self.active: dict[int, Run] = {}
         self.considerations = Considerations()
         self.timers = Timers(self.assets, catalogue.freshness)
         self.motion = motion_of(catalogue)
         self.queue = RunQueue()
+        self.retirement = Retirement(self)
+        self.arrivals = Arrivals(self)
+        self.backfills = Backfills(self)
+        self._pauses: dict[int, datetime | None] = {}  # of workflows with partitions
+        self.floods = Floods(self)
         self._jitter = jitter
         self._reconciler = Reconciler(self)
 
@@ -86,54 +94,21 @@ class Simulator:
 
     def _start_partitions(self, *, fresh: bool) -> None:
         """Evaluate the partitions that exist, and those that come to exist when their time has come."""
-        graph = self.catalogue.graph
-        partitioned = [one for one in self.catalogue.workflows if graph.partitioning_of(one).columns]
-        for asset_id in self.catalogue.assets if fresh else ():
-            for key in (
-                graph.partitioning(asset_id).keys(EVERYTHING, self.now) if graph.partitioning(asset_id).columns else ()
-            ):
-                asset = self.asset(reference(asset_id, key))
-                asset.append(first_version(asset.id), self.now, None)
-        for workflow_id in partitioned:
-            for number in self.reading.partitions(workflow_id, EVERYTHING, self.now):
-                if fresh:
-                    self._baseline(self.catalogue.members[number], succeeded=True)
-                else:
-                    self.note(number)
-            self._move_clocks(workflow_id)
-            self._await_key(self.catalogue.workflows[workflow_id].outputs[0])
-        for asset_id in self.catalogue.sources:
-            self._await_key(asset_id)
-        if fresh and partitioned:
+        for name in list(self.arrivals.existing()) if fresh else ():
+            asset = self.asset(name)
+            asset.append(first_version(asset.id), self.now, None)
+            self.reading.produced(asset.id, self.now)
+        for number in list(self.arrivals.members()):
+            policy = self.catalogue.members[number].policy
+            if policy.automatic and not policy.on_missing and not fresh:
+                self._baseline(self.catalogue.members[number], succeeded=False)
+            if not fresh:
+                self.note(number)
+        self.arrivals.start()
+        self.retirement.start()
+        if fresh and self.catalogue.graph.partitioned:
             for member in list(self.catalogue.members.values()):
                 self._baseline(member, succeeded=True)
-
-    def _await_key(self, asset_id: str) -> None:
-        at = self.catalogue.graph.partitioning(asset_id).next_key_at(self.now)
-        if at is not None:
-            heapq.heappush(self._next_keys, (at, asset_id))
-
-    def add_partitions(self) -> None:
-        """Evaluate all partitions whose time has come, and those that read one whose time has come with its data."""
-        while self._next_keys and self._next_keys[0][0] <= self.now:
-            since, asset_id = heapq.heappop(self._next_keys)
-            producer = self.catalogue.graph.producer(asset_id)
-            if producer is not None:
-                self._move_clocks(producer)
-            for number in self.reading.arrived(asset_id, since, self.now, self._has_data):
-                self.note(number)
-            self._await_key(asset_id)
-
-    def _has_data(self, name: str) -> bool:
-        return name in self.assets and self.assets[name].head is not None
-
-    def _move_clocks(self, workflow_id: int) -> None:
-        """Let the freshness clocks of the newest partitions run, and no others."""
-        for asset_id in self.catalogue.workflows[workflow_id].outputs:
-            freshness = self.catalogue.freshness.get(asset_id)
-            if freshness is not None:
-                newest = self.reading.newest(asset_id, self.now, freshness.partitions)
-                self.timers.keep(asset_id, [self.asset(one).id for one in newest], self.now)
 
     def asset(self, reference: str) -> Asset:
         """Return a partition of an asset, or an asset without partitions."""
@@ -147,6 +122,8 @@ class Simulator:
         found = self.workflow_states.get(number)
         if found is None:
             found = self.workflow_states[number] = WorkflowState(self._began)
+            workflow_id = self.catalogue.members[number].workflow_id
+            found.paused, found.paused_until = workflow_id in self._pauses, self._pauses.get(workflow_id)
         return found
 
     def producer(self, asset: Asset) -> int | None:
@@ -208,24 +185,37 @@ class Simulator:
         return reference(known, self.catalogue.graph.partitioning(known).parse(partition_key))
 
     def pause(self, workflow_id: int, until: datetime | None = None) -> None:
-        """Pause a workflow. A queued run is canceled, and its cause stays pending (docs/semantics.md#R8.3)."""
-        run = self.active.get(workflow_id)
-        if run is not None and run.status is RunStatus.QUEUED:
-            self.end(run, RunStatus.CANCELED)
-        workflow = self.workflow_state(workflow_id)
-        workflow.paused, workflow.paused_until = True, until
-        self._touch(workflow_id)
+        """Pause a workflow. Its queued runs are canceled, and their causes stay pending (docs/semantics.md#R8.3)."""
+        for number in self.catalogue.members_of(workflow_id):
+            run = self.active.get(number)
+            if run is not None and run.status is RunStatus.QUEUED:
+                self.end(run, RunStatus.CANCELED)
+            workflow = self.workflow_state(number)
+            workflow.paused, workflow.paused_until = True, until
+        self._pauses[workflow_id] = until
+        self._touch_all(workflow_id)
 
     def resume(self, workflow_id: int) -> None:
         """End a pause."""
-        workflow = self.workflow_state(workflow_id)
-        workflow.paused, workflow.paused_until = False, None
-        self._touch(workflow_id)
+        for number in self.catalogue.members_of(workflow_id):
+            workflow = self.workflow_state(number)
+            workflow.paused, workflow.paused_until = False, None
+        self._pauses.pop(workflow_id, None)
+        self._touch_all(workflow_id)
 
     def reset(self, workflow_id: int) -> None:
         """Clear failures, breaker and cancellation."""
-        self.workflow_state(workflow_id).reset()
-        self._touch(workflow_id)
+        for number in self.catalogue.members_of(workflow_id):
+            self.workflow_state(number).reset()
+        self._touch_all(workflow_id)
+
+    def _touch_all(self, workflow_id: int) -> None:
+        """Evaluate a workflow, or all of its partitions that exist."""
+        if not self.catalogue.graph.partitioning_of(workflow_id).columns:
+            self._touch(workflow_id)
+            return
+        for number in self.reading.partitions(workflow_id, EVERYTHING, self.now):
+            self.note(number)
 
     # Runs.
 
@@ -245,21 +235,28 @@ class Simulator:
     def succeed(self, run: Run, versions: Mapping[str, str] | None = None, *, changed: bool = True) -> None:
         """Publish all outputs. One without a version gets a new one, or that of the head if `changed` is False."""
         member, unchanged = self.catalogue.members[run.workflow_id], []
+        if self.retirement.has_removed(member):
+            self.workflow_state(member.id).forget_failures()
+            self._touch(member.id)
+            self.end(run, RunStatus.SUCCEEDED)
+            return
         for one in self.outputs(member):
             asset = self.asset(one)
             asset.sources = run.sources
-            same = asset.head.data_version if asset.head and not changed else None
+            same = asset.current.data_version if asset.current and not changed else None
             if not self._append(asset, (versions or {}).get(one) or same or f"{one}:{run.id}", run):
                 unchanged.append(split_reference(one)[0])
             if self.catalogue.graph.partitioning_of(member.workflow_id).is_dynamic:
-                self._move_clocks(member.workflow_id)
+                self.arrivals.move_clocks(member.workflow_id)
             self.timers.arm(asset, self.now)
         runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
         self.workflow_state(member.id).succeed(run, fingerprint, self.now, runs_avoided)
+        self.backfills.satisfy(member, run)
         self.considerations.forget_wait(member.id)
         self._forget(member)
         if self._satisfied(member, run):
+            self.floods.forget(member.id)
             self.considerations.wake([member.id], self.now)
             self.observer.decided(self, member, UP_TO_DATE, None)
         else:
@@ -268,9 +265,10 @@ class Simulator:
 
     def _satisfied(self, member: Member, run: Run) -> bool:
         """Return whether no evaluation is needed: a success on the current heads leaves no cause."""
-        heads = ((self.asset(one).head, run.pins.get(one)) for one in self.reading.inputs(member, self.now))
+        heads = ((self.asset(one).current, run.pins.get(one)) for one in self.reading.inputs(member, self.now))
         as_read = all(head and pin and head.sequence == pin.sequence for head, pin in heads)
-        return as_read and run.job_fingerprint is None and self.considerations.get(member.id) is None
+        known = self.considerations.get(member.id) is not None or self.backfills.wants(member.id)
+        return as_read and run.job_fingerprint is None and not known
 
     def fail(self, run: Run) -> None:
         """Fail a run. Nothing is published."""
@@ -281,7 +279,9 @@ class Simulator:
 
     def cancel(self, run: Run) -> None:
         """Cancel a run on behalf of a user."""
-        self.workflow_state(run.workflow_id).cancel(run)
+        backfill = self.backfills.known.get(run.backfill_id or "")
+        if backfill is None or backfill.is_open:
+            self.workflow_state(run.workflow_id).cancel(run)
         self._touch(run.workflow_id)
         self.end(run, RunStatus.CANCELED)
 
@@ -293,9 +293,10 @@ class Simulator:
         self.observer.ended(self, run)
 
     def _append(self, asset: Asset, version: str, run: Run | None) -> bool:
+        first = asset.head is None
         changed = asset.append(version, self.now, run.id if run else None, run.origin if run else None)
-        self.reading.see(asset.id)
-        for workflow_id in self.reading.consumers(asset.id, self.now):
+        self.reading.produced(asset.id, self.now)
+        for workflow_id in self.reading.consumers(asset.id, self.now, first=first):
             if changed or self.considerations.hold_of(workflow_id) in COUNT_PRODUCTIONS:
                 self.note(workflow_id, run.origin if run else None)
         self.observer.published(self, asset, run, changed=changed)
@@ -305,7 +306,7 @@ class Simulator:
         """Drop the changes that all readers have consumed."""
         for name in self.reading.inputs(member, self.now):
             asset = self.asset(name)
-            if len(asset.sequences) > MOST_CHANGES:
+            if len(asset.sequences) > MOST_CHANGES and self.reading.concerns_all(asset.asset_id):
                 readers = self.reading.consumers(name, self.now)
                 consumed = (self.workflow_state(one).consumed_versions for one in readers)
                 asset.forget(min(one[name].sequence for one in consumed if name in one))
@@ -314,6 +315,10 @@ class Simulator:
 
     def note(self, workflow_id: int, origin: datetime | None = None) -> None:  # noqa: ARG002 - for delays in tests
         """Evaluate the workflow at the next `settle`. `origin`: when the root of the reason happened."""
+        self.considerations.add(workflow_id, self.now)
+
+    def consider(self, workflow_id: int, origin: datetime) -> None:  # noqa: ARG002 - for delays in tests
+        """Evaluate a partition whose turn in a backfill has come, at the next `settle`."""
         self.considerations.add(workflow_id, self.now)
 
     def _touch(self, workflow_id: int) -> None:
@@ -327,8 +332,13 @@ class Simulator:
 
     def next_moment(self) -> datetime | None:
         """Return the time of the next timer or scheduled evaluation."""
-        keys = self._next_keys[0][0] if self._next_keys else None
-        moments = (self.timers.next(), self.considerations.next_evaluation(), keys)
+        moments = (
+            self.timers.next(),
+            self.considerations.next_evaluation(),
+            self.arrivals.next(),
+            self.backfills.next_moment(),
+            self.retirement.next(),
+        )
         return min((moment for moment in moments if moment is not None), default=None)
 
     def peek(self, member: Member) -> Decision:
@@ -364,29 +374,26 @@ class Simulator:
     def state(self, member: Member) -> State:
         """Return the state of one workflow, as the store loads it."""
         workflow, known = self.workflow_state(member.id), self.considerations.get(member.id)
-        read = self._inputs(member, workflow.consumed_versions)
+        read = self._inputs(member, workflow)
         outputs = tuple([self.asset(one).output() for one in self.outputs(member)])
         found = workflow.state(member, outputs, self.active.get(member.id), known.evaluations if known else 0)
+        if self.backfills.known:
+            found = replace(found, demands=self.backfills.demands(member), backfills=self.backfills.active())
         waited = workflow.waited + (known.waited_until(self.now) if known else timedelta(0))
-        return replace(with_present(found, read), waited=waited, sources=self._sources(member))
+        found = replace(with_present(found, read), waited=waited, sources=self._sources(member))
+        return self.floods.apply(member, found)
 
-    def _inputs(self, member: Member, consumed: Mapping[str, Version]) -> Present:
+    def _inputs(self, member: Member, workflow: WorkflowState) -> Present:
         """Return the inputs that count."""
         graph = self.catalogue.graph
         if not graph.partitioned:
-            return Present([self.assets[one].input(consumed.get(one)) for one in member.inputs])
+            return Present(
+                [workflow.input(self.asset(one), Expected(one, [""], outside=False)) for one in member.inputs]
+            )
         return present_inputs(
             graph,
             (member.workflow_id, member.partition_key),
             self.reading.expected(member, self.now),
-            lambda one: [self._read(reference(one.asset_id, key), consumed) for key in one.keys],
+            lambda one: [workflow.input(self.asset(reference(one.asset_id, key)), one) for key in one.keys],
             self.now,
         )
-
-    def _read(self, name: str, consumed: Mapping[str, Version]) -> Input:
-        return self.asset(name).input(consumed.get(name))
-
-
-def first_version(asset_id: str) -> str:
-    """Return the version of an asset in a simulation that starts fresh."""
-    return f"{asset_id}@1"

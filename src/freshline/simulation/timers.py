@@ -64,6 +64,11 @@ class Timers:
         """Let the freshness of an asset end now."""
         self._expire(asset, (now, ExpiryReason.MANUAL))
 
+    def stop(self, asset: Asset) -> None:
+        """Stop the clocks of an asset."""
+        asset.due_at = asset.due_reason = asset.expired = asset.overdue_at = None
+        asset.overdue = False
+
     def load(self, asset: Asset, due: Due) -> None:
         """Set the timer of an asset that was restored from the store."""
         self._expire(asset, due)

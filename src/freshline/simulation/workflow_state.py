@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from freshline.model.policy import Backoff
-from freshline.model.state import Canceled, Failures, Output, State, Version
+from freshline.model.staleness import NOTHING_STALE, Staleness
+from freshline.model.state import Canceled, Failures, Input, Output, State, Version
+from freshline.partitions.declaration import Affects
+from freshline.reading import Expected
 from freshline.simulation.catalogue import Member
-from freshline.simulation.records import Run
+from freshline.simulation.records import Asset, Run
 
 NO_FAILURES = Failures()
 
@@ -33,6 +36,14 @@ class WorkflowState:
     paused_until: datetime | None = None
     round: Mapping[str, int] = field(default_factory=dict)
     waited: timedelta = timedelta(0)  # for ancestors, before runs since the last success
+    declined: Staleness | None = None  # what the flood guard ignored since the last success
+
+    def input(self, asset: Asset, expected: Expected) -> Input:
+        """Return a partition of an input as the workflow finds it."""
+        consumed = self.consumed_versions.get(asset.id)
+        latest = expected.affects is Affects.LATEST
+        found = asset.input_of_newest(consumed, expected.newness) if latest else asset.input(consumed)
+        return found if self.declined is None else found.accepting(self.declined.inputs.get(asset.id))
 
     def succeed(self, run: Run, fingerprint: str, now: datetime, runs_avoided: int) -> None:
         """Record a success: the versions that the run read are consumed."""
@@ -40,6 +51,7 @@ class WorkflowState:
         self.success_cause, self.consumed_versions, self.mixed = run.cause, run.pins, run.mixed
         self.fingerprint, self.succeeded_at, self.round = fingerprint, now, run.round
         self.failures, self.canceled, self.waited = NO_FAILURES, None, timedelta(0)
+        self.declined = None
         self.runs_avoided += runs_avoided
 
     def fail(self, run: Run, backoff: Backoff, now: datetime, jitter: float) -> None:
@@ -51,10 +63,20 @@ class WorkflowState:
             before.count + 1, now, now + timedelta(milliseconds=cooldown), before.breaker_at or opened, run.read
         )
 
+    def decline(self, staleness: Staleness) -> None:
+        """Accept versions beside the consumed ones: they cause nothing, and any other version does."""
+        self.declined = (self.declined or NOTHING_STALE).with_(staleness)
+        self.mixed = True
+
     def cancel(self, run: Run) -> None:
         """Record a cancellation: no run is queued with the same versions (docs/semantics.md#R5.3)."""
         expiry = run.trigger.get("expiry")
-        self.canceled = Canceled(run.version, run.read, datetime.fromisoformat(expiry["expiresAt"]) if expiry else None)
+        expired_at = datetime.fromisoformat(expiry["expiresAt"]) if expiry else None
+        self.canceled = Canceled(run.version, run.read, expired_at, run.backfill_id)
+
+    def forget_failures(self) -> None:
+        """Record a success that published nothing: what it read is not consumed."""
+        self.failures = NO_FAILURES
 
     def reset(self) -> None:
         """Clear failures, breaker and cancellation."""
