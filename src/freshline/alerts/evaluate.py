@@ -25,7 +25,7 @@ def evaluate(
     slugs = frozenset(graph.slugs.values())
 
     def exists(node: Node) -> bool:
-        return node.type == "asset" or node.name in slugs
+        return node.type != "workflow" or node.name in slugs
 
     found = {one.node: one for one in troubles}
     situation = Situation(found, causes.roots(troubles, graph, reported), exists, now)

@@ -18,7 +18,14 @@ MOST_NAMES = 5
 MOST_LINES = 50
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The first kind that an incident has is the one that its title names.
-_ORDER = (AlertKind.CHECK_FAILED, AlertKind.BREAKER, AlertKind.FAILING, AlertKind.WATCH_FAILED, AlertKind.OVERDUE)
+_ORDER = (
+    AlertKind.CHECK_FAILED,
+    AlertKind.BREAKER,
+    AlertKind.FAILING,
+    AlertKind.WATCH_FAILED,
+    AlertKind.OVERDUE,
+    AlertKind.BACKFILL_PROPOSED,
+)
 _STATES = {
     AlertKind.CHECK_FAILED: "a check of {} failed",
     AlertKind.BREAKER: "{} fails, and its breaker is open",
@@ -79,6 +86,8 @@ def trial(rule: str, now: datetime) -> Text:
 def commands(incident: Incident) -> list[str]:
     """Return what to run, the explanation first."""
     name = incident.root.name
+    if incident.root.type == "backfill":
+        return [f"freshline backfill {one} {name}" for one in ("show", "approve", "deny")]
     if incident.root.key in incident.members and incident.root.type == "asset":
         return [f"freshline watch show {name}"]
     if incident.root.type == "asset":
@@ -95,6 +104,8 @@ def what_happened(incident: Incident) -> str:
     """Return the title of an incident without the name of the program."""
     kind = next((one for one in _ORDER if one in incident.kinds), AlertKind.FAILING)
     root = incident.root
+    if root.type == "backfill":
+        return f"{_subject(incident)} waits for an approval"
     if root.type == "asset":
         return _SHARED.get(kind, "workflows that read {} are failing").format(root.name)
     if kind is not AlertKind.OVERDUE or not incident.assets:
@@ -122,6 +133,8 @@ def _clear(facts: Facts, values: dict[str, str]) -> tuple[str, str]:
     lasted = in_words((incident.closed_at - incident.opened_at).total_seconds()) if incident.closed_at else ""
     subject = _subject(incident)
     ending = "was removed" if incident.closing is Closing.REMOVED else "is fine again"
+    if incident.root.type == "backfill":
+        ending = "waits no longer"
     lines = [
         f"{_sentence(f'{subject} {ending}')} The incident ({values['kind']}) lasted {lasted}.",
         "",
@@ -179,6 +192,8 @@ def _values(facts: Facts, frame: Frame, now: datetime) -> dict[str, str]:
 
 
 def _subject(incident: Incident) -> str:
+    if incident.root.type == "backfill":
+        return f"a backfill of {incident.assets[0] if incident.assets else incident.root.name}"
     if incident.root.type == "asset":
         watched = incident.root.key in incident.members
         return f"the watcher of {incident.root.name}" if watched else f"what is made from {incident.root.name}"

@@ -12,9 +12,9 @@ from freshline.model.alerts import LATE, AlertKind, AlertPolicy
 
 
 class Node(NamedTuple):
-    """Something that can be wrong or be a cause: a workflow by its slug, or an asset by its id."""
+    """Something that can be wrong or be a cause: a workflow by its slug, an asset or a proposed backfill by its id."""
 
-    type: str  # "workflow" or "asset"
+    type: str  # "workflow", "asset" or "backfill"
     name: str
 
     @property

@@ -55,17 +55,34 @@ def show_asset(_: RequireRead, store: StoreDep, assetId: AssetId) -> Asset:
 
 @router.get("/assets/{assetId}/history", response_model=models.Page[models.Snapshot])
 def list_history(
-    _: RequireRead, store: StoreDep, assetId: AssetId, limit: Limit = 50, after: After = None
+    _: RequireRead,
+    store: StoreDep,
+    assetId: AssetId,
+    partitionKey: Partition = None,
+    limit: Limit = 50,
+    after: After = None,
 ) -> Page[Snapshot]:
-    """List the snapshots of an asset, newest first; `after` is a version."""
+    """List the snapshots of an asset, newest first; `after` is a version.
+
+    `partitionKey` selects those of one partition: only its versions are in one order.
+    """
     before = _version(after)
-    return page(limit, lambda most: store.reader.snapshots(assetId, most, before=before), "version")
+
+    def read(most: int) -> list[Snapshot]:
+        return store.reader.snapshots(assetId, most, before=before, partition=partitionKey)
+
+    return page(limit, read, "version")
 
 
 @router.get("/assets/{assetId}/snapshot", response_model=models.Snapshot)
-def show_snapshot(_: RequireRead, store: StoreDep, assetId: AssetId, version: Version = None) -> Snapshot:
-    """Return one snapshot of an asset: location of its data, inputs, and check results."""
-    return store.reader.snapshot(assetId, version)
+def show_snapshot(
+    _: RequireRead, store: StoreDep, assetId: AssetId, version: Version = None, partitionKey: Partition = None
+) -> Snapshot:
+    """Return one snapshot of an asset: location of its data, inputs, and check results.
+
+    Of an asset with partitions `version` is one of its table. Without `partitionKey` all partitions are one snapshot.
+    """
+    return store.reader.snapshot(assetId, version, partition=partitionKey)
 
 
 @router.get("/assets/{assetId}/partitions", response_model=models.AssetPartitions)

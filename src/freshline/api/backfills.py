@@ -57,6 +57,26 @@ def show_backfill(_: RequireRead, store: StoreDep, backfillId: BackfillId) -> Ba
     return store.backfills.find(backfillId)
 
 
+@router.post("/backfills/{backfillId}/approve", response_model=models.BackfillDetail, status_code=202)
+def approve_backfill(
+    actor: RequireOperate, store: StoreDep, backfillId: BackfillId, body: models.BackfillRevision
+) -> BackfillDetail:
+    """Let a proposal run, as it was shown. If it grew since, the answer is 409."""
+    with acting(actor):
+        store.backfills.approve(backfillId, revision=body.revision)
+    return store.backfills.find(backfillId)
+
+
+@router.post("/backfills/{backfillId}/deny", response_model=models.BackfillDetail)
+def deny_backfill(
+    actor: RequireOperate, store: StoreDep, backfillId: BackfillId, body: models.BackfillRevision
+) -> BackfillDetail:
+    """Accept the versions that a proposal lists without running it. If it grew since, the answer is 409."""
+    with acting(actor):
+        store.backfills.deny(backfillId, revision=body.revision)
+    return store.backfills.find(backfillId)
+
+
 @router.post("/backfills/{backfillId}/pause", response_model=models.BackfillDetail)
 def pause_backfill(
     actor: RequireOperate, store: StoreDep, backfillId: BackfillId, _: models.EmptyBody | None = None

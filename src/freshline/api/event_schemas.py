@@ -66,6 +66,17 @@ class AssetRecovered(AboutAsset):
     """An overdue asset was produced."""
 
 
+class PartitionRetired(EventData):
+    """Retention removed the data of a partition. Its history stays."""
+
+    asset_id: str = Field(description="the asset; also the event's `subject`")
+    partition_key: str = Field(description="the partition")
+    workflow_slug: str | None = Field(description="the workflow that produces it")
+    data_version: str = Field(description="its last data version, which counts as consumed")
+    retired_at: datetime = Field(description="time of the removal")
+    retain_ms: int = Field(description="how long after its window a partition is kept")
+
+
 class DefinitionUpdated(EventData):
     """A definition was applied."""
 
@@ -141,7 +152,9 @@ class BackfillProgress(EventData):
     total: int = Field(description="all partitions")
     done: int = Field(description="done")
     failed: int = Field(description="failed too often")
-    refused: int = Field(description="refused: their workflow is gone, or their run was canceled")
+    refused: int = Field(
+        description="refused: their workflow is gone, their run was canceled, or retention removed their inputs"
+    )
     running: int = Field(description="running")
     queued: int = Field(description="queued")
     waiting: int = Field(description="held, or about to be evaluated")
@@ -156,8 +169,15 @@ class AboutBackfill(EventData):
     progress: BackfillProgress = Field(description="how many of its partitions are in which state")
 
 
+class BackfillProposed(AboutBackfill):
+    """More old partitions are stale than may run by themselves, or a proposal grew: it waits for an approval."""
+
+    revision: int = Field(description="the revision to approve or deny")
+    reasons: list[Json] = Field(description="what made the partitions stale, per workflow")
+
+
 class BackfillStarted(AboutBackfill):
-    """A backfill was requested."""
+    """A backfill was requested, or a proposal approved."""
 
 
 class BackfillProgressed(AboutBackfill):
@@ -169,7 +189,7 @@ class BackfillFinished(AboutBackfill):
 
 
 class BackfillCanceled(AboutBackfill):
-    """A user canceled a backfill."""
+    """A user canceled a backfill, or nothing is left of a proposal."""
 
 
 EVENT_DATA: dict[EventType, type[EventData]] = {
@@ -177,6 +197,7 @@ EVENT_DATA: dict[EventType, type[EventData]] = {
     EventType.ASSET_EXPIRED: AssetExpired,
     EventType.ASSET_OVERDUE: AssetOverdue,
     EventType.ASSET_RECOVERED: AssetRecovered,
+    EventType.PARTITION_RETIRED: PartitionRetired,
     EventType.DEFINITION_UPDATED: DefinitionUpdated,
     EventType.RUN_QUEUED: RunQueued,
     EventType.RUN_STARTED: RunStarted,
@@ -185,6 +206,7 @@ EVENT_DATA: dict[EventType, type[EventData]] = {
     EventType.RUN_CANCELED: RunCanceled,
     EventType.BREAKER_OPENED: BreakerOpened,
     EventType.BREAKER_CLOSED: BreakerClosed,
+    EventType.BACKFILL_PROPOSED: BackfillProposed,
     EventType.BACKFILL_STARTED: BackfillStarted,
     EventType.BACKFILL_PROGRESSED: BackfillProgressed,
     EventType.BACKFILL_FINISHED: BackfillFinished,

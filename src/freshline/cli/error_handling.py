@@ -61,7 +61,14 @@ def _print_usage_error(error: click.UsageError) -> None:
         click.echo(error.ctx.get_usage(), err=True)
         if help_option := error.ctx.help_option_names[-1:]:
             click.echo(f"Try '{error.ctx.command_path} {help_option[0]}' for help.\n", err=True)
-    _print(f"Error: {error.format_message()}")
+    missing = isinstance(error, click.exceptions.NoArgsIsHelpError)  # its message is the whole help
+    _print(f"Error: {_command_missing(error.ctx) if missing else error.format_message()}")
+
+
+def _command_missing(ctx: click.Context | None) -> str:
+    group = ctx.command if ctx else None
+    names = ", ".join(group.list_commands(ctx)) if ctx and isinstance(group, click.Group) else ""
+    return f"a command is missing{f'; known are {names}' if names else ''}"
 
 
 def _print_traceback(ctx: click.Context) -> None:

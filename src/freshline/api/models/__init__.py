@@ -26,6 +26,7 @@ from freshline.api.models.backfill import (
     BackfillDetail,
     BackfillPreview,
     BackfillRequest,
+    BackfillRevision,
     BackfillStatus,
     CancelBackfill,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "BackfillDetail",
     "BackfillPreview",
     "BackfillRequest",
+    "BackfillRevision",
     "BackfillStatus",
     "Breaker",
     "CancelBackfill",

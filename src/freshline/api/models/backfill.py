@@ -57,6 +57,12 @@ class BackfillRequest(RequestBody):
         )
 
 
+class BackfillRevision(RequestBody):
+    """The approval or the denial of a proposal."""
+
+    revision: int = Field(ge=1, description="The revision of the proposal that was shown.")
+
+
 class CancelBackfill(RequestBody):
     """The end of a backfill."""
 
@@ -113,13 +119,6 @@ class Backfill(ResponseBody):
     eta_ms: int | None
 
 
-class BackfillDetail(Backfill):
-    """A backfill with its parts and what failed."""
-
-    parts: list[BackfillPart]
-    failures: list[Json]
-
-
 class BackfillPreview(ResponseBody):
     """What a backfill would compute, and what that costs."""
 
@@ -127,3 +126,11 @@ class BackfillPreview(ResponseBody):
     partitions: int
     parts: list[Json]
     downstream: list[Json]
+
+
+class BackfillDetail(Backfill):
+    """A backfill with its parts and what failed. `cost`: of a proposal, what it would compute."""
+
+    parts: list[BackfillPart]
+    failures: list[Json]
+    cost: BackfillPreview | None

@@ -29,9 +29,11 @@ class RootCause(ResponseBody):
     kind: Literal["never-reported", "nothing-found", "failing", "paused", "not-automatic"]
     asset_id: str | None
     workflow_slug: str | None
+    partition_key: str
     run_id: str | None
     error: str | None
     append: bool
+    partitioned: bool
 
 
 class Status(ResponseBody):

@@ -55,6 +55,8 @@ class Run(ResponseBody):
     id: str
     workflow_slug: str
     partition_key: str
+    partition_keys: list[str]
+    batch_id: str | None
     status: RunStatus
     attempt: int
     trigger: Json

@@ -78,9 +78,9 @@ class Reader:
         """Return the producers and consumers of assets."""
         return self._one(Graph, "assets", "graph", asset=asset)
 
-    def snapshot(self, asset: str, version: int | None = None) -> Snapshot:
-        """Return one snapshot of an asset: the given version, or the current one."""
-        return self._one(Snapshot, "assets", asset, "snapshot", version=version)
+    def snapshot(self, asset: str, version: int | None = None, *, partition: str | None = None) -> Snapshot:
+        """Return one snapshot of an asset, or of one partition: the given version, or the current one."""
+        return self._one(Snapshot, "assets", asset, "snapshot", version=version, partitionKey=partition)
 
     def runs(
         self,

@@ -31,6 +31,17 @@ class Backfills:
         found: BackfillDetail = self._connection.get("backfills", backfill_id)
         return found
 
+    def approve(self, backfill_id: str, *, revision: int | None = None) -> None:
+        """Let a proposal run. Without a revision it is the current one."""
+        self._connection.post("backfills", backfill_id, "approve", revision=self._revision(backfill_id, revision))
+
+    def deny(self, backfill_id: str, *, revision: int | None = None) -> None:
+        """Accept what a proposal lists without running it."""
+        self._connection.post("backfills", backfill_id, "deny", revision=self._revision(backfill_id, revision))
+
+    def _revision(self, backfill_id: str, revision: int | None) -> int:
+        return self.find(backfill_id)["revision"] if revision is None else revision
+
     def pause(self, backfill_id: str) -> None:
         """Pause a backfill."""
         self._connection.post("backfills", backfill_id, "pause")

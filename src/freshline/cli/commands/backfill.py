@@ -12,7 +12,7 @@ import click
 from freshline.cli.app import App, json_option, limit_option, pass_app, project_option
 from freshline.cli.command import command, examples_text
 from freshline.cli.render import output
-from freshline.cli.render.backfills import BACKFILLS, cells, detail_parts, preview_parts
+from freshline.cli.render.backfills import BACKFILLS, cells, detail_parts, preview_parts, proposal_hint
 from freshline.cli.render.format import parse_when, short
 from freshline.cli.render.table import Table
 from freshline.cli.render.text import Text
@@ -48,6 +48,8 @@ class BackfillGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `create` before an asset or an option of it."""
         own = {"-h", "--help", "--project"}
+        if not args:
+            raise click.UsageError(f"name an asset, or give a command: {', '.join(self.list_commands(ctx))}", ctx)
         if args and args[0] not in self.commands and args[0].partition("=")[0] not in own:
             args = ["create", *args]
         return super().parse_args(ctx, args)
@@ -176,6 +178,8 @@ def list_(app: App, *, asset: str | None, ended: bool, limit: int, after: str | 
         output.print_json(found)
     elif found:
         output.show(Table.of(BACKFILLS, map(cells, found)))
+        if hint := proposal_hint(found):
+            output.message(hint)
     else:
         output.message("no backfill is open" + ("" if ended else "; --all lists those that ended"))
 
@@ -217,6 +221,30 @@ def _action(name: str, what: str, text: str) -> click.Command:
     return found
 
 
+def _answer_command(name: str, text: str) -> click.Command:
+    """Return a command that approves or denies a proposal."""
+
+    def act(app: App, *, backfill_id: str, revision: int | None, as_json: bool) -> None:
+        with app.backend() as store:
+            number = _full_id(store, backfill_id)
+            getattr(store.backfills, name)(number, revision=revision)
+            _answer(store.backfills.find(number), as_json=as_json)
+
+    act.__doc__ = text
+    made = pass_app(act)
+    revision = click.option(
+        "--revision",
+        type=click.IntRange(1),
+        metavar="N",
+        help="The revision that was shown. If it grew since, nothing is done.",
+    )
+    for option in (json_option, revision, click.argument("backfill_id", metavar="ID")):
+        made = option(made)
+    examples = [f"freshline backfill {name} 5f0c11aa", f"freshline backfill {name} 5f0c11aa --revision 2"]
+    found: click.Command = command(name, examples=examples)(made)
+    return found
+
+
 @command("cancel", examples=["freshline backfill cancel 5f0c11aa", "freshline backfill cancel 5f0c11aa --kill"])
 @click.argument("backfill_id", metavar="ID")
 @click.option("--kill", is_flag=True, help="Stop its running runs too.")
@@ -243,9 +271,17 @@ def _start(text: str, store: Backend) -> datetime:
     try:
         clock = datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007 - the zone is that of this machine
     except ValueError:
+        pass
+    else:
+        found = datetime.combine(now.astimezone().date(), clock).astimezone()
+        return found if found > now else found + timedelta(days=1)
+    try:
         return parse_when(text, now)
-    found = datetime.combine(now.astimezone().date(), clock).astimezone()
-    return found if found > now else found + timedelta(days=1)
+    except UsageError:
+        raise UsageError(
+            f"--not-before {text!r} is not a time; allowed are a time of day (22:00), "
+            "ISO times (2026-01-31T18:00) and durations from now (30m, 2h, 1d)"
+        ) from None
 
 
 def _agreed(*, yes: bool) -> bool:
@@ -304,5 +340,13 @@ ACTIONS = (
     ("resume", "", "Go on with a paused backfill."),
     ("retry", "", "Try the partitions again that failed or were refused, without their cooldowns."),
 )
-for one in (create, list_, show, cancel, *(_action(*action) for action in ACTIONS)):
+ANSWERS = (
+    ("approve", "Let a proposal run. It becomes an active backfill, requested now."),
+    (
+        "deny",
+        "Leave the partitions of a proposal as they are. The versions that it lists cause no run any more.",
+    ),
+)
+ANSWER_COMMANDS = [_answer_command(*answer) for answer in ANSWERS]
+for one in (create, list_, show, *ANSWER_COMMANDS, cancel, *(_action(*action) for action in ACTIONS)):
     backfill.add_command(one)

@@ -233,7 +233,10 @@ def _unreported(asset_id: str, slugs: list[str], source: Source | None) -> str:
     path = source.path if source else None
     append = source is not None and path is not None and source.mode == "append"
     first = f"put its data at {path}, then" if path and not append else "report it with"
-    return f"{slugs[0]}{more} cannot run: {asset_id} was never reported; {first} `{report_command(asset_id, append)}`"
+    command = report_command(
+        asset_id, append=append, partitioned=source is not None and source.partitioning is not None
+    )
+    return f"{slugs[0]}{more} cannot run: {asset_id} was never reported; {first} `{command}`"
 
 
 def tolerate_outage(poll: Callable[[], object]) -> None:

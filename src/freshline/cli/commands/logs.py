@@ -17,7 +17,7 @@ from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.run import print_error
 from freshline.cli.render.text import Text
-from freshline.errors import NotFoundError
+from freshline.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
@@ -61,7 +61,7 @@ def logs(
     With --partition, name an asset or a workflow instead: the last run of that partition is shown.
     """
     with app.read_backend() as reader:
-        run_id = reader.find_run(run) if partition is None else _last_run(reader, run, partition)
+        run_id = _find_run(reader, run) if partition is None else _last_run(reader, run, partition)
         if follow:
             refuse_period(since, until)
             for one in _follow(reader, run_id, tail):
@@ -79,6 +79,24 @@ def logs(
     print_error(ended)
     if not found:
         output.message(f"run {run_id} printed nothing{' then' if since or until else ''}")
+
+
+def _find_run(reader: ReadOnlyBackend, text: str) -> str:
+    """Return the id of a run. Raise an error that says what to write if an asset or a workflow is named."""
+    try:
+        return reader.find_run(text)
+    except (UsageError, NotFoundError) as error:
+        try:
+            found = reader.find(text)
+        except NotFoundError:
+            raise error from None
+        kind, option = ("workflow", "--workflow") if "slug" in found else ("asset", "--asset")
+        partitioned = any(one["partitions"] for one in reader.status(text)["assets"])
+        last = f"`freshline logs {text} --partition KEY` shows the last run of a partition; " if partitioned else ""
+        raise UsageError(
+            f"{text!r} is not a run id but {'an' if kind == 'asset' else 'a'} {kind}",
+            hint=f"{last}`freshline runs {option} {text}` lists its runs",
+        ) from None
 
 
 def _last_run(reader: ReadOnlyBackend, name: str, partition: str) -> str:

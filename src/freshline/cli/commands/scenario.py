@@ -19,8 +19,8 @@ from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Jobs, Report
 from freshline.simulation.jobs import RecordedRun, recorded_jobs, synthetic_jobs
 from freshline.simulation.loading import load_workflows
+from freshline.simulation.records import first_version
 from freshline.simulation.simulate import Result, simulate
-from freshline.simulation.simulator import first_version
 from freshline.simulation.workload import check_names, read_load
 
 

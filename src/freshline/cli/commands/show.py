@@ -27,6 +27,7 @@ from freshline.errors import NotFoundError, UsageError, WarehouseError
 from freshline.model.documents.asset import Column, Location, Snapshot
 from freshline.model.documents.run import Check
 from freshline.model.json import Json
+from freshline.model.state import reference
 from freshline.plural import counted
 from freshline.storage.duckdb_tables import READERS, TableFiles, is_file, store_error, table_query, text_list
 from freshline.storage.layout import rows_at
@@ -54,16 +55,25 @@ class Answer(NamedTuple):
         "freshline show flights.delay.hourly --version 3 --limit 100",
         "freshline show flights.delay.hourly \\",
         "    --sql 'SELECT origin, max(delay) FROM flights_delay_hourly GROUP BY ALL'",
+        "freshline show sales.daily --partition 2024-01-31",
         "freshline show flights.delay.hourly --json",
     ],
 )
 @click.argument("asset")
-@click.option("--version", metavar="N", type=click.IntRange(1), help="Default: the current one; `status` shows it.")
+@click.option(
+    "--version",
+    metavar="N",
+    type=click.IntRange(0),
+    help="Default: the current one; `status` shows it. With partitions: of the table; `table versions` shows it.",
+)
+@click.option("--partition", metavar="KEY", help="Only this partition. Default: all of them, with their column.")
 @click.option("--sql", metavar="QUERY", help="One SELECT in DuckDB's SQL; the asset is a view, dots are underscores.")
 @limit_option(20)
 @json_option
 @pass_app
-def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: int, as_json: bool) -> None:
+def show(
+    app: App, *, asset: str, version: int | None, partition: str | None, sql: str | None, limit: int, as_json: bool
+) -> None:
     """Show an asset's data. The query can only read this one version, nothing else on the machine.
 
     For an asset without a table (a report, or data stored outside the warehouse) it shows the payload. Through an API,
@@ -71,7 +81,7 @@ def show(app: App, *, asset: str, version: int | None, sql: str | None, limit: i
     """
     settings = app.settings
     with app.read_backend() as reader:
-        snapshot = reader.snapshot(asset, version)
+        snapshot = reader.snapshot(asset, version, partition=partition)
     if snapshot["location"] is None:
         _show_payload(snapshot, sql=sql, as_json=as_json)
         return
@@ -187,7 +197,8 @@ def _document(snapshot: Snapshot, answer: Answer) -> Json:
     names = [column["name"] for column in answer.columns]
     return {
         "assetId": snapshot["assetId"],
-        "version": snapshot["version"],
+        **({"partitionKey": snapshot["partitionKey"]} if snapshot["partitionKey"] else {}),
+        "version": _number(snapshot),
         "dataVersion": snapshot["dataVersion"],
         "producedAt": snapshot["producedAt"],
         "columns": answer.columns,
@@ -206,9 +217,19 @@ def _show_table(snapshot: Snapshot, answer: Answer) -> None:
         f"{counted(snapshot['rows'], 'row')}, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
     )
     output.message(
-        f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])} ({whole}): "
+        f"{_name(snapshot)} version {_number(snapshot)} of {moment(snapshot['producedAt'])} ({whole}): "
         f"{counted(len(answer.rows), 'row')} shown{more}"
     )
+
+
+def _name(snapshot: Snapshot) -> str:
+    return reference(snapshot["assetId"], snapshot["partitionKey"])
+
+
+def _number(snapshot: Snapshot) -> int:
+    """Return the version: of a partition, that of the table."""
+    number = snapshot["tableVersion"] if snapshot["partitionKey"] else None
+    return snapshot["version"] if number is None else number
 
 
 def _print_checks(checks: list[Check] | None) -> None:
@@ -232,7 +253,7 @@ def _show_facts(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     columns = [[one["name"], json.dumps(one["type"])] for one in _columns(snapshot)]
     output.show(Table.of(["COLUMN", tables.Column("TYPE", wraps=20)], columns))
     output.message(
-        f"{snapshot['assetId']} version {snapshot['version']} of {moment(snapshot['producedAt'])}: "
+        f"{_name(snapshot)} version {_number(snapshot)} of {moment(snapshot['producedAt'])}: "
         f"{counted(snapshot['rows'] or 0, 'row')}, {size(snapshot['bytes'])}; set FRESHLINE_WAREHOUSE to see them"
     )
     _print_checks(snapshot["checks"])

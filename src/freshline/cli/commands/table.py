@@ -52,27 +52,40 @@ def table() -> None:
 
 
 @command(
-    "versions", examples=["freshline table versions flights.clean", "freshline table versions flights.clean --json"]
+    "versions",
+    examples=[
+        "freshline table versions flights.clean",
+        "freshline table versions sales.daily --partition 2024-01-31",
+        "freshline table versions flights.clean --json",
+    ],
 )
 @click.argument("asset")
+@click.option("--partition", metavar="KEY", help="The versions in which this partition changed.")
 @limit_option(20)
 @json_option
 @pass_app
-def versions(app: App, *, asset: str, limit: int, as_json: bool) -> None:
-    """List the versions of an asset, newest first: when, how many rows, and the difference from the one before."""
+def versions(app: App, *, asset: str, partition: str | None, limit: int, as_json: bool) -> None:
+    """List the versions of an asset, newest first: when, how many rows, and the difference from the one before.
+
+    Of a partition, TABLE is the version of the table: the one that `show` and `table rollback` take.
+    """
     with app.reader() as reader:
-        found = reader.snapshots(asset, limit)
+        found = reader.snapshots(asset, limit, partition=partition, changed=partition is not None)
     if as_json:
-        output.print_json({"assetId": asset, "versions": [_version(one) for one in found]})
+        about = {"partitionKey": found[0]["partitionKey"] if found else partition} if partition else {}
+        output.print_json({"assetId": asset, **about, "versions": [_version(one) for one in found]})
         return
-    if found:
-        output.show(Table.of(VERSIONS, [_cells(one) for one in found]))
+    if not found:
+        output.message(f"{reference(asset, partition or '')} was never produced; `freshline why {asset}` says why")
+    elif any(one["partitionKey"] for one in found) and partition is None:
+        output.show(Table.of(["PARTITION", *VERSIONS], [[one["partitionKey"], *_cells(one)] for one in found]))
     else:
-        output.message(f"{asset} was never produced; `freshline why {asset}` says why")
+        output.show(Table.of(VERSIONS, [_cells(one) for one in found]))
 
 
 def _version(one: Snapshot) -> Json:
     return {
+        **({"partitionKey": one["partitionKey"]} if one["partitionKey"] else {}),
         "version": one["version"],
         "tableVersion": one["tableVersion"],
         "dataVersion": one["dataVersion"],
@@ -112,7 +125,7 @@ def _changed(one: Snapshot) -> str:
 @click.argument("asset")
 @click.option("--partition", metavar="KEY", default="", help="The partition to roll back; the version is of the table.")
 @click.option(
-    "--to", "version", metavar="N", type=click.IntRange(1), required=True, help="`table versions` lists them."
+    "--to", "version", metavar="N", type=click.IntRange(0), required=True, help="`table versions` lists them."
 )
 @json_option
 @pass_app

@@ -118,6 +118,9 @@ def _print_state(reader: ReadOnlyBackend, status: Status, partition: str | None)
     for warning in status["warnings"]:
         output.show(Text(("warning: ", "bold yellow"), warning), hang=2)
     for cause in status["rootCauses"]:
+        own = any(one["workflowSlug"] == cause["workflowSlug"] for one in status["assets"])
+        if own and partition is not None and cause["partitionKey"] not in {"", partition}:
+            continue  # the failure of another partition explains nothing about this one
         output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
     if not status["materializers"]:
         output.show(Text((NO_MATERIALIZER, "yellow")), hang=2)

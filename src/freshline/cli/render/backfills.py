@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         PreviewPart,
     )
     from freshline.model.documents.partition import PartitionRange
+    from freshline.model.json import Json
 
 STRIP = 60
 MOST_FAILURES = 10
@@ -68,6 +69,16 @@ def cells(one: Backfill) -> list[str | Text]:
     ]
 
 
+def proposal_hint(found: Sequence[Backfill]) -> str | None:
+    """Return what to do about listed proposals; None without any."""
+    proposed = [one for one in found if one["status"] == BackfillStatus.PROPOSED]
+    if not proposed:
+        return None
+    number = short(proposed[0]["id"])
+    waits = "1 proposal waits" if len(proposed) == 1 else f"{len(proposed)} proposals wait"
+    return f"{waits} for an approval; `freshline backfill show {number}` shows what it would run and how to answer"
+
+
 def _share(progress: BackfillProgress) -> str:
     done, total = progress["done"], progress["total"]
     return f"{done:,} of {total:,} ({done * 100 // total if total else 0} %)"
@@ -82,10 +93,12 @@ def _end(one: Backfill) -> str:
 def detail_parts(found: BackfillDetail) -> list[str | Text | Table]:
     """Return a backfill in full: its progress, a strip per workflow, and what failed."""
     title = Text((f"backfill {found['id']}", "bold"), f" of {found['assetId']} is ", output.coloured(found["status"]))
+    if found["status"] == BackfillStatus.PROPOSED and found["cost"] is not None:
+        return [title, *_proposal_parts(found, found["cost"])]
     parts: list[str | Text | Table] = [title, _progress_text(found), ""]
     width = max((len(one["workflowSlug"]) for one in found["parts"]), default=0)
     parts += [_part_line(one, width) for one in found["parts"]]
-    parts.append(Text((_legend(found["parts"]), "dim")))
+    parts.append(Text((_legend(found["parts"], ended=found["endedAt"] is not None), "dim")))
     failures = found["failures"]
     parts += [Text((f"{unit(one)} {one['state']}", "red")) for one in islice(failures, MOST_FAILURES)]
     if len(failures) > MOST_FAILURES:
@@ -95,17 +108,53 @@ def detail_parts(found: BackfillDetail) -> list[str | Text | Table]:
     return parts
 
 
+def _proposal_parts(found: BackfillDetail, cost: BackfillPreview) -> list[str | Text | Table]:
+    """Return what a proposal would compute, why, and how to answer it."""
+    number, revision = short(found["id"]), found["revision"]
+    parts: list[str | Text | Table] = [
+        f"{counted(found['progress']['total'], 'old partition')} would run, and wait for an approval",
+        *(f"  {reason_text(one)}" for one in found["reasons"] or ()),
+        "",
+        Table.of(PARTS, [_preview_cells(one) for one in cost["parts"]]),
+        _time_text(cost, found["concurrency"]),
+        *_notes(cost),
+        "",
+        f"`freshline backfill approve {number} --revision {revision}` runs them",
+        f"`freshline backfill deny {number} --revision {revision}` leaves them as they are",
+    ]
+    return parts
+
+
+def reason_text(reason: Json) -> str:
+    """Return one reason of a proposal as a line."""
+    count = counted(reason["partitions"], "partition")
+    what = "another job made their data"
+    if reason.get("missing"):
+        what = "never computed"
+    elif "workflowVersion" in reason:
+        what = f"the code changed (version {reason['workflowVersion']})"
+    elif "assetId" in reason:
+        version = reason.get("dataVersion")
+        what = f"input '{reason['assetId']}' changed" + (f" to {version}" if version else "")
+    elif reason.get("expired"):
+        what = "expired"
+    return f"{reason['workflowSlug']}: {count}, {what}"
+
+
 def _progress_text(found: BackfillDetail) -> str:
     progress = found["progress"]
     counts = {name: value for name, value in progress.items() if name not in {"total", "done"} and value}
-    rest = "".join(f", {value:,} {_NAMES.get(name, name)}" for name, value in counts.items())
+    names = _ENDED_NAMES if found["endedAt"] else _NAMES
+    rest = "".join(f", {value:,} {names.get(name, name)}" for name, value in counts.items())
     end = _end(found)
     eta = f"; ends {end}" if end.startswith("in ") else f"; {end}" if end != "-" else ""
     later = f"; not before {moment(found['notBefore'])}" if found["notBefore"] and not found["endedAt"] else ""
-    return f"{_share(progress)} done{rest}{eta}{later}".replace(") done", ") are done")
+    verb = "is" if progress["done"] == 1 else "are"
+    return f"{_share(progress)} {verb} done{rest}{eta}{later}"
 
 
 _NAMES = {"rest": "to come"}
+_ENDED_NAMES = {"rest": "not computed"}
 
 
 def _part_line(one: BackfillPart, width: int) -> Text:
@@ -128,9 +177,10 @@ def strip(states: Sequence[PartitionRange], width: int = STRIP) -> Text:
     return Text(*(next(mark for state, mark in MARKS.items() if state in found) for found in held))
 
 
-def _legend(parts: Sequence[BackfillPart]) -> str:
+def _legend(parts: Sequence[BackfillPart], *, ended: bool) -> str:
     shown = {one["state"] for part in parts for one in part["states"]}
-    return "  ".join(f"{mark} {_NAMES.get(state, state)}" for state, (mark, _) in MARKS.items() if state in shown)
+    names = _ENDED_NAMES if ended else _NAMES
+    return "  ".join(f"{mark} {names.get(state, state)}" for state, (mark, _) in MARKS.items() if state in shown)
 
 
 def preview_parts(preview: BackfillPreview, policy: BackfillPolicy) -> list[str | Text | Table]:
@@ -139,30 +189,44 @@ def preview_parts(preview: BackfillPreview, policy: BackfillPolicy) -> list[str 
         Text((f"backfill of {preview['assetId']}", "bold"), f": {counted(preview['partitions'], 'partition')}"),
         Table.of(PARTS, [_preview_cells(one) for one in preview["parts"]]),
     ]
-    if text := _time_text(preview, policy):
+    if text := _time_text(preview, policy.concurrency):
         parts.append(text)
+    parts += _ages(preview, policy)
     parts += _notes(preview)
     return parts
+
+
+def _ages(preview: BackfillPreview, policy: BackfillPolicy) -> list[str | Text | Table]:
+    frozen, sealed, outside = (sum(one[name] for one in preview["parts"]) for name in ("frozen", "sealed", "outside"))
+    lacking = "computed from what is left" if policy.partial else "refused; `--partial` computes them from what is left"
+    found: list[str | Text | Table] = []
+    if frozen:
+        found.append(f"{counted(frozen, 'partition')} frozen: computed only for this backfill")
+    if sealed:
+        found.append(f"{counted(sealed, 'partition')} sealed, because retention has removed inputs: {lacking}")
+    if outside:
+        found.append(f"{counted(outside, 'partition')} outside: removed by retention, and not computed")
+    return found
 
 
 def _preview_cells(one: PreviewPart) -> list[str]:
     run = "-" if one["p50Ms"] is None else f"{duration(one['p50Ms'] / 1000)} to {duration((one['p95Ms'] or 0) / 1000)}"
     data = "-" if one["rows"] is None else f"{number(one['rows'])} rows, {size(one['bytes'])}"
-    last = one["last"] if one["partitions"] > 1 else ""
-    return [one["workflowSlug"], f"{one['partitions']:,}", one["first"] or "-", last, f"{one['runs']:,}", run, data]
+    # Newest first or oldest first: a range is read from its begin to its end.
+    keys = sorted((one["first"], one["last"])) if one["partitions"] > 1 else [one["first"] or "-", ""]
+    return [one["workflowSlug"], f"{one['partitions']:,}", *keys, f"{one['runs']:,}", run, data]
 
 
-def _time_text(preview: BackfillPreview, policy: BackfillPolicy) -> str:
+def _time_text(preview: BackfillPreview, concurrency: int) -> str:
     measured = [one for one in preview["parts"] if one["p50Ms"] is not None]
     if not measured:
         return "no run was measured yet, so it is not known how long this takes"
     shares = [
-        sum(one["runs"] * (one[field] or 0) for one in measured) / policy.concurrency / 1000
-        for field in ("p50Ms", "p95Ms")
+        sum(one["runs"] * (one[field] or 0) for one in measured) / concurrency / 1000 for field in ("p50Ms", "p95Ms")
     ]
     unknown = len(preview["parts"]) - len(measured)
     missing = f"; {counted(unknown, 'workflow')} not measured yet" if unknown else ""
-    at_once = counted(policy.concurrency, "run")
+    at_once = counted(concurrency, "run")
     return f"about {duration(shares[0])}, at most {duration(shares[1])} with {at_once} at a time{missing}"
 
 

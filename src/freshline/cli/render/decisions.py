@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from freshline.cli.render.format import duration, moment, short, version
 from freshline.cli.render.references import MOST_NAMED, few, few_partitions, named, unit
 from freshline.model.enums import Outcome, Reason
+from freshline.model.state import reference
 from freshline.plural import counted
 
 if TYPE_CHECKING:
@@ -91,18 +92,20 @@ def hold_text(hold: Hold | None) -> str:
 
 
 def _meaning(one: InputEvidence) -> str:
+    if one.get("retired"):
+        return "removed by retention"
     if not one.get("changed"):
         return "the same"
     return "changed" if one.get("triggers") else "changed, may not trigger"
 
 
-def _missing(_decision: Conclusion, evidence: Evidence) -> str:
-    return f"{_asset(evidence)} was never produced"
+def _missing(decision: Conclusion, evidence: Evidence) -> str:
+    return f"{_output(decision, evidence)} was never produced"
 
 
-def _retry(_decision: Conclusion, evidence: Evidence) -> str:
+def _retry(decision: Conclusion, evidence: Evidence) -> str:
     cause = _CAUSES.get(evidence.get("cause", ""), _definition_changed)
-    return f"tried again after a failure; {cause(_decision, evidence)}"
+    return f"tried again after a failure; {cause(decision, evidence)}"
 
 
 def _definition_changed(_decision: Conclusion, evidence: Evidence) -> str:
@@ -121,29 +124,52 @@ def _made_by_others(one: ForeignHead) -> str:
 def _upstream_update(_decision: Conclusion, evidence: Evidence) -> str:
     changed = [i for i in evidence.get("inputs", ()) if i.get("changed") and i.get("triggers")]
     if len(changed) <= MOST_NAMED:
-        moves = [f"{named(i)!r} changed ({version(i.get('from'))} -> {version(i.get('to'))})" for i in changed]
+        moves = [_moved(i) for i in changed]
         return _list(moves) or "an input changed"
     return _list([f"{name} changed" for name in few_partitions(changed)])
 
 
-def _expired(_decision: Conclusion, evidence: Evidence) -> str:
-    expiry = evidence.get("expiry")
+def _moved(one: InputEvidence) -> str:
+    if one.get("retired"):
+        return f"retention has removed {named(one)!r}"
+    return f"{named(one)!r} changed ({version(one.get('from'))} -> {version(one.get('to'))})"
+
+
+def _expired(decision: Conclusion, evidence: Evidence) -> str:
+    expiry, asset = evidence.get("expiry"), _output(decision, evidence)
     if not expiry:
-        return f"the freshness of {_asset(evidence)} ran out (unknown)"
+        return f"the freshness of {asset} ran out (unknown)"
     at = f" at {moment(expiry['expiresAt'])}" if expiry.get("expiresAt") else ""
     if expiry.get("reason") == "manual":
-        return f"{_asset(evidence)} was expired by hand{at}"
-    return f"the freshness of {_asset(evidence)} ran out{at} ({expiry.get('reason', 'unknown')})"
+        return f"{asset} was expired by hand{at}"
+    return f"the freshness of {asset} ran out{at} ({expiry.get('reason', 'unknown')})"
 
 
-def _backfill(_decision: Conclusion, evidence: Evidence) -> str:
-    return f"backfill {evidence.get('backfillId', '')} demands {_asset(evidence)}".replace("  ", " ")
+def _backfill(decision: Conclusion, evidence: Evidence) -> str:
+    return f"backfill {evidence.get('backfillId', '')} demands {_output(decision, evidence)}".replace("  ", " ")
 
 
 def _input_missing(_decision: Conclusion, evidence: Evidence) -> str:
     missing = evidence.get("missing", [])
     verb = "does not exist yet" if len(missing) == 1 else "do not exist yet"
     return f"{_list(few([repr(one) for one in missing])) or 'an input'} {verb}"
+
+
+def _input_retired(_decision: Conclusion, evidence: Evidence) -> str:
+    gone = evidence.get("retired", [])
+    more = evidence.get("retiredCount", len(gone)) - len(gone)
+    what = _list([*few([repr(one) for one in gone]), *([f"{more:,} more"] if more > 0 else [])]) or "an input"
+    return (
+        f"retention has removed {what}, and a run would lack these rows;"
+        " `freshline backfill ASSET --keys KEY --partial` computes it from what is left"
+    )
+
+
+def _frozen(_decision: Conclusion, evidence: Evidence) -> str:
+    since = f" since {moment(evidence['frozenAt'])}" if evidence.get("frozenAt") else ""
+    return (
+        f"it is frozen{since}: it is older than `frozenAfter`, so that only a backfill or `freshline run` computes it"
+    )
 
 
 def _in_flight(_decision: Conclusion, evidence: Evidence) -> str:
@@ -193,7 +219,7 @@ def _waiting_for_all(_decision: Conclusion, evidence: Evidence) -> str:
 
 
 def _waiting_for_upstream(_decision: Conclusion, evidence: Evidence) -> str:
-    blockers = [_blocker(one) for one in evidence.get("blockers", ())]
+    blockers = few([_blocker(one) for one in evidence.get("blockers", ())])
     end = evidence.get("deadline") or evidence.get("until")
     latest = f", until {moment(end)} at the latest" if end else ""
     return f"waiting for upstream {_list(blockers) or 'workflows'}{latest}"
@@ -211,6 +237,8 @@ def _up_to_date(_decision: Conclusion, evidence: Evidence) -> str:
     gone = (
         f"; its queued run {short(evidence['superseded'])} is not needed any more" if evidence.get("superseded") else ""
     )
+    if evidence.get("retiredAt"):
+        return f"retention has removed its data, which was kept until {moment(evidence['retiredAt'])}{gone}"
     return f"it was computed from exactly the current inputs{gone}"
 
 
@@ -220,6 +248,14 @@ def _policy_off(_decision: Conclusion, _evidence: Evidence) -> str:
 
 def _not_auto(_decision: Conclusion, _evidence: Evidence) -> str:
     return "it has no autoMaterialize block, so it runs only when asked to"
+
+
+def _backfill_proposed(_decision: Conclusion, evidence: Evidence) -> str:
+    limit = evidence.get("limit")
+    more = "more" if limit is None else f"more than {counted(limit, 'old partition')}"
+    number = short(evidence["backfillId"]) if evidence.get("backfillId") else None
+    which = f"`freshline backfill show {number}` shows it" if number else "`freshline backfill list` shows it"
+    return f"it waits for an approval, because {more} would run; {which}"
 
 
 def _evaluation_failed(_decision: Conclusion, evidence: Evidence) -> str:
@@ -244,6 +280,12 @@ def _blocker(one: BlockerEvidence) -> str:
 
 def _until(evidence: Evidence, word: str = "until") -> str:
     return f" {word} {moment(evidence['until'])}" if evidence.get("until") else ""
+
+
+def _output(decision: Conclusion, evidence: Evidence) -> str:
+    """Return the output that is a cause, of a decision about a partition with the partition."""
+    asset_id = evidence.get("assetId")
+    return repr(reference(asset_id, decision["partitionKey"])) if asset_id else "an output"
 
 
 def _asset(evidence: Evidence) -> str:
@@ -279,11 +321,14 @@ _CAUSES: dict[str, Describe] = {
 
 _HOLDS: dict[str, Describe] = {
     Reason.INPUT_MISSING: _input_missing,
+    Reason.INPUT_RETIRED: _input_retired,
+    Reason.FROZEN: _frozen,
     Reason.IN_FLIGHT: _in_flight,
     Reason.PAUSED: _paused,
     Reason.BREAKER_OPEN: _breaker_open,
     Reason.COOLING_DOWN: _cooling_down,
     Reason.CANCELED: _canceled,
+    Reason.BACKFILL_PROPOSED: _backfill_proposed,
     Reason.QUIET_HOURS: _quiet_hours,
     Reason.INPUT_TOO_OLD: _input_too_old,
     Reason.WAITING_FOR_ALL: _waiting_for_all,

@@ -103,6 +103,7 @@ def _held(fate: WorkflowOutcome) -> str:
     text = sentence(
         {
             "workflowSlug": fate["workflowSlug"],
+            "partitionKey": fate["partitionKey"],
             "outcome": outcome,
             "reason": str(fate["reason"]),
             "evidence": fate["evidence"],

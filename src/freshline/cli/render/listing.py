@@ -102,6 +102,10 @@ def event_summary(event: Event) -> str:
     parts = []
     if event["type"] == "asset.produced":
         parts.append(version(data.get("dataVersion")) + ("" if data.get("changed", True) else " (unchanged)"))
+    if event["type"] == "asset.partition.retired":
+        parts.append(str(data["partitionKey"]))
+    if event["type"].startswith("backfill."):
+        parts.append(f"{data['progress']['done']} of {data['progress']['total']} done")
     if data.get("reason"):
         parts.append(str(data["reason"]))
     if data.get("runId"):

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from freshline.cli.render import output
 from freshline.cli.render.format import duration, parse_time, short
+from freshline.cli.render.references import unit
 from freshline.cli.render.text import Text
 from freshline.model.documents.run import HasProgress, Run
 
@@ -141,7 +142,7 @@ class Bars:
 def _cells(run: Run, now: datetime) -> tuple[Text, Text, Text, Text]:
     at = standing(run)
     where = at.step if run["status"] == "running" and at.step else run["status"]
-    name = Text(run["workflowSlug"], (f" {short(run['id'])}", "dim"))
+    name = Text(unit(run), (f" {short(run['id'])}", "dim"))
     return name, Text(where), Text(at.text), Text((elapsed(run, now), "cyan"))
 
 
@@ -152,7 +153,7 @@ def _mark(run: Run) -> tuple[Any, ...]:
 
 def _line(run: Run, now: datetime) -> Text:
     at = standing(run)
-    parts = [f"run {short(run['id'])} of {run['workflowSlug']} is {run['status']}"]
+    parts = [f"run {short(run['id'])} of {unit(run)} is {run['status']}"]
     parts += [f"step {at.step}"] if at.step else []
     parts += [f"{at.share:.0%} ({at.text})" if at.share is not None else at.text] if at.text else []
     return Text(f"{', '.join(parts)} after {elapsed(run, now)}")

@@ -10,7 +10,7 @@ from typing import Any
 from freshline.cli.render import listing, output
 from freshline.cli.render.format import between, duration, moment, number, size, version
 from freshline.cli.render.progress import standing
-from freshline.cli.render.references import named, unit
+from freshline.cli.render.references import few, named, unit
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.run import Check, Run, RunDetail, RunOutput, Step, StepMetrics
@@ -106,8 +106,18 @@ def _headline(run: Run) -> Text:
         (f"run {run['id']}", "bold"),
         f" of {unit(run)} (version {run['workflowVersion']}) ",
         output.coloured(run["status"]),
-        f", because {listing.cause(run)}, queued {moment(run['queuedAt'])}{ended}",
+        f", because {listing.cause(run)}, queued {moment(run['queuedAt'])}{ended}{_batch(run)}",
     )
+
+
+def _batch(run: Run) -> str:
+    """Return with which partitions the run is computed together."""
+    if run["batchId"] is None:
+        return ""
+    if run["batchId"] != run["id"]:
+        return f", in the batch of run {run['batchId']}, which has the steps and the log"
+    keys = run["partitionKeys"]
+    return f", in one batch of {counted(len(keys), 'partition')}: {', '.join(few(keys))}"
 
 
 def _step_cells(run: Run, step: Step) -> list[str | Text]:

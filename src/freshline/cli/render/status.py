@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from freshline.cli.render import output
 from freshline.cli.render.format import short
+from freshline.cli.render.references import unit
 from freshline.cli.render.text import Text
 from freshline.model.enums import AssetState
 
@@ -29,14 +30,17 @@ def root_cause(cause: RootCause) -> str:
     slug = cause["workflowSlug"]
     match cause["kind"]:
         case "never-reported":
-            return f"{cause['assetId']} was never reported; `{report_command(cause['assetId'] or '', cause['append'])}`"
+            command = report_command(cause["assetId"] or "", append=cause["append"], partitioned=cause["partitioned"])
+            return f"{cause['assetId']} was never reported; `{command}`"
         case "nothing-found":
             failed = f"looking at {cause['assetId']} fails: {_first_line(cause['error'])}" if cause["error"] else ""
             nothing = failed or f"{cause['assetId']} was never reported, because its watcher has found nothing yet"
             return f"{nothing}; `freshline watch show {cause['assetId']}` says more"
         case "failing":
             run = short(cause["runId"])
-            return f"run {run} of {slug} failed: {_first_line(cause['error'])}; `freshline runs {run}` shows more"
+            return (
+                f"run {run} of {unit(cause)} failed: {_first_line(cause['error'])}; `freshline runs {run}` shows more"
+            )
         case "paused":
             return f"{slug} is paused; `freshline resume {slug}` ends that"
         case _:
@@ -48,6 +52,7 @@ def _first_line(error: str | None) -> str:
     return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"
 
 
-def report_command(asset_id: str, append: bool) -> str:
+def report_command(asset_id: str, *, append: bool, partitioned: bool) -> str:
     """Return the command that reports a source. Each report of an append source with a path names a file."""
-    return f"freshline report {asset_id}" + (' --payload \'{"path": "..."}\'' if append else "")
+    key = " --partition KEY" if partitioned else ""
+    return f"freshline report {asset_id}{key}" + (' --payload \'{"path": "..."}\'' if append else "")
